@@ -1,0 +1,130 @@
+// Environment of the agent -> one frozen object. Every problem is reported at once.
+import { hostname } from "node:os";
+import { join, resolve } from "node:path";
+
+/** A value that logs, dumps and messages never show. */
+export class Secret {
+  readonly #value: string;
+  constructor(value: string) {
+    this.#value = value;
+  }
+  reveal(): string {
+    return this.#value;
+  }
+  toJSON(): string {
+    return "[secret]";
+  }
+  toString(): string {
+    return "[secret]";
+  }
+}
+
+export interface AgentConfig {
+  /** Undefined with `localDesired`: no session then. */
+  readonly control: { readonly address: string; readonly secretFile: string } | undefined;
+  /** A JSON file with a desired state, instead of a session. */
+  readonly localDesired: string | undefined;
+  readonly dataDir: string;
+  readonly nodeName: string;
+  readonly ingressHost: string;
+  /** 0: the last one if it is free, else any. */
+  readonly ingressPort: number;
+  /** Origin of the data path as gateways reach it; by default host and port of the ingress. */
+  readonly advertise: string | undefined;
+  readonly metricsHost: string;
+  readonly metricsPort: number;
+  readonly driver: "process" | "docker" | "auto";
+  readonly modelsDir: string;
+  readonly runtimeImage: string;
+  /** Script that the process driver runs as the model server. */
+  readonly runtimeEntry: string;
+  readonly containerSubnet: string | undefined;
+  readonly gpus: number | undefined;
+  readonly gpuMemoryBytes: number | undefined;
+  readonly hfEndpoint: string | undefined;
+  readonly hfToken: Secret | undefined;
+  readonly pypiIndex: string | undefined;
+  readonly logLevel: string;
+  readonly stopsWithParent: boolean;
+  /** A stop takes the model servers of this host along. */
+  readonly stopsInstances: boolean;
+  /** How long running requests may take to finish at a stop. */
+  readonly drainMs: number;
+  /** Chaos tests only. */
+  readonly fault: string | undefined;
+}
+
+export class ConfigError extends Error {
+  constructor(problems: readonly string[]) {
+    super(`the agent cannot start: ${problems.join("; ")}`);
+    this.name = "ConfigError";
+  }
+}
+
+const root = resolve(import.meta.dirname, "..");
+const drivers = ["process", "docker", "auto"] as const;
+const logLevels = ["trace", "debug", "info", "warn", "error", "fatal", "silent"];
+
+/** Throws ConfigError. */
+export function readConfig(env: Readonly<Record<string, string | undefined>>): AgentConfig {
+  const problems: string[] = [];
+  const text = (key: string) => env[key]?.trim() || undefined;
+  const need = (key: string, what: string) => {
+    const value = text(key);
+    if (value === undefined) problems.push(`${key} is required (${what})`);
+    return value ?? "";
+  };
+  const number = (key: string, min: number, max: number) => {
+    const raw = text(key);
+    if (raw === undefined) return undefined;
+    const value = Number(raw);
+    if (!Number.isSafeInteger(value) || value < min || value > max)
+      problems.push(`${key} must be a whole number from ${min} to ${max}, not ${JSON.stringify(raw)}`);
+    return value;
+  };
+  const oneOf = <T extends string>(key: string, values: readonly T[], fallback: T): T => {
+    const raw = text(key) ?? fallback;
+    if (!(values as readonly string[]).includes(raw)) problems.push(`${key} must be one of ${values.join(", ")}`);
+    return raw as T;
+  };
+
+  const localDesired = text("STOKER_LOCAL_DESIRED");
+  const dataDir = resolve(need("STOKER_AGENT_DATA", "folder for the agent's state"));
+  const address = localDesired ? "" : need("STOKER_CONTROL", "host:port of the control plane");
+  if (address !== "" && !/^[^\s/]+:\d{1,5}$/.test(address)) problems.push("STOKER_CONTROL must be host:port");
+  const secretFile = localDesired ? "" : need("STOKER_AGENT_SECRET_FILE", "file with the join secret");
+  const advertise = text("STOKER_ADVERTISE");
+  if (advertise !== undefined && !/^https?:$/.test(URL.parse(advertise)?.protocol ?? ""))
+    problems.push("STOKER_ADVERTISE must be an origin such as http://10.0.0.7:9100");
+  const hfToken = text("HF_TOKEN");
+  const stopsInstances = text("STOKER_STOP_INSTANCES") === "1";
+  const config: AgentConfig = {
+    control: localDesired ? undefined : { address, secretFile },
+    localDesired,
+    dataDir,
+    nodeName: text("STOKER_NODE_NAME") ?? hostname(),
+    ingressHost: text("STOKER_INGRESS_HOST") ?? "127.0.0.1",
+    ingressPort: number("STOKER_INGRESS_PORT", 0, 65_535) ?? 0,
+    advertise,
+    metricsHost: text("STOKER_AGENT_METRICS_HOST") ?? "127.0.0.1",
+    metricsPort: number("STOKER_AGENT_METRICS_PORT", 0, 65_535) ?? 0,
+    driver: oneOf("STOKER_DRIVER", drivers, "auto"),
+    modelsDir: resolve(text("STOKER_MODELS_DIR") ?? join(dataDir, "models")),
+    runtimeImage: text("STOKER_RUNTIME_IMAGE") ?? "",
+    runtimeEntry: resolve(text("STOKER_RUNTIME_ENTRY") ?? join(root, "runtime", "main.ts")),
+    containerSubnet: text("STOKER_CONTAINER_SUBNET"),
+    gpus: number("STOKER_GPUS", 0, 256),
+    gpuMemoryBytes: number("STOKER_GPU_MEMORY_BYTES", 1, Number.MAX_SAFE_INTEGER),
+    hfEndpoint: text("HF_ENDPOINT"),
+    hfToken: hfToken === undefined ? undefined : new Secret(hfToken),
+    pypiIndex: text("PIP_INDEX_URL"),
+    logLevel: oneOf("STOKER_LOG_LEVEL", logLevels, "info"),
+    stopsWithParent: text("STOKER_STOP_WITH_PARENT") === "1",
+    stopsInstances,
+    // A supervisor that stops the whole machine's Stoker is not kept waiting as long as a rolling restart may take.
+    drainMs: number("STOKER_DRAIN_MS", 0, 3_600_000) ?? (stopsInstances ? 8_000 : 30_000),
+    fault: text("STOKER_FAULT"),
+  };
+  if (problems.length > 0) throw new ConfigError(problems);
+  return Object.freeze(config);
+}

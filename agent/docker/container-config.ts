@@ -1,0 +1,64 @@
+// What a plan becomes as a container: isolated in every way the engine offers. Nothing here comes from a customer unchecked.
+import { createHash } from "node:crypto";
+import type { ContainerCreateOptions } from "dockerode";
+import type { ContainerPlan } from "../reconcile/driver.ts";
+import { containerLabels, containerName, networkName } from "./labels.ts";
+
+const cpuPeriodUs = 100_000;
+const mib = 1024 * 1024;
+
+export interface ConfigFacts {
+  readonly nodeName: string;
+  /** Used where the plan names none. */
+  readonly runtimeImage: string;
+}
+
+export function containerConfig(plan: ContainerPlan, { nodeName, runtimeImage }: ConfigFacts): ContainerCreateOptions {
+  const config = {
+    name: containerName(plan),
+    Image: plan.image || runtimeImage,
+    Cmd: [...plan.args],
+    Env: environmentOf(plan),
+    User: "2000:0",
+    AttachStdout: false,
+    AttachStderr: false,
+    HostConfig: {
+      NetworkMode: networkName(plan.instanceId),
+      // An address nobody has: an engine's own resolver would else carry names out of a network without a way out.
+      Dns: ["192.0.2.1"],
+      ReadonlyRootfs: true,
+      Tmpfs: { "/tmp": `rw,nosuid,nodev,size=${256 * mib},mode=1777` },
+      CapDrop: ["ALL"],
+      SecurityOpt: ["no-new-privileges:true"],
+      PidsLimit: 4096,
+      Memory: plan.memoryBytes,
+      // The same number: no swap, so that the limit is one of memory and a model never crawls.
+      MemorySwap: plan.memoryBytes,
+      ...(plan.cpus > 0 ? { CpuPeriod: cpuPeriodUs, CpuQuota: Math.ceil(plan.cpus * cpuPeriodUs) } : {}),
+      IpcMode: "private",
+      ShmSize: plan.shmBytes > 0 ? plan.shmBytes : 64 * mib,
+      LogConfig: { Type: "json-file", Config: { "max-size": "10m", "max-file": "3" } },
+      // The agent restarts, with a back-off and a reason; the engine would do it blindly.
+      RestartPolicy: { Name: "no" },
+      // A bind that is missing fails; the older form would make an empty folder there.
+      Mounts: plan.mounts.map(({ source, target, readOnly }) => ({
+        Type: "bind" as const,
+        Source: source,
+        Target: target,
+        ReadOnly: readOnly,
+      })),
+      ...(plan.gpuUuids.length > 0
+        ? { DeviceRequests: [{ Driver: "nvidia", DeviceIDs: [...plan.gpuUuids], Capabilities: [["gpu"]] }] }
+        : {}),
+    },
+  } satisfies ContainerCreateOptions;
+  const hash = createHash("sha256").update(JSON.stringify(config)).digest("hex").slice(0, 16);
+  return { ...config, Labels: containerLabels(nodeName, plan, hash) };
+}
+
+function environmentOf(plan: ContainerPlan): string[] {
+  // They choose devices and driver parts: the device request alone decides.
+  const own = Object.entries(plan.env).filter(([key]) => !key.toUpperCase().startsWith("NVIDIA_"));
+  const fixed = { HF_HUB_OFFLINE: "1", ...(plan.gpuUuids.length === 0 ? { NVIDIA_VISIBLE_DEVICES: "void" } : {}) };
+  return [...own, ...Object.entries(fixed)].map(([key, value]) => `${key}=${value}`);
+}

@@ -1,0 +1,209 @@
+// Instances as containers of a Docker engine. The engine is the only memory: whatever carries our node's label is ours, also
+// when an earlier agent started it, and nothing else is looked at.
+import type Docker from "dockerode";
+import type { Logger } from "pino";
+import type { InstanceId } from "../../proto/ids.ts";
+import { type ContainerDriver, type ContainerPlan, DriverError, type Observed } from "../reconcile/driver.ts";
+import { containerConfig } from "./container-config.ts";
+import { readContainerLog } from "./container-log.ts";
+import { createEngineClient } from "./engine-client.ts";
+import { followEvents } from "./engine-events.ts";
+import { faultOf, statusOf } from "./engine-fault.ts";
+import { ensureNetwork, removeNetwork } from "./instance-network.ts";
+import { containerName, labelFilter, ownedOf } from "./labels.ts";
+import { createListening } from "./listening.ts";
+import { observeContainer } from "./observe-container.ts";
+import { parseRange } from "./subnets.ts";
+
+export interface DockerDriverOptions {
+  readonly log: Logger;
+  /** By default DOCKER_HOST, else /var/run/docker.sock. */
+  readonly socketPath?: string | undefined;
+  /** Which containers of the engine are this agent's: two agents on one engine must differ in it. */
+  readonly nodeName: string;
+  /** Networks of instances are /28s of it. */
+  readonly containerSubnet?: string | undefined;
+  readonly runtimeImage: string;
+}
+
+const defaultSubnet = "10.231.0.0/16";
+const stopMarginMs = 30_000;
+const cleanUpLimitMs = 30_000;
+
+/** Throws when `containerSubnet` is no usable range. */
+export function createDockerDriver(options: DockerDriverOptions): ContainerDriver {
+  const { log, nodeName, runtimeImage } = options;
+  const subnet = options.containerSubnet || defaultSubnet;
+  parseRange(subnet);
+  const client = createEngineClient(options.socketPath);
+  const starting = new Set<string>();
+  const listening = createListening();
+  const closing = new AbortController();
+  const listeners: (() => void)[] = [];
+  let isSwept = false;
+
+  async function containersOf(docker: Docker, id: InstanceId | undefined, abortSignal: AbortSignal) {
+    const found = await docker.listContainers({ all: true, filters: labelFilter(nodeName, id), abortSignal });
+    return found.flatMap((one) => {
+      const owned = ownedOf(one.Labels);
+      return owned ? [{ ...owned, id: one.Id, state: one.State }] : [];
+    });
+  }
+
+  /** A container that was made and never started: an agent died in between. Its instance is started afresh or is gone. */
+  async function sweep(docker: Docker, signal: AbortSignal): Promise<void> {
+    for (const one of await containersOf(docker, undefined, signal)) {
+      if (one.state !== "created" || starting.has(containerName(one))) continue;
+      log.info({ instance: one.instanceId }, "removing a container that never started");
+      await discard(docker, one.id, signal);
+    }
+    const kept = new Set((await containersOf(docker, undefined, signal)).map(({ instanceId }) => instanceId));
+    for (const network of await docker.listNetworks({ filters: labelFilter(nodeName), abortSignal: signal })) {
+      const id = network.Labels?.["stoker.instance"] as InstanceId | undefined;
+      if (id !== undefined && !kept.has(id) && ![...starting].some((name) => name.startsWith(`stoker-${id}-g`)))
+        await removeNetwork(docker, nodeName, id, signal);
+    }
+    isSwept = true;
+  }
+
+  async function launch(docker: Docker, plan: ContainerPlan, bound: AbortSignal): Promise<void> {
+    const config = containerConfig(plan, { nodeName, runtimeImage });
+    const hash = ownedOf(config.Labels ?? {})?.plan;
+    const here = await containersOf(docker, plan.instanceId, bound);
+    if (here.some((one) => one.state === "running" && one.generation === plan.generation)) return;
+    if (here.some((one) => one.state === "running"))
+      throw new DriverError("start_failed", "another generation of the instance still runs", { retryable: true });
+    const again = here.find((one) => one.generation === plan.generation && one.plan === hash && one.state === "exited");
+    for (const one of here) if (one !== again) await discard(docker, one.id, bound);
+    await ensureNetwork(docker, plan.instanceId, { nodeName, subnet }, bound);
+    // The same container once more: its log goes on, which a crash loop is judged by.
+    if (again) return startIt(docker, again.id, bound);
+    try {
+      await docker.createContainer({ ...config, abortSignal: bound });
+    } catch (error) {
+      // The name is taken: a start that was cut off here goes on there, but only with a container of our own.
+      const others = statusOf(error) === 409 ? await containersOf(docker, plan.instanceId, bound) : [];
+      if (!others.some((one) => one.generation === plan.generation)) throw error;
+    }
+    await startIt(docker, containerName(plan), bound);
+  }
+
+  async function cleanUp(plan: ContainerPlan): Promise<void> {
+    const limit = AbortSignal.timeout(cleanUpLimitMs);
+    await client.call(limit, async (docker, bound) => {
+      const here = await containersOf(docker, plan.instanceId, bound);
+      for (const one of here) if (one.state === "created") await discard(docker, one.id, bound);
+      if (here.every((one) => one.state === "created")) await removeNetwork(docker, nodeName, plan.instanceId, bound);
+    });
+  }
+
+  const driver: ContainerDriver = {
+    name: "docker",
+    list: (signal) =>
+      client.call(signal, async (docker, bound) => {
+        if (!isSwept) await sweep(docker, bound);
+        const found = await containersOf(docker, undefined, bound);
+        const seen = await Promise.all(
+          found.map(async (one): Promise<Observed | undefined> => {
+            const info = await ignoring(404, docker.getContainer(one.id).inspect({ abortSignal: bound } as object));
+            const observed = info && observeContainer(info, starting.has(containerName(one)));
+            return observed && listening.check(observed, bound);
+          }),
+        );
+        return seen.filter((one) => one !== undefined);
+      }),
+
+    async start(plan, signal) {
+      const name = containerName(plan);
+      starting.add(name);
+      try {
+        await client.call(signal, async (docker, bound) => {
+          await launch(docker, plan, bound).catch((error: unknown) => {
+            throw bound.aborted ? error : faultOf(error, plan.image || runtimeImage);
+          });
+        });
+        log.info({ instance: plan.instanceId, generation: plan.generation }, "started a container");
+      } catch (error) {
+        // What never ran leaves nothing behind, neither a container nor its network.
+        await cleanUp(plan).catch((err) =>
+          log.warn({ err, instance: plan.instanceId }, "clean-up after a failed start"),
+        );
+        throw error;
+      } finally {
+        starting.delete(name);
+      }
+    },
+
+    async stop(id, graceMs, signal) {
+      const seconds = Math.ceil(graceMs / 1000);
+      await client.call(
+        signal,
+        async (docker, bound) => {
+          const running = (await containersOf(docker, id, bound)).filter((one) => one.state === "running");
+          await Promise.all(
+            running.map((one) => {
+              const container = docker.getContainer(one.id);
+              const ended =
+                seconds > 0
+                  ? container.stop({ t: seconds, abortSignal: bound })
+                  : container.kill({ abortSignal: bound });
+              return ignoring([304, 404, 409], ended);
+            }),
+          );
+        },
+        graceMs + stopMarginMs,
+      );
+    },
+
+    remove: (id, signal) =>
+      client.call(signal, async (docker, bound) => {
+        for (const one of await containersOf(docker, id, bound)) await discard(docker, one.id, bound);
+        await removeNetwork(docker, nodeName, id, bound);
+      }),
+
+    logs: (id, range, signal) =>
+      client.call(signal, async (docker, bound) => {
+        const newest = (await containersOf(docker, id, bound)).sort((a, b) => b.generation - a.generation)[0];
+        if (!newest) return [];
+        // The engine counts `tail` before it cuts at `until`, so a range is fetched whole; its files hold 30 MB at most.
+        const isTail = range.fromMs === undefined && range.toMs === undefined;
+        const part = isTail ? { tail: range.limit } : { since: Math.floor((range.fromMs ?? 0) / 1000) };
+        const options = { stdout: true, stderr: true, timestamps: true, follow: false as const, ...part };
+        const framed = await ignoring(404, docker.getContainer(newest.id).logs({ ...options, abortSignal: bound }));
+        return readContainerLog(Buffer.from(framed ?? ""), range);
+      }),
+
+    watch(onChange) {
+      listeners.push(onChange);
+      if (listeners.length > 1) return;
+      const tell = (): void => {
+        for (const listener of listeners) listener();
+      };
+      void followEvents(client, nodeName, tell, log, closing.signal);
+    },
+
+    async close() {
+      listeners.length = 0;
+      closing.abort();
+    },
+  };
+  return driver;
+}
+
+async function startIt(docker: Docker, id: string, abortSignal: AbortSignal): Promise<void> {
+  await ignoring(304, docker.getContainer(id).start({ abortSignal }));
+}
+
+async function discard(docker: Docker, id: string, abortSignal: AbortSignal): Promise<void> {
+  await ignoring([404, 409], docker.getContainer(id).remove({ force: true, v: true, abortSignal }));
+}
+
+/** Undefined where the engine answers one of these: somebody was faster, or it already is as wanted. */
+async function ignoring<T>(statuses: number | number[], call: Promise<T>): Promise<T | undefined> {
+  try {
+    return await call;
+  } catch (error) {
+    if ([statuses].flat().includes(statusOf(error) ?? 0)) return undefined;
+    throw error;
+  }
+}

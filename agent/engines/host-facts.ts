@@ -1,0 +1,24 @@
+import type { ContainerPlan } from "../reconcile/driver.ts";
+
+/** What a plan depends on besides the instance's own specification. */
+export interface HostFacts {
+  readonly driver: "process" | "docker";
+  /** The host's own; used where a specification names none. */
+  readonly runtimeImage: string;
+  /** Folder for files made from a specification. */
+  readonly filesDir: string;
+  readonly logLevel: string;
+}
+
+/** A file the plan mounts or names; whoever starts the plan writes it first. */
+export interface PlanFile {
+  readonly path: string;
+  readonly text: string;
+}
+
+export type PlanOutcome =
+  | { readonly ok: true; readonly plan: ContainerPlan; readonly files: readonly PlanFile[] }
+  /** Trying again cannot help. `message`: what happened, why, what to do. */
+  | { readonly ok: false; readonly code: string; readonly message: string };
+
+export const refused = (code: string, message: string): PlanOutcome => ({ ok: false, code, message });

@@ -1,0 +1,33 @@
+// An OpenAI-compatible server that already runs: nothing is started, it is only put behind the gate.
+import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
+import type { DeploymentId, InstanceId } from "../../proto/ids.ts";
+import { type PlanOutcome, refused } from "./host-facts.ts";
+
+export function planExternal(spec: InstanceSpec__Output): PlanOutcome {
+  const url = URL.parse(spec.externalUrl);
+  if (!url || !/^https?:$/.test(url.protocol) || url.username !== "" || url.search !== "" || url.hash !== "")
+    return refused(
+      "bad_external_url",
+      "the address of the external server must be http or https, without user, query or fragment; correct it and deploy again.",
+    );
+  return {
+    ok: true,
+    files: [],
+    plan: {
+      instanceId: spec.instanceId as InstanceId,
+      deployId: spec.deployId as DeploymentId,
+      generation: Number(spec.generation),
+      kind: "external",
+      image: "",
+      args: [],
+      env: {},
+      mounts: [],
+      port: 0,
+      memoryBytes: 0,
+      cpus: 0,
+      gpuUuids: [],
+      shmBytes: 0,
+      externalUrl: url.href.replace(/\/+$/, ""),
+    },
+  };
+}

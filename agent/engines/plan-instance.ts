@@ -1,0 +1,36 @@
+// What the control plane asks for becomes what a driver runs. Pure; nothing the control plane sent is trusted with a path
+// or an argument: a compromised control plane must not mean arbitrary mounts or flags.
+import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
+import { type HostFacts, type PlanOutcome, refused } from "./host-facts.ts";
+import { planExternal } from "./plan-external.ts";
+import { planStoker } from "./plan-stoker.ts";
+
+const idForm = /^[A-Za-z0-9][\w.-]{0,63}$/;
+const argForm = /^--[a-z0-9-]+(=.{0,512})?$/s;
+
+/** Whether the engine reads weights that this host must hold first. */
+export function needsWeights(spec: InstanceSpec__Output): boolean {
+  return spec.engine !== "external";
+}
+
+/** `modelPath`: where the weights lie on this host; undefined for an engine that needs none. */
+export function planInstance(spec: InstanceSpec__Output, modelPath: string | undefined, host: HostFacts): PlanOutcome {
+  if (!idForm.test(spec.instanceId) || !idForm.test(spec.deployId))
+    return refused("bad_spec", "the instance's id cannot name a folder; the control plane sent it wrongly.");
+  const arg = spec.extraArgs.find((one) => !argForm.test(one));
+  if (arg !== undefined)
+    return refused("bad_extra_args", `${JSON.stringify(arg.slice(0, 80))} is not of the form --name or --name=value.`);
+  switch (spec.engine) {
+    case "stoker":
+      if (modelPath === undefined)
+        return refused("bad_spec", "the engine needs weights and the deployment names none.");
+      return planStoker(spec, modelPath, host);
+    case "external":
+      return planExternal(spec);
+    default:
+      return refused(
+        "unknown_engine",
+        `this agent does not know the engine ${JSON.stringify(spec.engine.slice(0, 40))}; update the agent, or deploy with another engine.`,
+      );
+  }
+}

@@ -1,0 +1,67 @@
+// Our own runtime: everything it needs to know stands in its environment.
+import { createHash } from "node:crypto";
+import { basename, join } from "node:path";
+import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
+import type { DeploymentId, InstanceId } from "../../proto/ids.ts";
+import type { HostFacts, PlanFile, PlanOutcome } from "./host-facts.ts";
+
+const gib = 1024 ** 3;
+const containerPort = 8000;
+const templateTarget = "/etc/stoker/chat-template.jinja";
+/** A child that hears nothing from its agent for so long stops itself. */
+const orphanTimeoutMs = 600_000;
+
+export function planStoker(spec: InstanceSpec__Output, modelPath: string, host: HostFacts): PlanOutcome {
+  const isProcess = host.driver === "process";
+  const template = spec.chatTemplate === "" ? undefined : templateFile(spec.chatTemplate, host.filesDir);
+  const modelTarget = isProcess ? modelPath : `/models/${basename(modelPath)}`;
+  const templatePath = template && (isProcess ? template.path : templateTarget);
+  const mounts = [
+    { source: modelPath, target: modelTarget, readOnly: true },
+    ...(template ? [{ source: template.path, target: templateTarget, readOnly: true }] : []),
+  ];
+  // GPUs of type `other` are shares of the host's memory; only a real one has a driver's uuid.
+  const realGpus = spec.gpuUuids.filter((uuid) => /^(GPU|MIG)-/.test(uuid));
+  const env: Record<string, string> = {
+    STOKER_INSTANCE_ID: spec.instanceId,
+    STOKER_MODEL_PATH: modelTarget,
+    STOKER_SERVED_MODEL_NAME: spec.servedModelName,
+    STOKER_MAX_BATCH_SIZE: String(Math.max(1, spec.maxBatchSize)),
+    STOKER_CONTEXT_LENGTH: String(spec.contextLength),
+    STOKER_GPU_LAYERS: realGpus.length > 0 ? "auto" : "0",
+    STOKER_HOST: isProcess ? "127.0.0.1" : "0.0.0.0",
+    STOKER_PORT: isProcess ? "0" : String(containerPort),
+    STOKER_LOG_LEVEL: host.logLevel,
+    ...(spec.cpus > 0 ? { STOKER_CPUS: String(spec.cpus) } : {}),
+    ...(Number(spec.memoryBytes) > 0 ? { STOKER_MEMORY_BYTES: spec.memoryBytes } : {}),
+    ...(templatePath ? { STOKER_CHAT_TEMPLATE_FILE: templatePath } : {}),
+    ...(isProcess ? { STOKER_ORPHAN_TIMEOUT_MS: String(orphanTimeoutMs) } : {}),
+    // Without isolation nothing else keeps it off the GPUs of its neighbours.
+    ...(isProcess ? { CUDA_VISIBLE_DEVICES: realGpus.join(",") } : {}),
+  };
+  return {
+    ok: true,
+    files: template ? [template] : [],
+    plan: {
+      instanceId: spec.instanceId as InstanceId,
+      deployId: spec.deployId as DeploymentId,
+      generation: Number(spec.generation),
+      kind: "runtime",
+      image: spec.image || host.runtimeImage,
+      args: spec.extraArgs,
+      env,
+      mounts: isProcess ? [] : mounts,
+      port: containerPort,
+      memoryBytes: Number(spec.memoryBytes),
+      cpus: spec.cpus,
+      gpuUuids: realGpus,
+      shmBytes: (realGpus.length > 1 ? 16 : 2) * gib,
+    },
+  };
+}
+
+/** Named by content: a template that changes is another file, so a running server keeps the one it was given. */
+function templateFile(text: string, filesDir: string): PlanFile {
+  const digest = createHash("sha256").update(text).digest("hex").slice(0, 32);
+  return { path: join(filesDir, `chat-template-${digest}.jinja`), text };
+}

@@ -1,0 +1,18 @@
+import { arch, release } from "node:os";
+import { osInfo } from "systeminformation";
+import type { Probe } from "./probe.ts";
+
+export interface OperatingSystemFacts {
+  /** E.g. `Debian GNU/Linux 12 (6.1.0-30-amd64, x64)`. */
+  readonly os: string;
+}
+
+export function operatingSystemProbe(): Probe<OperatingSystemFacts> {
+  return {
+    name: "operating-system",
+    async read() {
+      const { distro, release: version } = await osInfo();
+      return { os: `${distro} ${version} (${release()}, ${arch()})`.trim() };
+    },
+  };
+}

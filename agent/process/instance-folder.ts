@@ -1,0 +1,119 @@
+// What the driver keeps of one instance, in a folder of its own: who runs, how it ended, what it printed. Everything that
+// adoption needs stands here, so that it works after the loss of all other state of the agent.
+import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { DeploymentId, InstanceId } from "../../proto/ids.ts";
+import type { ProcessIdentity } from "./process-identity.ts";
+
+export interface Launch {
+  readonly instanceId: InstanceId;
+  readonly deployId: DeploymentId;
+  readonly generation: number;
+  readonly memoryBytes: number;
+  /** In the child's environment: it proves that a process is this launch and no other. */
+  readonly launchId: string;
+  readonly launchedAtMs: number;
+}
+
+export interface Exit {
+  readonly exitCode: number | undefined;
+  readonly signal: string | undefined;
+  readonly oomKilled: boolean;
+  readonly finishedAtMs: number;
+}
+
+export interface InstanceFolder {
+  readonly path: string;
+  readonly log: string;
+  /** Written by the child's shell before it becomes the runtime, so that a pid is known whenever there is a process. */
+  readonly pidFile: string;
+  /** Written by the runtime once it listens. */
+  readonly addressFile: string;
+}
+
+export function instanceFolder(base: string, id: InstanceId): InstanceFolder {
+  const path = join(base, id);
+  const at = (name: string) => join(path, name);
+  return { path, log: at("runtime.log"), pidFile: at("pid"), addressFile: at("address.json") };
+}
+
+/** Before anything runs: no process without a record, no record that names an older process. */
+export function writeLaunch(folder: InstanceFolder, launch: Launch): void {
+  mkdirSync(folder.path, { recursive: true, mode: 0o700 });
+  for (const stale of [folder.pidFile, folder.addressFile, join(folder.path, "exit.json")])
+    rmSync(stale, { force: true });
+  writeJson(join(folder.path, "process.json"), launch);
+}
+
+export function writeIdentity(folder: InstanceFolder, launch: Launch, identity: ProcessIdentity): void {
+  writeJson(join(folder.path, "process.json"), { ...launch, ...identity });
+}
+
+export function writeExit(folder: InstanceFolder, exit: Exit): void {
+  writeJson(join(folder.path, "exit.json"), exit);
+}
+
+/** Undefined when there is none or it is unreadable. */
+export function readLaunch(folder: InstanceFolder): (Launch & Partial<ProcessIdentity>) | undefined {
+  const record = readJson(join(folder.path, "process.json"));
+  return typeof record?.["launchId"] === "string"
+    ? (record as unknown as Launch & Partial<ProcessIdentity>)
+    : undefined;
+}
+
+export function readExit(folder: InstanceFolder): Exit | undefined {
+  const record = readJson(join(folder.path, "exit.json"));
+  return record === undefined
+    ? undefined
+    : {
+        exitCode: record["exitCode"] as number | undefined,
+        signal: record["signal"] as string | undefined,
+        oomKilled: record["oomKilled"] === true,
+        finishedAtMs: Number(record["finishedAtMs"]),
+      };
+}
+
+export function readPid(folder: InstanceFolder): number | undefined {
+  try {
+    const pid = Number(readFileSync(folder.pidFile, "utf8"));
+    return Number.isSafeInteger(pid) && pid > 1 ? pid : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Origin the runtime listens on; undefined until it says so itself, with its own pid and instance id. */
+export function readOrigin(folder: InstanceFolder, pid: number, id: InstanceId): string | undefined {
+  const address = readJson(folder.addressFile);
+  if (address?.["pid"] !== pid || address["instance_id"] !== id) return undefined;
+  const host = String(address["host"]);
+  return `http://${host.includes(":") ? `[${host}]` : host}:${Number(address["port"])}`;
+}
+
+export function removeFolder(folder: InstanceFolder): void {
+  rmSync(folder.path, { recursive: true, force: true });
+}
+
+export function instanceIdsIn(base: string): readonly InstanceId[] {
+  try {
+    return readdirSync(base, { withFileTypes: true })
+      .filter((entry) => entry.isDirectory())
+      .map((entry) => entry.name as InstanceId);
+  } catch {
+    return [];
+  }
+}
+
+function writeJson(path: string, value: object): void {
+  writeFileSync(`${path}.new`, `${JSON.stringify(value)}\n`, { mode: 0o600 });
+  renameSync(`${path}.new`, path);
+}
+
+function readJson(path: string): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(readFileSync(path, "utf8"));
+    return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : undefined;
+  } catch {
+    return undefined;
+  }
+}

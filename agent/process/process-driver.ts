@@ -1,0 +1,166 @@
+// The driver for development: each instance is a plain process of ours, in a session of its own. No isolation, no hard
+// memory limit. Children outlive the agent; the next one finds them by what their folders say.
+import { randomUUID } from "node:crypto";
+import { mkdirSync } from "node:fs";
+import { setTimeout as wait } from "node:timers/promises";
+import type { Logger } from "pino";
+import type { InstanceId } from "../../proto/ids.ts";
+import { type ContainerDriver, type ContainerPlan, DriverError } from "../reconcile/driver.ts";
+import { instanceFolder, instanceIdsIn, type Launch, removeFolder, writeLaunch } from "./instance-folder.ts";
+import { readLog, rotateLog, trimLog } from "./instance-log.ts";
+import { RuntimeProcess } from "./runtime-process.ts";
+import { spawnRuntime } from "./spawn-runtime.ts";
+
+export interface ProcessDriverOptions {
+  /** Folder of all instances; made when missing. */
+  readonly folder: string;
+  /** Script that Node runs as the model server. */
+  readonly entry: string;
+  readonly log: Logger;
+}
+
+const fastLookMs = 150;
+const slowLookMs = 1_000;
+const killLimitMs = 5_000;
+const idForm = /^[A-Za-z0-9][\w.-]{0,63}$/;
+
+export function createProcessDriver(options: ProcessDriverOptions): ContainerDriver {
+  const { log } = options;
+  const known = new Map<InstanceId, RuntimeProcess>();
+  const listeners: (() => void)[] = [];
+  let timer: NodeJS.Timeout | undefined;
+  let isClosed = false;
+
+  mkdirSync(options.folder, { recursive: true, mode: 0o700 });
+  log.warn("model servers run as plain processes without isolation: this driver is for development");
+  for (const id of instanceIdsIn(options.folder)) {
+    const one = RuntimeProcess.adopt(instanceFolder(options.folder, id));
+    if (!one) continue;
+    known.set(id, one);
+    one.look(Date.now());
+    if (!one.isEnded) log.info({ instance: id, pid: one.pid }, "found the model server of an earlier agent");
+  }
+  watchOver();
+
+  const changed = (): void => {
+    if (!isClosed) for (const listener of listeners) listener();
+  };
+
+  /** One look at every process; the next one is planned only while something runs. */
+  function watchOver(): void {
+    clearTimeout(timer);
+    const alive = [...known.values()].filter((one) => !one.isEnded);
+    if (isClosed || alive.length === 0) return;
+    const isStarting = alive.some((one) => one.observed().state === "starting");
+    timer = setTimeout(look, isStarting ? fastLookMs : slowLookMs).unref();
+  }
+
+  function look(): void {
+    let isChanged = false;
+    for (const [id, one] of known) {
+      isChanged = one.look(Date.now()) || isChanged;
+      if (one.enforceMemory())
+        log.warn(
+          { instance: id, limitBytes: one.launch.memoryBytes },
+          "ended a model server that held too much memory",
+        );
+      if (!one.isEnded) trimLog(one.folder.log);
+    }
+    if (isChanged) changed();
+    watchOver();
+  }
+
+  function launch(plan: ContainerPlan): void {
+    const folder = instanceFolder(options.folder, plan.instanceId);
+    const { instanceId, deployId, generation, memoryBytes } = plan;
+    const record: Launch = {
+      ...{ instanceId, deployId, generation, memoryBytes },
+      launchId: randomUUID(),
+      launchedAtMs: Date.now(),
+    };
+    writeLaunch(folder, record);
+    rotateLog(folder.log);
+    const child = spawnRuntime(plan, options.entry, record.launchId, folder);
+    known.set(instanceId, RuntimeProcess.started(folder, record, child, changed));
+    log.info({ instance: instanceId, generation, pid: child.pid }, "started a model server");
+  }
+
+  async function untilEnded(one: RuntimeProcess, limitMs: number, signal: AbortSignal): Promise<boolean> {
+    const deadlineMs = performance.now() + limitMs;
+    for (;;) {
+      one.look(Date.now());
+      if (one.isEnded) return true;
+      const leftMs = deadlineMs - performance.now();
+      if (leftMs <= 0) return false;
+      await wait(Math.min(50, leftMs), undefined, { signal });
+    }
+  }
+
+  async function stop(id: InstanceId, graceMs: number, signal: AbortSignal): Promise<void> {
+    const one = known.get(id);
+    if (!one || one.isEnded) return;
+    one.look(Date.now());
+    if (graceMs > 0) {
+      one.signal("SIGTERM");
+      if (await untilEnded(one, graceMs, signal)) return changed();
+    }
+    one.signal("SIGKILL");
+    const isGone = await untilEnded(one, killLimitMs, signal);
+    changed();
+    if (!isGone)
+      throw new DriverError("start_failed", `the process ${one.pid} of ${id} does not end, not even by SIGKILL`, {
+        retryable: true,
+      });
+  }
+
+  return {
+    name: "process",
+    async list() {
+      const nowMs = Date.now();
+      for (const one of known.values()) one.look(nowMs);
+      return [...known.values()].map((one) => one.observed());
+    },
+    async start(plan) {
+      const before = known.get(plan.instanceId);
+      if (before && !before.isEnded) {
+        if (before.launch.generation === plan.generation) return;
+        throw new DriverError("start_failed", "an older generation of the instance still runs", { retryable: true });
+      }
+      try {
+        launch(plan);
+      } catch (error) {
+        throw startError(error);
+      }
+      watchOver();
+    },
+    stop,
+    async remove(id, signal) {
+      // The id becomes a path.
+      if (!idForm.test(id)) return;
+      await stop(id, 0, signal);
+      known.delete(id);
+      removeFolder(instanceFolder(options.folder, id));
+    },
+    async logs(id, range) {
+      const one = known.get(id);
+      return one ? readLog(one.folder.log, range, one.launch.launchedAtMs) : [];
+    },
+    watch: (listener) => void listeners.push(listener),
+    async close() {
+      isClosed = true;
+      clearTimeout(timer);
+    },
+  };
+}
+
+function startError(error: unknown): DriverError {
+  const code = (error as NodeJS.ErrnoException).code ?? "";
+  const isFull = code === "ENOSPC" || code === "EDQUOT";
+  const what = isFull
+    ? "the disk is full; free some space in the agent's data folder"
+    : `it failed with ${code || error}`;
+  return new DriverError(isFull ? "no_space" : "start_failed", `The model server could not be started: ${what}.`, {
+    retryable: true,
+    cause: error,
+  });
+}

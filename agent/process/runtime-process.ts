@@ -1,0 +1,142 @@
+// One runtime, from its launch to its end, started by this agent or adopted from an earlier one. An adopted process cannot
+// be waited for: looking at its identity is the only way to learn of its end, and its exit code stays unknown.
+import type { ChildProcess } from "node:child_process";
+import type { Observed } from "../reconcile/driver.ts";
+import {
+  type Exit,
+  type InstanceFolder,
+  type Launch,
+  readExit,
+  readLaunch,
+  readOrigin,
+  readPid,
+  writeExit,
+  writeIdentity,
+} from "./instance-folder.ts";
+import { memoryCeiling } from "./memory-limit.ts";
+import { hasEnvironment, heldBytes, identify, isAlive, type ProcessIdentity, sendSignal } from "./process-identity.ts";
+import { launchVariable } from "./spawn-runtime.ts";
+
+/** A launch whose process cannot be found after this long never happened. */
+const launchLimitMs = 5_000;
+
+export class RuntimeProcess {
+  readonly launch: Launch;
+  readonly folder: InstanceFolder;
+  #identity: ProcessIdentity | undefined;
+  #isChild = false;
+  #origin: string | undefined;
+  #exit: Exit | undefined;
+  #isOverLimit = false;
+
+  constructor(folder: InstanceFolder, launch: Launch, identity: ProcessIdentity | undefined, exit: Exit | undefined) {
+    this.folder = folder;
+    this.launch = launch;
+    this.#identity = identity;
+    this.#exit = exit;
+  }
+
+  /** What an earlier agent left in the folder. */
+  static adopt(folder: InstanceFolder): RuntimeProcess | undefined {
+    const record = readLaunch(folder);
+    if (!record) return undefined;
+    const { pid, startedAt, ...launch } = record;
+    const identity = pid !== undefined && startedAt !== undefined ? { pid, startedAt } : undefined;
+    return new RuntimeProcess(folder, launch, identity, readExit(folder));
+  }
+
+  /** `onEnd` is called once the process ended. */
+  static started(folder: InstanceFolder, launch: Launch, child: ChildProcess, onEnd: () => void): RuntimeProcess {
+    const identity = child.pid === undefined ? undefined : identify(child.pid);
+    const one = new RuntimeProcess(folder, launch, identity, undefined);
+    if (identity) writeIdentity(folder, launch, identity);
+    one.#isChild = true;
+    child.once("exit", (code, signal) => {
+      one.#end(code ?? undefined, signal ?? undefined);
+      onEnd();
+    });
+    child.once("error", () => {
+      if (child.pid !== undefined) return;
+      one.#end(undefined, undefined);
+      onEnd();
+    });
+    return one;
+  }
+
+  get isEnded(): boolean {
+    return this.#exit !== undefined;
+  }
+
+  get pid(): number | undefined {
+    return this.#identity?.pid;
+  }
+
+  /** Looks at the process; true when something changed since the last look. */
+  look(nowMs: number): boolean {
+    if (this.#exit) return false;
+    const before = this.#origin;
+    this.#identity ??= this.#findIdentity();
+    if (!this.#identity) {
+      if (this.#isChild || nowMs - this.launch.launchedAtMs < launchLimitMs) return false;
+      this.#end(undefined, undefined);
+      return true;
+    }
+    if (!isAlive(this.#identity)) {
+      // A child of ours has a real end coming with its exit event.
+      if (this.#isChild) return false;
+      this.#end(undefined, this.#isOverLimit ? "SIGKILL" : undefined);
+      return true;
+    }
+    this.#origin ??= readOrigin(this.folder, this.#identity.pid, this.launch.instanceId);
+    return this.#origin !== before;
+  }
+
+  /** Ends the process when it holds more than it was granted. True when it did. */
+  enforceMemory(): boolean {
+    const ceiling = memoryCeiling(this.launch.memoryBytes);
+    if (this.#exit || !this.#identity || ceiling === undefined || this.#isOverLimit) return false;
+    const held = heldBytes(this.#identity.pid);
+    if (held === undefined || held <= ceiling) return false;
+    this.#isOverLimit = true;
+    return this.signal("SIGKILL");
+  }
+
+  /** False when there is nothing to signal. */
+  signal(signal: NodeJS.Signals): boolean {
+    return this.#exit === undefined && this.#identity !== undefined && sendSignal(this.#identity, signal);
+  }
+
+  observed(): Observed {
+    const { instanceId, deployId, generation } = this.launch;
+    const named = { instanceId, deployId, generation, identity: this.#nameOfIdentity() };
+    if (this.#exit) return { ...named, state: "exited", ...this.#exit };
+    if (!this.#identity || !this.#origin) return { ...named, state: "starting" };
+    return { ...named, state: "running", origin: this.#origin, startedAtMs: this.launch.launchedAtMs };
+  }
+
+  #nameOfIdentity(): string {
+    return this.#identity ? `${this.#identity.pid}@${this.#identity.startedAt}` : `launch:${this.launch.launchId}`;
+  }
+
+  /** The agent was killed between the start and its record: the child's own note names the pid, its environment proves it. */
+  #findIdentity(): ProcessIdentity | undefined {
+    const pid = readPid(this.folder);
+    if (pid === undefined) return undefined;
+    const isOurs =
+      hasEnvironment(pid, launchVariable, this.launch.launchId) ??
+      readOrigin(this.folder, pid, this.launch.instanceId) !== undefined;
+    const identity = isOurs ? identify(pid) : undefined;
+    if (identity) writeIdentity(this.folder, this.launch, identity);
+    return identity;
+  }
+
+  #end(exitCode: number | undefined, signal: string | undefined): void {
+    if (this.#exit) return;
+    this.#exit = { exitCode, signal, oomKilled: this.#isOverLimit, finishedAtMs: Date.now() };
+    try {
+      writeExit(this.folder, this.#exit);
+    } catch {
+      // The folder may be gone already; what is known in memory stands.
+    }
+  }
+}

@@ -1,0 +1,125 @@
+// What is to be done, decided from values alone. Nothing is removed but what a tombstone names, and the exited container
+// of a generation that was replaced; an empty, missing or older desired state removes nothing.
+import type { DesiredState__Output } from "../../proto/gen/stoker/fleet/v1/DesiredState.ts";
+import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
+import type { InstanceId } from "../../proto/ids.ts";
+import { needsWeights } from "../engines/plan-instance.ts";
+import type { Observed } from "./driver.ts";
+import type { Facts } from "./facts.ts";
+import type { Exited } from "./failure.ts";
+import { troubleOf } from "./health.ts";
+
+export type Alive = Exclude<Observed, { state: "exited" }>;
+export type Running = Extract<Observed, { state: "running" }>;
+
+export type Step =
+  | { readonly kind: "fetch"; readonly id: InstanceId; readonly spec: InstanceSpec__Output }
+  | { readonly kind: "start"; readonly id: InstanceId; readonly spec: InstanceSpec__Output }
+  | {
+      readonly kind: "probe";
+      readonly id: InstanceId;
+      readonly seen: Running;
+      readonly spec: InstanceSpec__Output | undefined;
+    }
+  | { readonly kind: "count-exit"; readonly id: InstanceId; readonly seen: Exited; readonly spec: InstanceSpec__Output }
+  /** Ends what is not well; it comes back after a back-off, or not at all when its start took too long. */
+  | {
+      readonly kind: "restart";
+      readonly id: InstanceId;
+      readonly seen: Alive;
+      readonly spec: InstanceSpec__Output;
+      readonly why: "health" | "start_timeout";
+    }
+  | {
+      readonly kind: "stop";
+      readonly id: InstanceId;
+      readonly seen: Alive;
+      readonly why: "tombstone" | "superseded" | "failed";
+    }
+  | { readonly kind: "remove"; readonly id: InstanceId; readonly why: "tombstone" | "superseded" }
+  /** Ends the step that runs: nobody wants its result any more. */
+  | { readonly kind: "cancel"; readonly id: InstanceId };
+
+export interface View {
+  /** Undefined on a host that was never told. */
+  readonly desired: Pick<DesiredState__Output, "generation" | "instances" | "tombstones"> | undefined;
+  readonly observed: ReadonlyMap<InstanceId, Observed>;
+  /** One of every instance in `desired` and `observed`. */
+  readonly facts: ReadonlyMap<InstanceId, Facts>;
+  /** A step of theirs ended while the driver was asked, so what was seen may be older than it: the next pass decides. */
+  readonly unsettled: ReadonlySet<InstanceId>;
+  /** Monotonic. */
+  readonly nowMs: number;
+}
+
+export function diff(view: View): readonly Step[] {
+  const specs = new Map((view.desired?.instances ?? []).map((spec) => [spec.instanceId as InstanceId, spec]));
+  const tombstones = new Set((view.desired?.tombstones ?? []) as InstanceId[]);
+  const ids = new Set([...specs.keys(), ...tombstones, ...view.observed.keys()]);
+  return [...ids].sort().flatMap((id) => {
+    const facts = view.facts.get(id);
+    if (!facts || view.unsettled.has(id)) return [];
+    const seen = view.observed.get(id);
+    const spec = specs.get(id);
+    if (tombstones.has(id)) return retire(id, seen, facts);
+    const next = spec ? converge(id, spec, seen, facts, view.nowMs) : undefined;
+    const probe = seen?.state === "running" && isProbeDue(facts, view.nowMs);
+    return [...(next ? [next] : []), ...(probe ? [{ kind: "probe", id, seen, spec } as const] : [])];
+  });
+}
+
+/** One per instance: the running one, else the newest generation. */
+export function newestOf(observed: readonly Observed[]): ReadonlyMap<InstanceId, Observed> {
+  const rank = (one: Observed) => (one.state === "exited" ? 0 : 1);
+  const found = new Map<InstanceId, Observed>();
+  for (const one of observed) {
+    const other = found.get(one.instanceId);
+    if (!other || rank(one) > rank(other) || (rank(one) === rank(other) && one.generation > other.generation))
+      found.set(one.instanceId, one);
+  }
+  return found;
+}
+
+function retire(id: InstanceId, seen: Observed | undefined, facts: Facts): readonly Step[] {
+  if (facts.busy) return facts.busy.kind === "fetch" ? [{ kind: "cancel", id }] : [];
+  if (!seen) return [];
+  if (seen.state === "exited") return [{ kind: "remove", id, why: "tombstone" }];
+  return [{ kind: "stop", id, seen, why: "tombstone" }];
+}
+
+function converge(
+  id: InstanceId,
+  spec: InstanceSpec__Output,
+  seen: Observed | undefined,
+  facts: Facts,
+  nowMs: number,
+): Step | undefined {
+  const generation = Number(spec.generation);
+  if (facts.busy)
+    return facts.busy.kind === "fetch" && facts.busy.generation < generation ? { kind: "cancel", id } : undefined;
+  // Whoever wanted it knew more than we were told since; it is left alone.
+  if (seen && seen.generation > generation) return undefined;
+  const isCurrent = seen?.generation === generation;
+  if (seen && seen.state !== "exited" && isCurrent) return tend(id, spec, seen, facts, nowMs);
+  if (seen?.state === "exited" && isCurrent && facts.countedExit !== seen.identity)
+    return { kind: "count-exit", id, seen, spec };
+  if (facts.failure || nowMs < facts.notBeforeMs) return undefined;
+  // The old one serves on while the weights of its successor come; a successor that cannot come harms nothing.
+  if (needsWeights(spec) && facts.weights.kind !== "here") return { kind: "fetch", id, spec };
+  if (seen && seen.state !== "exited") return { kind: "stop", id, seen, why: "superseded" };
+  if (seen && !isCurrent) return { kind: "remove", id, why: "superseded" };
+  return { kind: "start", id, spec };
+}
+
+/** It runs what is wanted. */
+function tend(id: InstanceId, spec: InstanceSpec__Output, seen: Alive, facts: Facts, nowMs: number): Step | undefined {
+  if (facts.failure) return { kind: "stop", id, seen, why: "failed" };
+  if (facts.life?.identity !== seen.identity) return undefined;
+  const why = troubleOf(facts.life, spec.engine === "external", nowMs);
+  return why && { kind: "restart", id, seen, spec, why };
+}
+
+function isProbeDue(facts: Facts, nowMs: number): boolean {
+  if (facts.isProbing || !facts.life || nowMs < facts.life.nextProbeMs) return false;
+  return facts.busy === undefined || facts.busy.kind === "fetch";
+}

@@ -1,0 +1,102 @@
+// Why an instance ended, in words for whoever deployed it: what happened, why, what to do.
+import type { LogLine, Observed } from "./driver.ts";
+import type { RestartReason } from "./ports.ts";
+
+export interface Failure {
+  /** Stable; `oom_killed`, `exit_1`, `bad_model`, ... */
+  readonly code: string;
+  readonly message: string;
+}
+
+export interface ExitReason {
+  readonly failure: Failure;
+  /** Starting again cannot help. */
+  readonly isTerminal: boolean;
+  readonly reason: RestartReason;
+}
+
+export type Exited = Extract<Observed, { state: "exited" }>;
+
+/** The runtime's own word that the model or its settings cannot be used. */
+const badModelCode = 2;
+const tailLines = 40;
+const tailChars = 6_000;
+
+export function reasonOfExit(exit: Exited, limitBytes: number, lines: readonly LogLine[]): ExitReason {
+  const said = tellingLine(lines);
+  const because = said === undefined ? "it left no line in its log that says why" : `its log says: ${said}`;
+  if (exit.oomKilled) {
+    const limit = limitBytes > 0 ? `limit ${mebibytes(limitBytes)}` : "the host ran out of memory";
+    const message = `${limit}; the model server needed more. Deploy it with more or larger GPUs, a smaller max_batch_size or a shorter context.`;
+    return { failure: { code: "oom_killed", message }, isTerminal: false, reason: "oom" };
+  }
+  if (exit.exitCode === badModelCode) {
+    const message = `${said ?? "the model server refused the model without saying why"}. Choose a model or settings that it supports and deploy again.`;
+    return { failure: { code: "bad_model", message }, isTerminal: true, reason: "exit" };
+  }
+  if (exit.exitCode !== undefined) {
+    const what = exit.exitCode === 0 ? "the model server ended by itself" : "the model server ended";
+    return {
+      failure: { code: `exit_${exit.exitCode}`, message: `${what}; ${because}` },
+      isTerminal: false,
+      reason: "exit",
+    };
+  }
+  if (exit.signal !== undefined) {
+    const hint = exit.signal === "SIGKILL" ? " (the host may have run out of memory)" : "";
+    const message = `the model server was ended by ${exit.signal}${hint}; ${because}`;
+    return { failure: { code: `signal_${exit.signal.toLowerCase()}`, message }, isTerminal: false, reason: "exit" };
+  }
+  const message = `the model server ended while nobody could see how; ${because}`;
+  return { failure: { code: "exit_unknown", message }, isTerminal: false, reason: "exit" };
+}
+
+/** The reason of the last crash, with the last lines of the log: once it failed, its log goes with it. */
+export function gaveUp(last: Failure, crashes: number, lines: readonly LogLine[]): Failure {
+  const tail = lines
+    .slice(-tailLines)
+    .map(({ line }) => line.slice(0, 400))
+    .join("\n")
+    .slice(-tailChars);
+  const log = tail === "" ? "" : `\nLast lines of its log:\n${tail}`;
+  return { code: last.code, message: `${last.message} (ended ${crashes} times within 30 minutes)${log}` };
+}
+
+/** From something thrown by weights/ or a driver; what it says is for the customer when it carries a code. */
+export function failureOf(error: unknown, fallback: string): Failure & { readonly isTerminal: boolean } {
+  const { code, message, retryable } = error as { code?: unknown; message?: unknown; retryable?: unknown };
+  const isTyped = typeof code === "string" && typeof retryable === "boolean";
+  if (!isTyped)
+    return { code: fallback, message: `an unexpected failure: ${String(message ?? error)}`, isTerminal: false };
+  return { code, message: String(message), isTerminal: !retryable };
+}
+
+/** The last line that reads like an error, else the last one; a structured line gives its message. */
+function tellingLine(lines: readonly LogLine[]): string | undefined {
+  const read = lines.map(({ line }) => readLine(line)).filter(({ text }) => text !== "");
+  const telling =
+    read.findLast(({ level }) => level !== undefined && level >= 50) ??
+    read.findLast(({ level, text }) => level === undefined && /error|fatal|panic|abort|cannot|failed/i.test(text)) ??
+    read.at(-1);
+  return telling?.text.slice(0, 600);
+}
+
+const levels: Readonly<Record<string, number>> = { trace: 10, debug: 20, info: 30, warn: 40, error: 50, fatal: 60 };
+
+function readLine(line: string): { readonly level: number | undefined; readonly text: string } {
+  try {
+    const { level, msg, err } = JSON.parse(line) as { level?: unknown; msg?: unknown; err?: { message?: unknown } };
+    const number = typeof level === "string" ? levels[level] : level;
+    if (typeof number === "number") {
+      const parts = [msg, err?.message].filter((part) => typeof part === "string" && part !== "");
+      return { level: number, text: [...new Set(parts)].join(": ") };
+    }
+  } catch {
+    // Not a structured line.
+  }
+  return { level: undefined, text: line.trim() };
+}
+
+function mebibytes(bytes: number): string {
+  return `${Math.round(bytes / 1024 / 1024)}MiB`;
+}

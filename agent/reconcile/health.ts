@@ -1,0 +1,123 @@
+// Is the engine ready, still loading, or gone? Ready = /health says so and /v1/models lists the name. An engine whose
+// health is green while it makes no tokens will be caught here too, by the token counter of /health: not built yet.
+import type { Life } from "./facts.ts";
+
+export interface ProbeTarget {
+  readonly origin: string;
+  readonly instanceId: string;
+  readonly servedModelName: string | undefined;
+  readonly isExternal: boolean;
+}
+
+export type Health =
+  | { readonly kind: "ready"; readonly contextLength: number }
+  /** `progress` changes while the start goes on. */
+  | { readonly kind: "loading"; readonly progress: string }
+  /** It answers and is on its way out. */
+  | { readonly kind: "draining" }
+  | { readonly kind: "bad"; readonly why: string };
+
+export type Probe = (target: ProbeTarget, signal: AbortSignal) => Promise<Health>;
+
+const limitMs = 5_000;
+const whileStartingMs = 500;
+const whileReadyMs = 10_000;
+const failuresToRestart = 3;
+const startBudgetMs = 30 * 60_000;
+/** It is said to run already. */
+const externalBudgetMs = 5 * 60_000;
+
+export function createProbe(): Probe {
+  return async (target, signal) => {
+    const bounded = AbortSignal.any([signal, AbortSignal.timeout(limitMs)]);
+    try {
+      return target.isExternal ? await askModels(target, 0, bounded) : await askHealth(target, bounded);
+    } catch (error) {
+      signal.throwIfAborted();
+      return { kind: "bad", why: whyOf(error) };
+    }
+  };
+}
+
+/** What a probe's result makes of a life. */
+export function afterProbe(life: Life, health: Health, nowMs: number): Life {
+  switch (health.kind) {
+    case "ready":
+      return {
+        ...life,
+        isReady: true,
+        contextLength: health.contextLength,
+        failures: 0,
+        trouble: "",
+        nextProbeMs: nowMs + whileReadyMs,
+      };
+    case "loading": {
+      const isProgress = health.progress !== life.progress;
+      const progressAtMs = isProgress ? nowMs : life.progressAtMs;
+      const next = { progress: health.progress, progressAtMs, nextProbeMs: nowMs + whileStartingMs };
+      return { ...life, ...next, isReady: false, failures: 0, trouble: "still loading" };
+    }
+    case "draining":
+      return { ...life, isReady: false, trouble: "it is shutting down", nextProbeMs: nowMs + whileStartingMs };
+    case "bad": {
+      const failures = life.isReady || life.failures > 0 ? life.failures + 1 : 0;
+      const nextProbeMs = nowMs + (failures > 0 ? whileReadyMs : whileStartingMs);
+      return { ...life, failures, nextProbeMs, trouble: health.why, isReady: life.isReady && !isDead(failures) };
+    }
+  }
+}
+
+/** Undefined while it is well or may still become so. A server that is not ours is never restarted for its health. */
+export function troubleOf(life: Life, isExternal: boolean, nowMs: number): "health" | "start_timeout" | undefined {
+  if (isDead(life.failures)) return isExternal ? undefined : "health";
+  const isStarting = !life.isReady && life.failures === 0;
+  const budgetMs = isExternal ? externalBudgetMs : startBudgetMs;
+  return isStarting && nowMs - life.progressAtMs > budgetMs ? "start_timeout" : undefined;
+}
+
+const isDead = (failures: number) => failures >= failuresToRestart;
+
+async function askHealth(target: ProbeTarget, signal: AbortSignal): Promise<Health> {
+  const { status, body } = await get(`${target.origin}/health`, signal);
+  const facts = asObject(body);
+  const id = facts["instance_id"];
+  // Pids and ports are reused: whoever answers must be the one that was started.
+  if (typeof id === "string" && id !== target.instanceId) return { kind: "bad", why: "another instance answers there" };
+  if (facts["status"] === "loading") return { kind: "loading", progress: JSON.stringify(facts["progress"] ?? "") };
+  if (facts["status"] === "draining") return { kind: "draining" };
+  if (status !== 200) return { kind: "bad", why: `/health answered ${status}` };
+  const contextLength = Number(facts["context_length"]);
+  return askModels(target, Number.isSafeInteger(contextLength) ? contextLength : 0, signal);
+}
+
+async function askModels(target: ProbeTarget, contextLength: number, signal: AbortSignal): Promise<Health> {
+  const base = target.isExternal ? target.origin.replace(/\/v1$/, "") : target.origin;
+  const { status, body } = await get(`${base}/v1/models`, signal);
+  if (status !== 200) return { kind: "bad", why: `/v1/models answered ${status}` };
+  const { data } = asObject(body);
+  const names = Array.isArray(data) ? data.map((one) => asObject(one)["id"]) : [];
+  const name = target.servedModelName;
+  if (name === undefined || names.includes(name)) return { kind: "ready", contextLength };
+  return { kind: "bad", why: `/v1/models does not list ${JSON.stringify(name.slice(0, 120))}` };
+}
+
+async function get(url: string, signal: AbortSignal): Promise<{ status: number; body: unknown }> {
+  const answer = await fetch(url, { signal, redirect: "error" });
+  const text = await answer.text();
+  try {
+    return { status: answer.status, body: JSON.parse(text.slice(0, 1024 * 1024)) };
+  } catch {
+    return { status: answer.status, body: undefined };
+  }
+}
+
+function asObject(value: unknown): Record<string, unknown> {
+  return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
+}
+
+function whyOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  if (error.name === "TimeoutError") return `it did not answer within ${limitMs / 1000} s`;
+  const cause = error.cause as { code?: string; message?: string } | undefined;
+  return cause?.code ?? cause?.message ?? error.message;
+}

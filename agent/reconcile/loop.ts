@@ -1,0 +1,178 @@
+// Observe, diff, apply, report, wait. Level-triggered: every pass looks at everything, so a lost event costs one interval.
+// INVARIANTS: at most one step per instance runs besides a probe; a step never waits for another; a download of one
+// instance holds no other up; a failed observation changes nothing.
+import type { DesiredState__Output } from "../../proto/gen/stoker/fleet/v1/DesiredState.ts";
+import type { InstanceId } from "../../proto/ids.ts";
+import { diff, newestOf, type Step, type View } from "./diff.ts";
+import type { Observed } from "./driver.ts";
+import { createFactsBook } from "./facts-book.ts";
+import { type Reported, reportOf, targetsOf } from "./report.ts";
+import { createExecutors, execute, type StepDeps } from "./steps.ts";
+import { createWake } from "./wake.ts";
+
+export interface LoopDeps extends Omit<StepDeps, "book" | "progressed"> {
+  /** A phase changed: tell it soon. */
+  readonly onNews: () => void;
+}
+
+export interface Reconciler {
+  /** The whole set; wakes the loop. */
+  setDesired(desired: DesiredState__Output): void;
+  /** As of the last pass; undefined before the first. */
+  report(): (Reported & { readonly generation: string }) | undefined;
+  /** Until aborted. Instances go on running. */
+  run(signal: AbortSignal): Promise<void>;
+  /** For a shutdown that takes the model servers along, after `run` has ended. Bounded by `graceMs` and a little. */
+  stopInstances(graceMs: number, signal: AbortSignal): Promise<void>;
+}
+
+const resyncMs = 5_000;
+const listLimitMs = 20_000;
+const retryMs = 1_000;
+const progressEveryMs = 1_000;
+
+export function createReconciler(deps: LoopDeps): Reconciler {
+  const { driver, log, events, clock } = deps;
+  const book = createFactsBook();
+  const wake = createWake();
+  let lastProgressMs = Number.NEGATIVE_INFINITY;
+  const progressed = () => {
+    if (clock() - lastProgressMs < progressEveryMs) return;
+    lastProgressMs = clock();
+    wake.now();
+  };
+  const executors = createExecutors({ ...deps, book, progressed });
+  const running = new Map<InstanceId, AbortController>();
+  const inFlight = new Set<Promise<void>>();
+  const phases = new Map<InstanceId, string>();
+  let desired: DesiredState__Output | undefined;
+  let last: View | undefined;
+  let isAway = false;
+
+  driver.watch(wake.now);
+
+  async function observe(signal: AbortSignal): Promise<ReadonlyMap<InstanceId, Observed> | undefined> {
+    try {
+      const found = await driver.list(AbortSignal.any([signal, AbortSignal.timeout(listLimitMs)]));
+      if (isAway) log.info("the driver answers again");
+      isAway = false;
+      return newestOf(found);
+    } catch (error) {
+      if (!isAway && !signal.aborted) log.error({ err: error }, "the driver does not answer; nothing is changed");
+      isAway = true;
+      return undefined;
+    }
+  }
+
+  function begin(step: Step, signal: AbortSignal): void {
+    if (step.kind === "cancel") {
+      running.get(step.id)?.abort();
+      return;
+    }
+    const isProbe = step.kind === "probe";
+    const own = new AbortController();
+    const { generation } = book.get(step.id);
+    book.change(step.id, (facts) =>
+      isProbe ? { ...facts, isProbing: true } : { ...facts, busy: { kind: step.kind, generation } },
+    );
+    if (!isProbe) running.set(step.id, own);
+    const work = perform(step, AbortSignal.any([signal, own.signal])).then(() => {
+      inFlight.delete(work);
+      if (!isProbe) running.delete(step.id);
+      book.change(step.id, (facts) => (isProbe ? { ...facts, isProbing: false } : { ...facts, busy: undefined }));
+      wake.now();
+    });
+    inFlight.add(work);
+  }
+
+  async function perform(step: Step, signal: AbortSignal): Promise<void> {
+    const beganMs = clock();
+    let failure: unknown;
+    try {
+      await execute(executors, step, signal);
+    } catch (error) {
+      failure = error;
+    }
+    const facts = { step: step.kind, instance: step.id, ms: Math.round(clock() - beganMs), ...whyOf(step) };
+    if (failure && signal.aborted) log.info(facts, "step ended early");
+    else if (failure) {
+      log.warn({ ...facts, err: failure }, "step failed; it is tried again");
+      await wake.sleep(retryMs, signal);
+    } else log[step.kind === "probe" ? "debug" : "info"](facts, "step done");
+  }
+
+  function look(observed: ReadonlyMap<InstanceId, Observed>, wereBusy: readonly InstanceId[]): View {
+    const nowMs = clock();
+    const forgotten = book.update(desired?.instances ?? [], desired?.tombstones ?? [], observed, nowMs);
+    for (const id of forgotten) {
+      phases.delete(id);
+      events.gone(id);
+    }
+    const unsettled = new Set(wereBusy.filter((id) => !book.get(id).busy));
+    return { desired, observed, facts: book.all, unsettled, nowMs };
+  }
+
+  /** Routes and reports follow what was seen and what is being done. */
+  function publish(view: View): void {
+    last = { ...view, facts: new Map(view.facts) };
+    deps.dataPath.setTargets(targetsOf(view));
+    let isNews = false;
+    const { instances, removed } = reportOf(view, deps.dataPath.stats);
+    const now = new Map<InstanceId, string>(removed.map((id) => [id, "removed"]));
+    for (const { instanceId, deployId, phase, generation, bytesDone } of instances) {
+      // Every step of a download is news: somebody looks at a progress bar.
+      now.set(instanceId, `${phase}/${generation}/${bytesDone}`);
+      events.phase(instanceId, deployId, phase);
+    }
+    for (const id of removed) events.gone(id);
+    for (const [id, phase] of now) {
+      isNews ||= phases.get(id) !== phase;
+      phases.set(id, phase);
+    }
+    if (isNews) deps.onNews();
+  }
+
+  function nextLookMs(view: View): number {
+    const due = [...view.facts.values()].flatMap(({ life, notBeforeMs, isProbing }) => [
+      ...(life && !isProbing ? [life.nextProbeMs] : []),
+      notBeforeMs,
+    ]);
+    const later = due.filter((atMs) => atMs > view.nowMs).map((atMs) => atMs - view.nowMs);
+    return Math.min(resyncMs, ...later);
+  }
+
+  return {
+    setDesired(next) {
+      desired = next;
+      wake.now();
+    },
+    report: () => last && { ...reportOf(last, deps.dataPath.stats), generation: last.desired?.generation ?? "0" },
+    async run(signal) {
+      while (!signal.aborted) {
+        const wereBusy = [...running.keys()];
+        const observed = await observe(signal);
+        if (signal.aborted) break;
+        if (!observed) {
+          await wake.sleep(retryMs, signal);
+          continue;
+        }
+        const view = look(observed, wereBusy);
+        for (const step of diff(view)) begin(step, signal);
+        publish(view);
+        await wake.wait(nextLookMs(view), signal);
+      }
+      await Promise.all(inFlight);
+    },
+    async stopInstances(graceMs, signal) {
+      const found = await driver.list(signal);
+      const alive = found.filter((one) => one.state !== "exited");
+      const results = await Promise.allSettled(alive.map((one) => driver.stop(one.instanceId, graceMs, signal)));
+      for (const [index, result] of results.entries())
+        if (result.status === "rejected")
+          log.error({ err: result.reason, instance: alive[index]?.instanceId }, "a model server could not be stopped");
+      log.info({ stopped: alive.length }, "model servers stopped with the agent");
+    },
+  };
+}
+
+const whyOf = (step: Step) => ("why" in step ? { why: step.why } : {});

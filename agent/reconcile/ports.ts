@@ -1,0 +1,45 @@
+// What the loop needs from its neighbours besides a driver.
+import type { Weights__Output } from "../../proto/gen/stoker/fleet/v1/Weights.ts";
+import type { DeploymentId, InstanceId } from "../../proto/ids.ts";
+import type { InstancePhase } from "../../proto/instance-phase.ts";
+
+export interface WeightsPort {
+  /** Errors with a `code` and `retryable: false` end the instance as failed. */
+  ensure(
+    weights: Weights__Output,
+    onProgress: (done: number, total: number) => void,
+    signal: AbortSignal,
+  ): Promise<{ modelPath: string }>;
+}
+
+export interface RouteTarget {
+  readonly instanceId: InstanceId;
+  readonly deployId: DeploymentId;
+  readonly origin: string;
+  readonly maxBatchSize: number;
+  readonly ready: boolean;
+  readonly draining: boolean;
+}
+
+/** The data path in front of the instances. */
+export interface DataPath {
+  /** The whole set, every time. */
+  setTargets(targets: readonly RouteTarget[]): void;
+  stats(id: InstanceId): { readonly inFlight: number; readonly waiting: number; readonly tokensPerSecond: number };
+  markDraining(id: InstanceId): void;
+  /** True once nothing is in flight; false at the deadline. */
+  drained(id: InstanceId, deadlineMs: number, signal: AbortSignal): Promise<boolean>;
+}
+
+export type RestartReason = "oom" | "exit" | "health";
+
+/** For metrics: must not throw or wait. */
+export interface ReconcileEvents {
+  phase(id: InstanceId, deployId: DeploymentId, phase: InstancePhase): void;
+  /** How long a part of a start took. */
+  took(part: "download" | "create" | "load" | "ready", seconds: number): void;
+  downloaded(source: "hub" | "registry", bytes: number): void;
+  downloadFailed(code: string): void;
+  restarted(deployId: DeploymentId, reason: RestartReason): void;
+  gone(id: InstanceId): void;
+}

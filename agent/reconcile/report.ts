@@ -1,0 +1,112 @@
+// What the host says of each instance, from values alone.
+
+import type { InstanceReport } from "../../proto/gen/stoker/fleet/v1/InstanceReport.ts";
+import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
+import type { DeploymentId, InstanceId } from "../../proto/ids.ts";
+import type { InstancePhase } from "../../proto/instance-phase.ts";
+import type { View } from "./diff.ts";
+import type { Observed } from "./driver.ts";
+import type { Facts } from "./facts.ts";
+import type { DataPath, RouteTarget } from "./ports.ts";
+
+export interface OneReport extends InstanceReport {
+  readonly instanceId: InstanceId;
+  readonly deployId: DeploymentId;
+  readonly phase: InstancePhase;
+  readonly bytesDone: number;
+}
+
+export interface Reported {
+  readonly instances: readonly OneReport[];
+  /** Tombstoned and gone. */
+  readonly removed: readonly InstanceId[];
+}
+
+export function reportOf(view: View, stats: DataPath["stats"]): Reported {
+  const specs = specsOf(view);
+  const tombstones = new Set((view.desired?.tombstones ?? []) as InstanceId[]);
+  const instances: OneReport[] = [];
+  for (const id of [...new Set([...specs.keys(), ...view.observed.keys()])].sort()) {
+    const facts = view.facts.get(id);
+    const spec = specs.get(id);
+    const seen = view.observed.get(id);
+    if (!facts || (tombstones.has(id) && !seen)) continue;
+    const phase = tombstones.has(id) ? (seen?.state === "exited" ? "stopped" : "draining") : phaseOf(spec, seen, facts);
+    instances.push(oneReport(id, phase, spec, seen, facts, stats));
+  }
+  const isGone = (id: InstanceId) => !view.observed.has(id) && !view.facts.get(id)?.busy && !view.unsettled.has(id);
+  return { instances, removed: [...tombstones].filter(isGone) };
+}
+
+/** Every instance that runs and whose batch size is known. */
+export function targetsOf(view: View): readonly RouteTarget[] {
+  const tombstones = new Set((view.desired?.tombstones ?? []) as InstanceId[]);
+  const specs = specsOf(view);
+  return [...view.observed.values()].flatMap((seen) => {
+    const { instanceId, deployId } = seen;
+    const spec = specs.get(instanceId);
+    const facts = view.facts.get(instanceId);
+    if (seen.state !== "running" || !spec || !facts) return [];
+    const draining = spec.draining || tombstones.has(instanceId) || isEnding(facts);
+    const ready = isReady(facts, seen);
+    return [{ instanceId, deployId, origin: seen.origin, maxBatchSize: spec.maxBatchSize, ready, draining }];
+  });
+}
+
+export function phaseOf(
+  spec: InstanceSpec__Output | undefined,
+  seen: Observed | undefined,
+  facts: Facts,
+): InstancePhase {
+  const isAlive = seen !== undefined && seen.state !== "exited";
+  // An older generation that still serves speaks for the instance until its successor starts.
+  const isOlder = isAlive && spec !== undefined && seen.generation < Number(spec.generation);
+  if (facts.failure && !isOlder) return "failed";
+  if (isAlive) {
+    if (isEnding(facts) || spec?.draining) return "draining";
+    if (seen.state === "starting") return "creating";
+    return isReady(facts, seen) ? "ready" : "loading";
+  }
+  if (!spec) return "stopped";
+  if (facts.busy?.kind === "start") return "creating";
+  return facts.weights.kind === "fetching" ? "downloading" : "pending";
+}
+
+const isEnding = (facts: Facts) => facts.busy?.kind === "stop" || facts.busy?.kind === "restart";
+const isReady = (facts: Facts, seen: Observed) => facts.life?.identity === seen.identity && facts.life.isReady;
+
+function oneReport(
+  id: InstanceId,
+  phase: InstancePhase,
+  spec: InstanceSpec__Output | undefined,
+  seen: Observed | undefined,
+  facts: Facts,
+  stats: DataPath["stats"],
+): OneReport {
+  const isAlive = seen !== undefined && seen.state !== "exited";
+  // Of a start that is still tried again the last reason is told as well.
+  const told = facts.failure ?? (phase === "ready" ? undefined : facts.lastCrash);
+  const { inFlight, waiting, tokensPerSecond } = stats(id);
+  const { weights } = facts;
+  return {
+    instanceId: id,
+    deployId: (spec?.deployId ?? seen?.deployId ?? "") as DeploymentId,
+    generation: isAlive ? seen.generation : Number(spec?.generation ?? seen?.generation ?? 0),
+    phase,
+    failCode: told?.code ?? "",
+    failMessage: told?.message ?? (phase === "loading" ? (facts.life?.trouble ?? "") : ""),
+    bytesDone: weights.kind === "fetching" ? weights.done : 0,
+    bytesTotal: weights.kind === "fetching" ? weights.total : 0,
+    inFlight,
+    waiting,
+    tokensPerSecond,
+    restarts: facts.restarts,
+    startedAtMs: seen?.state === "running" ? Math.round(seen.startedAtMs) : 0,
+    identity: seen?.identity ?? "",
+    contextLength: isAlive ? (facts.life?.contextLength ?? 0) : 0,
+  };
+}
+
+function specsOf(view: View): ReadonlyMap<InstanceId, InstanceSpec__Output> {
+  return new Map((view.desired?.instances ?? []).map((spec) => [spec.instanceId as InstanceId, spec]));
+}

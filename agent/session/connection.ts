@@ -1,0 +1,95 @@
+// One stream of Fleet.Session from Hello to its end: renewals and reports on time, what comes in given to its takers.
+// Ends when either side ends it, or when nothing was heard for a lease.
+import * as grpc from "@grpc/grpc-js";
+import type { AgentMessage } from "../../proto/gen/stoker/fleet/v1/AgentMessage.ts";
+import type { ControlMessage__Output } from "../../proto/gen/stoker/fleet/v1/ControlMessage.ts";
+import type { Hello } from "../../proto/gen/stoker/fleet/v1/Hello.ts";
+import type { Welcome__Output } from "../../proto/gen/stoker/fleet/v1/Welcome.ts";
+import { fleetClient } from "./wire.ts";
+
+export interface ConnectionOptions {
+  readonly address: string;
+  readonly secret: string;
+  readonly hello: Hello;
+  readonly onWelcome: (welcome: Welcome__Output, askedMs: number, send: (message: AgentMessage) => void) => void;
+  /** Everything after the welcome. */
+  readonly onMessage: (message: ControlMessage__Output) => void;
+  readonly monotonicMs: () => number;
+}
+
+export type ConnectionEnd = {
+  /** Low cardinality, for a metric. */
+  readonly reason: "refused" | "unreachable" | "timeout" | "ended" | "silent" | "stopped";
+  readonly detail: string;
+  readonly wasWelcomed: boolean;
+};
+
+const connectLimitMs = 10_000;
+const welcomeLimitMs = 10_000;
+
+/** Never throws. */
+export async function connect(options: ConnectionOptions, signal: AbortSignal): Promise<ConnectionEnd> {
+  const client = fleetClient(options.address);
+  try {
+    const failure = await untilReady(client, signal);
+    if (failure) return { reason: "unreachable", detail: failure.message, wasWelcomed: false };
+    return await talk(client, options, signal);
+  } finally {
+    client.close();
+  }
+}
+
+function untilReady(client: grpc.Client, signal: AbortSignal): Promise<Error | undefined> {
+  return new Promise((resolve) => {
+    const stopped = () => resolve(new Error("the agent stops"));
+    signal.addEventListener("abort", stopped, { once: true });
+    client.waitForReady(Date.now() + connectLimitMs, (error) => {
+      signal.removeEventListener("abort", stopped);
+      resolve(error);
+    });
+  });
+}
+
+function talk(
+  client: ReturnType<typeof fleetClient>,
+  options: ConnectionOptions,
+  signal: AbortSignal,
+): Promise<ConnectionEnd> {
+  const metadata = new grpc.Metadata();
+  metadata.set("authorization", `Bearer ${options.secret}`);
+  const stream = client.session(metadata);
+  const askedMs = options.monotonicMs();
+  return new Promise((resolve) => {
+    let welcome: Welcome__Output | undefined;
+    let silence: NodeJS.Timeout | undefined;
+    const end = (reason: ConnectionEnd["reason"], detail: string) => {
+      clearTimeout(silence);
+      signal.removeEventListener("abort", stopped);
+      stream.removeAllListeners("data");
+      stream.end();
+      stream.cancel();
+      resolve({ reason, detail, wasWelcomed: welcome !== undefined });
+    };
+    const stopped = () => end("stopped", "the agent stops");
+    const heard = (limitMs: number, reason: "timeout" | "silent") => {
+      clearTimeout(silence);
+      silence = setTimeout(() => end(reason, `nothing came for ${limitMs} ms`), limitMs);
+    };
+    stream.on("data", (message: ControlMessage__Output) => {
+      if (message.welcome && !welcome) {
+        welcome = message.welcome;
+        options.onWelcome(welcome, askedMs, (sent) => void stream.write(sent));
+      } else if (welcome) options.onMessage(message);
+      heard(welcome?.leaseTtlMs || 20_000, "silent");
+    });
+    // A cancelled stream still emits its error; nobody else listens then.
+    stream.on("error", (error: grpc.ServiceError) =>
+      end(error.code === grpc.status.UNAUTHENTICATED ? "refused" : "ended", error.details || error.message),
+    );
+    stream.on("end", () => end(welcome ? "ended" : "refused", "the control plane ended the session"));
+    signal.addEventListener("abort", stopped, { once: true });
+    heard(welcomeLimitMs, "timeout");
+    if (signal.aborted) stopped();
+    else stream.write({ body: "hello", hello: options.hello });
+  });
+}

@@ -1,0 +1,242 @@
+// The agent's end of Fleet.Session over its whole life: connects, comes back, keeps what must outlast a connection (ticket
+// keys, the control plane's clock, the epoch). While it is away everything goes on being served.
+import { setTimeout as wait } from "node:timers/promises";
+import type { Logger } from "pino";
+import type { AgentMessage } from "../../proto/gen/stoker/fleet/v1/AgentMessage.ts";
+import type { ControlMessage__Output } from "../../proto/gen/stoker/fleet/v1/ControlMessage.ts";
+import type { DesiredState__Output } from "../../proto/gen/stoker/fleet/v1/DesiredState.ts";
+import type { InstanceReport } from "../../proto/gen/stoker/fleet/v1/InstanceReport.ts";
+import type { Inventory } from "../../proto/gen/stoker/fleet/v1/Inventory.ts";
+import type { Welcome__Output } from "../../proto/gen/stoker/fleet/v1/Welcome.ts";
+import { type ConnectionEnd, connect } from "./connection.ts";
+import type { ControlClock } from "./control-clock.ts";
+import { judgeDesired } from "./fence.ts";
+import { every } from "./pace.ts";
+import { reconnectDelayMs } from "./reconnect.ts";
+import type { SessionStore } from "./store.ts";
+import { createUsageSender, type PendingUsage } from "./usage-sender.ts";
+
+export interface SessionOptions {
+  /** host:port */
+  readonly address: string;
+  /** Read at every attempt: the file may come later than the agent, or change. */
+  readonly readSecret: () => Promise<string>;
+  readonly introduction: { readonly hostname: string; readonly agentVersion: string; readonly bootId: string };
+  /** Origin of the data path. */
+  readonly advertise: () => string;
+  readonly store: SessionStore;
+  readonly spool: PendingUsage;
+  readonly clock: ControlClock;
+  /** The last inventory that was read. */
+  readonly inventory: () => Inventory;
+  /** Undefined before the first look at the instances: nothing is reported then. */
+  readonly report: () => HostInstances | undefined;
+  readonly onDesired: (desired: DesiredState__Output) => void;
+  readonly monotonicMs: () => number;
+  readonly random: () => number;
+  readonly log: Logger;
+}
+
+export interface HostInstances {
+  readonly generation: string;
+  readonly instances: readonly InstanceReport[];
+  readonly removed: readonly string[];
+}
+
+export interface SessionState {
+  readonly isConnected: boolean;
+  readonly nodeEpoch: bigint;
+  readonly leaseRemainingSeconds: number;
+  readonly reconnects: ReadonlyMap<ConnectionEnd["reason"], number>;
+}
+
+export interface Session {
+  /** Until aborted. */
+  run(signal: AbortSignal): Promise<void>;
+  /** A phase changed. */
+  reportSoon(): void;
+  /** Current, then previous: tickets given just before a reconnect still verify. */
+  keys(): readonly Buffer[];
+  nodeEpoch(): bigint;
+  state(): SessionState;
+}
+
+type Send = (message: AgentMessage) => void;
+
+/** Several changes of one moment leave as one report. */
+const gatherMs = 25;
+
+export function createSession(options: SessionOptions): Session {
+  const { store, spool, clock, log, monotonicMs } = options;
+  const reconnects = new Map<ConnectionEnd["reason"], number>();
+  let keys: readonly Buffer[] = [];
+  let nodeEpoch = store.highestEpoch();
+  let leaseEndsMs = 0;
+  let isConnected = false;
+  let reportNow = () => {};
+
+  async function once(signal: AbortSignal): Promise<ConnectionEnd> {
+    let secret: string;
+    try {
+      secret = await options.readSecret();
+    } catch (error) {
+      return {
+        reason: "refused",
+        detail: `the join secret cannot be read: ${(error as Error).message}`,
+        wasWelcomed: false,
+      };
+    }
+    const ending = new AbortController();
+    const until = AbortSignal.any([signal, ending.signal]);
+    let serving: Serving | undefined;
+    const hello = {
+      ...options.introduction,
+      hostId: store.hostId(),
+      highestEpoch: store.highestEpoch().toString(),
+      generation: store.desired()?.generation ?? "0",
+      advertise: options.advertise(),
+      inventory: options.inventory(),
+    };
+    const onWelcome = (welcome: Welcome__Output, askedMs: number, send: Send) => {
+      serving = serve(welcome, askedMs, send, until);
+    };
+    const onMessage = (message: ControlMessage__Output) => serving?.take(message);
+    const end = await connect({ address: options.address, secret, hello, onWelcome, onMessage, monotonicMs }, signal);
+    isConnected = false;
+    reportNow = () => {};
+    ending.abort();
+    await serving?.done;
+    return end;
+  }
+
+  interface Serving {
+    take(message: ControlMessage__Output): void;
+    readonly done: Promise<unknown>;
+  }
+
+  function serve(welcome: Welcome__Output, askedMs: number, send: Send, signal: AbortSignal): Serving {
+    const epoch = BigInt(welcome.nodeEpoch);
+    const ttlMs = welcome.leaseTtlMs || 20_000;
+    const asked = new Map<string, number>([["", askedMs]]);
+    const heard = (sequence: string, controlTimeMs: string) => {
+      const sentMs = asked.get(sequence);
+      asked.delete(sequence);
+      if (sentMs === undefined) return;
+      leaseEndsMs = sentMs + ttlMs;
+      clock.heard(Number(controlTimeMs), sentMs, monotonicMs());
+    };
+    heard("", welcome.controlTimeMs);
+    keys = [welcome.ticketKey, ...keys].slice(0, 2);
+    if (epoch < store.highestEpoch())
+      log.error(
+        { alert: "control_plane_behind", epoch: welcome.nodeEpoch, highest: store.highestEpoch().toString() },
+        "this control plane is older than one obeyed before: everything runs on and nothing is changed",
+      );
+    nodeEpoch = epoch;
+    isConnected = true;
+    log.info({ epoch: welcome.nodeEpoch }, "connected to the control plane");
+    store.sawEpoch(epoch).catch((error) => log.error({ err: error }, "the epoch could not be kept"));
+
+    let told = JSON.stringify(options.inventory());
+    const report = async () => {
+      const state = options.report();
+      if (!state) return;
+      // Without the leases a report would say that nothing holds them: rather none at all.
+      const openLeaseIds = await spool.openLeaseIds();
+      if (signal.aborted) return;
+      const inventory = options.inventory();
+      const isNews = JSON.stringify(inventory) !== told;
+      told = JSON.stringify(inventory);
+      const { generation, instances, removed } = state;
+      send({
+        body: "report",
+        report: {
+          nodeEpoch: welcome.nodeEpoch,
+          generation,
+          inventory: isNews ? inventory : null,
+          instances: [...instances],
+          spoolRecords: spool.depth().records,
+          openLeaseIds: [...openLeaseIds],
+          removed: [...removed],
+        },
+      });
+    };
+    const reports = every(welcome.reportEveryMs || 5_000, gatherMs, report, log, signal);
+    reportNow = reports.now;
+    reports.now();
+    let sequence = 0;
+    const renew = async () => {
+      sequence += 1;
+      asked.set(String(sequence), monotonicMs());
+      send({ body: "renew", renew: { nodeEpoch: welcome.nodeEpoch, sequence } });
+    };
+    const renewals = every(welcome.renewEveryMs || 5_000, 0, renew, log, signal);
+    const usage = createUsageSender(spool, (records) => send({ body: "usage", usage: { records: [...records] } }), log);
+    wakeUsage = usage.wake;
+    return {
+      take(message) {
+        if (message.renewed) heard(message.renewed.sequence, message.renewed.controlTimeMs);
+        else if (message.usageAck) usage.acknowledged(message.usageAck.spoolIds);
+        else if (message.desired) void obey(message.desired, epoch);
+      },
+      done: Promise.all([reports.done, renewals.done, usage.run(signal)]),
+    };
+  }
+
+  async function obey(desired: DesiredState__Output, epoch: bigint): Promise<void> {
+    const stamp = stampOf(desired);
+    const held = store.desired();
+    const verdict = judgeDesired(stamp, { nodeEpoch: epoch }, store.highestEpoch(), held && stampOf(held));
+    const facts = { epoch: desired.nodeEpoch, generation: desired.generation, held: held?.generation };
+    if (verdict.kind === "refuse") {
+      log.error({ alert: verdict.why, ...facts }, "a desired state was refused: it is older than what this host obeys");
+      return;
+    }
+    if (verdict.kind === "same") return;
+    try {
+      await store.save(desired);
+    } catch (error) {
+      // Obeyed all the same: the control plane says it again to the next life of this agent.
+      log.error({ err: error, ...facts }, "the desired state could not be kept");
+    }
+    log.info({ ...facts, instances: desired.instances.length, tombstones: desired.tombstones.length }, "desired state");
+    options.onDesired(desired);
+  }
+
+  let wakeUsage = () => {};
+  spool.onPending(() => wakeUsage());
+
+  return {
+    keys: () => keys,
+    nodeEpoch: () => nodeEpoch,
+    reportSoon: () => reportNow(),
+    state: () => ({
+      isConnected,
+      nodeEpoch,
+      leaseRemainingSeconds: Math.max(0, (leaseEndsMs - monotonicMs()) / 1000),
+      reconnects,
+    }),
+    async run(signal) {
+      let failures = 0;
+      let lastTold = "";
+      while (!signal.aborted) {
+        const end = await once(signal);
+        if (signal.aborted) break;
+        failures = end.wasWelcomed ? 0 : failures + 1;
+        reconnects.set(end.reason, (reconnects.get(end.reason) ?? 0) + 1);
+        const delayMs = Math.round(reconnectDelayMs(failures, options.random()));
+        const facts = { reason: end.reason, why: end.detail, failures, retryInMs: delayMs };
+        // Once per trouble: a control plane that stays away for a night must not fill the disk.
+        const isNew = end.reason !== lastTold || end.wasWelcomed;
+        log[isNew ? "warn" : "debug"](facts, "no session with the control plane; everything goes on being served");
+        lastTold = end.reason;
+        await wait(delayMs, undefined, { signal }).catch(() => {});
+      }
+    },
+  };
+}
+
+const stampOf = (desired: DesiredState__Output) => ({
+  nodeEpoch: BigInt(desired.nodeEpoch),
+  generation: BigInt(desired.generation),
+});

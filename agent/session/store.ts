@@ -1,0 +1,14 @@
+// What the session needs kept across a restart of the agent. Implemented by state/ on node:sqlite, fsynced.
+import type { DesiredState__Output } from "../../proto/gen/stoker/fleet/v1/DesiredState.ts";
+import type { HostId } from "../../proto/ids.ts";
+
+export interface SessionStore {
+  /** Made once at random and kept: a host keeps its name over restarts and reinstallations of the agent. */
+  hostId(): HostId;
+  highestEpoch(): bigint;
+  /** The last whole desired set, or undefined on a fresh host. A corrupt file reads as undefined, never as empty. */
+  desired(): DesiredState__Output | undefined;
+  /** Durable when the promise resolves. Keeps the highest epoch seen. */
+  save(desired: DesiredState__Output): Promise<void>;
+  sawEpoch(epoch: bigint): Promise<void>;
+}

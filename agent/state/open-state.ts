@@ -1,0 +1,31 @@
+// The agent's durable state: one SQLite file in a thread of its own.
+import type { Logger } from "pino";
+import type { UsageSpool } from "../ingress/spool.ts";
+import type { SessionStore } from "../session/store.ts";
+import { chooseHostId } from "./host-id.ts";
+import { sqliteSessionStore } from "./sqlite-session-store.ts";
+import { sqliteSpool } from "./sqlite-spool.ts";
+import { startStateThread } from "./state-thread.ts";
+
+export interface AgentState {
+  readonly spool: UsageSpool;
+  readonly session: SessionStore;
+  close(): Promise<void>;
+}
+
+/**
+ * Opens or makes `path`; its folder must exist. A corrupt file is moved aside and a fresh one made.
+ * Requests that an earlier life of the agent left unfinished are pending records of reason `lost` when this resolves.
+ * Rejects with a sentence for the operator when the file cannot be opened at all.
+ */
+export async function openState(path: string, log: Logger, nowMs: () => number = Date.now): Promise<AgentState> {
+  const thread = await startStateThread(path, log);
+  const host = chooseHostId(thread.meta.host_id, `${path}.host-id`, log);
+  // Not waited for: on a full disk the agent starts all the same and admits nothing.
+  if (thread.meta.host_id !== host) thread.write(["set", "host_id", host]).catch((err) => log.warn({ err }, "host id"));
+  return {
+    spool: sqliteSpool(thread, nowMs),
+    session: sqliteSessionStore(thread, host, log),
+    close: () => thread.close(),
+  };
+}

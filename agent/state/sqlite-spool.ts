@@ -1,0 +1,28 @@
+// The usage spool on the state database.
+import type { UsageRecord } from "../../proto/gen/stoker/fleet/v1/UsageRecord.ts";
+import type { UsageSpool } from "../ingress/spool.ts";
+import type { StateThread } from "./state-thread.ts";
+
+export function sqliteSpool(thread: StateThread, nowMs: () => number): UsageSpool {
+  return {
+    get isWritable() {
+      return thread.isWritable;
+    },
+    start: (row) => thread.start(row),
+    end: (record) => thread.end(record),
+    pending: async (limit) =>
+      thread.recent.oldest(limit) ??
+      (await thread.pending(limit)).map((row) => ({
+        ...(JSON.parse(row.record) as UsageRecord),
+        spoolId: row.spoolId,
+      })),
+    acknowledge: async (spoolIds) => thread.acknowledge(spoolIds),
+    openLeaseIds: () => thread.leaseIds(),
+    depth: () => {
+      const { records, bytes, oldestMs } = thread.depth;
+      return { records, bytes, oldestAgeSeconds: oldestMs === 0 ? 0 : Math.max(0, (nowMs() - oldestMs) / 1000) };
+    },
+    onPending: (listener) => thread.onPending(listener),
+    close: () => thread.close(),
+  };
+}

@@ -1,0 +1,89 @@
+// The content-addressed store: blobs/<sha256> holds verified bytes, files/<sha256>/<name> shows them under their own name,
+// because an engine goes by the extension. A marker beside the blob says that these very bytes were hashed.
+import { createHash, randomBytes } from "node:crypto";
+import { createReadStream } from "node:fs";
+import { link, mkdir, open, readFile, rename, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { Verified } from "./download.ts";
+
+export interface BlobStore {
+  /** Where incomplete files live, on the same file system as the blobs. */
+  readonly folder: string;
+  /** Makes the folders; to be called before anything is written. */
+  prepare(): Promise<void>;
+  /** The size when the blob is there and was verified. Hashes it only where no marker vouches for it. */
+  has(sha256: string, signal: AbortSignal): Promise<number | undefined>;
+  /** Moves a verified file in. A blob that another process brought meanwhile is as good. */
+  adopt(file: Verified): Promise<void>;
+  /** Path of the blob under its own name. */
+  named(sha256: string, name: string): Promise<string>;
+}
+
+export function createBlobStore(cacheDir: string): BlobStore {
+  const folder = join(cacheDir, "blobs");
+  const pathOf = (sha256: string): string => join(folder, sha256);
+
+  async function mark(sha256: string): Promise<void> {
+    const { size, mtimeMs } = await stat(pathOf(sha256));
+    await replaceFile(`${pathOf(sha256)}.verified`, JSON.stringify({ size, mtimeMs }));
+  }
+
+  return {
+    folder,
+    async prepare() {
+      await mkdir(folder, { recursive: true });
+    },
+    async has(sha256, signal) {
+      const found = await stat(pathOf(sha256)).catch(() => undefined);
+      if (!found?.isFile()) return undefined;
+      const marker = await readFile(`${pathOf(sha256)}.verified`, "utf8").catch(() => "");
+      if (marker === JSON.stringify({ size: found.size, mtimeMs: found.mtimeMs })) return found.size;
+      if ((await hashOf(pathOf(sha256), signal)) !== sha256) {
+        await rm(pathOf(sha256), { force: true });
+        return undefined;
+      }
+      await mark(sha256);
+      return found.size;
+    },
+    async adopt(file) {
+      try {
+        await rename(file.path, pathOf(file.sha256));
+      } catch (error) {
+        if (!(await stat(pathOf(file.sha256)).catch(() => undefined))?.isFile()) throw error;
+      }
+      await syncFolder(folder);
+      await mark(file.sha256);
+    },
+    async named(sha256, name) {
+      const parent = join(cacheDir, "files", sha256);
+      const path = join(parent, name);
+      await mkdir(parent, { recursive: true });
+      const [blob, shown] = await Promise.all([stat(pathOf(sha256)), stat(path).catch(() => undefined)]);
+      if (shown?.ino === blob.ino && shown.dev === blob.dev) return path;
+      // A hard link can be mounted into a container alone; not every file system has them.
+      const fresh = join(parent, `.${randomBytes(4).toString("hex")}`);
+      await link(pathOf(sha256), fresh).catch(() => symlink(join("..", "..", "blobs", sha256), fresh));
+      await rename(fresh, path);
+      return path;
+    },
+  };
+}
+
+export async function hashOf(path: string, signal: AbortSignal): Promise<string> {
+  const hash = createHash("sha256");
+  for await (const chunk of createReadStream(path, { signal, highWaterMark: 1024 * 1024 }))
+    hash.update(chunk as Buffer);
+  return hash.digest("hex");
+}
+
+/** Whole or not at all, also after a power cut. */
+export async function replaceFile(path: string, text: string): Promise<void> {
+  const fresh = `${path}.${randomBytes(4).toString("hex")}`;
+  await writeFile(fresh, text, { flush: true });
+  await rename(fresh, path);
+}
+
+async function syncFolder(folder: string): Promise<void> {
+  const handle = await open(folder, "r");
+  await handle.sync().finally(() => handle.close());
+}

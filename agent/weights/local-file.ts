@@ -1,0 +1,44 @@
+import { open, readdir, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { hashOf } from "./blobs.ts";
+import { chooseFile } from "./choose-file.ts";
+import type { Source } from "./source.ts";
+import { WeightsError } from "./weights-error.ts";
+
+export type LocalSource = Extract<Source, { kind: "local" }>;
+
+/** A GGUF file of this host, or the one in a folder that the engine would choose. Nothing is copied. */
+export async function findLocalFile(source: LocalSource, signal: AbortSignal): Promise<string> {
+  const path = await modelIn(source.path);
+  const file = await open(path, "r").catch((cause: NodeJS.ErrnoException) => {
+    throw unusable(source.path, cause.code === "EACCES" ? "the agent may not read it" : "it is not there");
+  });
+  try {
+    // Checked by content, or a deployment could have any file of this host mounted into its container.
+    const { buffer } = await file.read(Buffer.alloc(4), 0, 4, 0);
+    if (buffer.toString("latin1") !== "GGUF") throw unusable(source.path, "it is no GGUF file");
+  } finally {
+    await file.close();
+  }
+  if (source.sha256 !== undefined && (await hashOf(path, signal)) !== source.sha256) {
+    const text = `${source.path} is not the file the deployment pins: its sha256 differs; correct the file or the hash.`;
+    throw new WeightsError("hub_checksum_mismatch", text, { retryable: false });
+  }
+  return path;
+}
+
+async function modelIn(path: string): Promise<string> {
+  const found = await stat(path).catch(() => undefined);
+  if (!found) throw unusable(path, "it is not there");
+  if (found.isFile()) return path;
+  if (!found.isDirectory()) throw unusable(path, "it is neither a file nor a folder");
+  const names = await readdir(path, { withFileTypes: true });
+  const files = names.filter((entry) => !entry.isDirectory());
+  const sized = files.map(async ({ name }) => ({ path: name, sizeBytes: (await stat(join(path, name))).size }));
+  return join(path, chooseFile(path, await Promise.all(sized)));
+}
+
+function unusable(path: string, why: string): WeightsError {
+  const text = `The weights at ${path} on this host cannot be used: ${why}; give the path of a .gguf file that the agent may read.`;
+  return new WeightsError("weights_not_found", text, { retryable: false });
+}

@@ -1,0 +1,26 @@
+/** Bytes; `total` is 0 while it is unknown. */
+export type Progress = (done: number, total: number) => void;
+
+const everyMs = 100;
+
+/** A callback per chunk would cost more than the download. The latest figures always come, also before a stall. */
+export async function withFewerCalls<T>(onProgress: Progress, work: (report: Progress) => Promise<T>): Promise<T> {
+  let latest: [number, number] | undefined;
+  let timer: NodeJS.Timeout | undefined;
+  const tell = (): void => {
+    if (latest) onProgress(...latest);
+    latest = undefined;
+  };
+  try {
+    return await work((done, total) => {
+      latest = [done, total];
+      timer ??= setTimeout(() => {
+        timer = undefined;
+        tell();
+      }, everyMs);
+    });
+  } finally {
+    clearTimeout(timer);
+    tell();
+  }
+}

@@ -1,0 +1,60 @@
+import type { Progress } from "./progress.ts";
+
+interface Job<T> {
+  readonly promise: Promise<T>;
+  readonly controller: AbortController;
+  readonly listeners: Set<Progress>;
+}
+
+/**
+ * Runs the same work once for all who ask for it at the same time. Who leaves (signal) harms nobody; when the last one
+ * left, the work is aborted, and whoever comes next waits until it has cleaned up and starts it anew.
+ */
+export function createSharedWork<T>(): (
+  key: string,
+  work: (onProgress: Progress, signal: AbortSignal) => Promise<T>,
+  onProgress: Progress,
+  signal: AbortSignal,
+) => Promise<T> {
+  const running = new Map<string, Job<T>>();
+
+  return async (key, work, onProgress, signal) => {
+    for (let last = running.get(key); last?.controller.signal.aborted; last = running.get(key))
+      await last.promise.catch(() => {});
+    signal.throwIfAborted();
+    const job = running.get(key) ?? start(key, work);
+    const listener: Progress = (done, total) => onProgress(done, total);
+    job.listeners.add(listener);
+    let leave = (): void => {};
+    const left = new Promise<never>((_, reject) => {
+      leave = () => {
+        job.listeners.delete(listener);
+        if (job.listeners.size > 0) return reject(signal.reason);
+        job.controller.abort(signal.reason);
+        job.promise.then(
+          () => reject(signal.reason),
+          () => reject(signal.reason),
+        );
+      };
+    });
+    signal.addEventListener("abort", leave, { once: true });
+    try {
+      return await Promise.race([job.promise, left]);
+    } finally {
+      signal.removeEventListener("abort", leave);
+    }
+  };
+
+  function start(key: string, work: (onProgress: Progress, signal: AbortSignal) => Promise<T>): Job<T> {
+    const controller = new AbortController();
+    const listeners = new Set<Progress>();
+    const promise = work((done, total) => {
+      for (const listener of listeners) listener(done, total);
+    }, controller.signal).finally(() => running.delete(key));
+    // Everyone may have left by the time it fails.
+    promise.catch(() => {});
+    const job = { promise, controller, listeners };
+    running.set(key, job);
+    return job;
+  }
+}

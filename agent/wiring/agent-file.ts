@@ -1,0 +1,41 @@
+// `<data>/agent.json`: who runs here and where it listens. A restarted agent takes the same port again, so that the address
+// that gateways know stays true.
+import { readFileSync, renameSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { join } from "node:path";
+
+export interface AgentFile {
+  readonly pid: number;
+  readonly ingress_port: number;
+  readonly metrics_port: number;
+  readonly host_id: string;
+}
+
+export function writeAgentFile(dataDir: string, content: AgentFile): void {
+  const path = join(dataDir, "agent.json");
+  writeFileSync(`${path}.new`, `${JSON.stringify(content)}\n`, { mode: 0o600 });
+  renameSync(`${path}.new`, path);
+}
+
+/** The wanted port; for 0 the one of the last life when it is free, else 0: any. */
+export async function choosePort(dataDir: string, host: string, wanted: number): Promise<number> {
+  const last = wanted === 0 ? lastPort(dataDir) : undefined;
+  return last !== undefined && (await isFree(host, last)) ? last : wanted;
+}
+
+function lastPort(dataDir: string): number | undefined {
+  try {
+    const { ingress_port } = JSON.parse(readFileSync(join(dataDir, "agent.json"), "utf8")) as Partial<AgentFile>;
+    return Number.isInteger(ingress_port) ? ingress_port : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function isFree(host: string, port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const probe = createServer();
+    probe.once("error", () => resolve(false));
+    probe.listen(port, host, () => probe.close(() => resolve(true)));
+  });
+}

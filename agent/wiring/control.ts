@@ -1,0 +1,95 @@
+// Who tells this host what to run: a control plane over its session, or a file.
+import { readFileSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import { hostname } from "node:os";
+import type { Logger } from "pino";
+import type { Inventory } from "../../proto/gen/stoker/fleet/v1/Inventory.ts";
+import type { AgentConfig } from "../config.ts";
+import type { Reconciler } from "../reconcile/loop.ts";
+import { type ControlClock, createControlClock } from "../session/control-clock.ts";
+import { createSession, type Session } from "../session/session.ts";
+import { completeDesired } from "../session/wire.ts";
+import type { AgentState } from "../state/open-state.ts";
+import { localTicketKey } from "./local-key.ts";
+
+export interface Control extends Pick<Session, "run" | "reportSoon" | "keys" | "nodeEpoch" | "state"> {
+  readonly clock: ControlClock;
+}
+
+export interface ControlParts {
+  readonly config: AgentConfig;
+  readonly version: string;
+  readonly state: AgentState;
+  readonly inventory: () => Inventory;
+  readonly advertise: () => string;
+  /** Set before `run`. */
+  readonly reconciler: () => Pick<Reconciler, "report" | "setDesired">;
+  readonly isStopping: () => boolean;
+  readonly log: Logger;
+}
+
+export function createControl(parts: ControlParts): Control {
+  const { config, state, log } = parts;
+  const monotonicMs = () => performance.now();
+  const clock = createControlClock(monotonicMs, Date.now);
+  if (!config.control) return localControl(config, clock);
+  const { address, secretFile } = config.control;
+  const session = createSession({
+    address,
+    readSecret: async () => (await readFile(secretFile, "utf8")).trim(),
+    introduction: { hostname: config.nodeName, agentVersion: parts.version, bootId: bootId() },
+    advertise: parts.advertise,
+    store: state.session,
+    spool: state.spool,
+    clock,
+    inventory: parts.inventory,
+    report: () => reportOf(parts),
+    onDesired: (desired) => parts.reconciler().setDesired(desired),
+    monotonicMs,
+    random: Math.random,
+    log,
+  });
+  return { ...session, clock };
+}
+
+/** What to reconcile before anybody was heard: the file's set, or the last one that was obeyed. */
+export function firstDesired(config: AgentConfig, state: AgentState, log: Logger) {
+  if (config.localDesired) return completeDesired(JSON.parse(readFileSync(config.localDesired, "utf8")));
+  const kept = state.session.desired();
+  if (!kept) return undefined;
+  try {
+    return completeDesired(kept);
+  } catch (error) {
+    log.error({ err: error }, "the kept desired state is unreadable: waiting for the control plane's");
+    return undefined;
+  }
+}
+
+function localControl(config: AgentConfig, clock: ControlClock): Control {
+  const key = localTicketKey(config.dataDir);
+  const none = { isConnected: false, nodeEpoch: 0n, leaseRemainingSeconds: 0, reconnects: new Map() };
+  return {
+    clock,
+    run: async () => {},
+    reportSoon: () => {},
+    keys: () => [key],
+    nodeEpoch: () => 0n,
+    state: () => none,
+  };
+}
+
+/** While the agent drains nothing new is to be routed here, whatever the instances could still do. */
+function reportOf(parts: ControlParts) {
+  const report = parts.reconciler().report();
+  if (!report || !parts.isStopping()) return report;
+  const instances = report.instances.map((one) => (one.phase === "ready" ? { ...one, phase: "draining" } : one));
+  return { ...report, instances };
+}
+
+function bootId(): string {
+  try {
+    return readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
+  } catch {
+    return hostname();
+  }
+}

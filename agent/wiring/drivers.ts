@@ -1,0 +1,45 @@
+// Which driver runs the model servers of this host. `auto` is docker only where an engine answers and an image is named:
+// an engine alone says nothing about what it could run.
+import { join } from "node:path";
+import type { Logger } from "pino";
+import type { HostId } from "../../proto/ids.ts";
+import type { AgentConfig } from "../config.ts";
+import { createExternalDriver } from "../external/external-driver.ts";
+import { createProcessDriver } from "../process/process-driver.ts";
+import { combineDrivers } from "../reconcile/combine-drivers.ts";
+import type { ContainerDriver } from "../reconcile/driver.ts";
+
+export type DriverName = "process" | "docker";
+
+export function chooseDriver(config: Pick<AgentConfig, "driver" | "runtimeImage">, dockerVersion: string): DriverName {
+  if (config.driver !== "auto") return config.driver;
+  return dockerVersion !== "" && config.runtimeImage !== "" ? "docker" : "process";
+}
+
+export async function createDrivers(
+  name: DriverName,
+  config: AgentConfig,
+  hostId: HostId,
+  log: Logger,
+): Promise<ContainerDriver> {
+  return combineDrivers(await runtimeDriver(name, config, hostId, log), createExternalDriver());
+}
+
+async function runtimeDriver(
+  name: DriverName,
+  config: AgentConfig,
+  hostId: HostId,
+  log: Logger,
+): Promise<ContainerDriver> {
+  if (name === "process")
+    return createProcessDriver({ folder: join(config.dataDir, "instances"), entry: config.runtimeEntry, log });
+  // Only where it is used: its client is a large part of a small agent's memory.
+  const { createDockerDriver } = await import("../docker/docker-driver.ts");
+  return createDockerDriver({
+    log,
+    // Not the node's name: two agents of one engine may share that by mistake.
+    nodeName: hostId,
+    containerSubnet: config.containerSubnet,
+    runtimeImage: config.runtimeImage,
+  });
+}

@@ -1,0 +1,18 @@
+// npm run bench -- <scenario> [--rounds N]. Speed is reported as ratios to a floor measured in interleaved rounds of the same run.
+import { benchGateway } from "./gateway.ts";
+
+const scenarios: Record<string, (options: { rounds: number; only: string | undefined }) => Promise<void>> = {
+  gateway: benchGateway,
+};
+
+const [name, ...rest] = process.argv.slice(2);
+const scenario = name === undefined ? undefined : scenarios[name];
+if (!scenario) {
+  process.stderr.write(`usage: npm run bench -- ${Object.keys(scenarios).join("|")} [--rounds N]\n`);
+  process.exit(2);
+}
+const at = rest.indexOf("--rounds");
+await scenario({
+  rounds: at >= 0 ? Number(rest[at + 1]) : 6,
+  only: rest.includes("--only") ? rest[rest.indexOf("--only") + 1] : undefined,
+});

@@ -1,0 +1,136 @@
+// Starts what the gateway scenario measures: an engine stand-in that answers at once, two bare proxies in a row (one in the
+// control plane's place, one in the agent's: a process in a chain pays for more wake-ups than one that fills a core), and
+// a whole Stoker by its own front door (`scripts/up.ts --model none --external NAME=URL`). Everything is ended by pid.
+import { type ChildProcess, spawn } from "node:child_process";
+import { chmodSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { setTimeout as sleep } from "node:timers/promises";
+
+const root = join(import.meta.dirname, "..");
+
+export interface Stack {
+  readonly gatewayUrl: string;
+  readonly proxyUrl: string;
+  readonly apiKey: string;
+  readonly model: string;
+  readonly pids: {
+    readonly controlPlane: number;
+    readonly agent: number;
+    /** In the control plane's place: it hands on to the inner one. */
+    readonly outerProxy: number;
+    /** In the agent's place, before the engine. */
+    readonly innerProxy: number;
+  };
+  stop(): Promise<void>;
+}
+
+function start(script: string, args: readonly string[], env: NodeJS.ProcessEnv = {}): ChildProcess {
+  return spawn(process.execPath, [join(root, script), ...args], {
+    cwd: root,
+    env: { ...process.env, NODE_ENV: "production", ...env },
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+}
+
+/** The port from the first line of JSON a child prints; throws after 20 s. */
+async function portOf(child: ChildProcess): Promise<number> {
+  const lines = createInterface({ input: child.stdout as NodeJS.ReadableStream });
+  const timer = setTimeout(() => lines.close(), 20_000);
+  for await (const line of lines) {
+    clearTimeout(timer);
+    const port = Number(/"port":\s*(\d+)/.exec(line)?.[1] ?? /:(\d+)/.exec(line)?.[1]);
+    if (port > 0) {
+      child.stdout?.resume();
+      return port;
+    }
+  }
+  throw new Error("a bench process did not say its port within 20 s");
+}
+
+async function freePort(): Promise<number> {
+  const probe = createServer();
+  await new Promise<void>((resolve) => probe.listen(0, "127.0.0.1", resolve));
+  const address = probe.address();
+  await new Promise((resolve) => probe.close(resolve));
+  return typeof address === "object" && address ? address.port : 0;
+}
+
+async function until<T>(what: string, seconds: number, look: () => Promise<T | undefined>): Promise<T> {
+  const end = performance.now() + seconds * 1000;
+  for (;;) {
+    const found = await look().catch(() => undefined);
+    if (found !== undefined) return found;
+    if (performance.now() > end) throw new Error(`${what} did not happen within ${seconds} s`);
+    await sleep(200);
+  }
+}
+
+const pidIn = (path: string) => (JSON.parse(readFileSync(path, "utf8")) as { pid: number }).pid;
+
+export async function startStack(): Promise<Stack> {
+  const data = mkdtempSync(join(tmpdir(), "stoker-bench-"));
+  // As root, PostgreSQL runs as another user: it must reach its files here, or they would be left behind elsewhere.
+  chmodSync(data, 0o755);
+  const children: ChildProcess[] = [];
+  const stop = async () => {
+    for (const child of children.reverse()) {
+      if (child.exitCode !== null || child.signalCode !== null) continue;
+      const gone = new Promise((resolve) => child.once("exit", resolve));
+      child.kill("SIGTERM");
+      await gone;
+    }
+    rmSync(data, { recursive: true, force: true });
+  };
+  try {
+    const engine = start("test/fakes/engine-process.ts", ["--port", "0", "--tokens", "64", "--model", "fake/model"]);
+    children.push(engine);
+    const engineUrl = `http://127.0.0.1:${await portOf(engine)}`;
+    const inner = start("bench/bare-proxy.ts", [engineUrl]);
+    children.push(inner);
+    const outer = start("bench/bare-proxy.ts", [`http://127.0.0.1:${await portOf(inner)}`]);
+    children.push(outer);
+    const proxyUrl = `http://127.0.0.1:${await portOf(outer)}`;
+    const port = await freePort();
+    const up = start("scripts/up.ts", [
+      ...["--port", String(port), "--data", data, "--model", "none", "--driver", "process"],
+      ...["--external", `fake/model=${engineUrl}`],
+    ]);
+    up.stdout?.resume();
+    children.push(up);
+    const gatewayUrl = `http://127.0.0.1:${port}`;
+    const apiKey = await until("the admin key", 90, async () => readFileSync(join(data, "admin.key"), "utf8").trim());
+    const model = await until("a ready external model", 90, async () => {
+      const answer = await fetch(`${gatewayUrl}/v1/models`, { headers: { authorization: `Bearer ${apiKey}` } });
+      const body = (await answer.json()) as { data: { id: string }[] };
+      const id = body.data.find((m) => m.id === "fake/model")?.id;
+      if (!id) return undefined;
+      const probe = await fetch(`${gatewayUrl}/v1/chat/completions`, {
+        method: "POST",
+        headers: { authorization: `Bearer ${apiKey}`, "content-type": "application/json" },
+        body: JSON.stringify({ model: id, messages: [{ role: "user", content: "hi" }] }),
+      });
+      if (probe.status !== 200) process.stderr.write(`waiting: ${probe.status} ${await probe.clone().text()}\n`);
+      await probe.text();
+      return probe.status === 200 ? id : undefined;
+    });
+    return {
+      gatewayUrl,
+      proxyUrl,
+      apiKey,
+      model,
+      pids: {
+        controlPlane: pidIn(join(data, "run", "control-plane.json")),
+        agent: pidIn(join(data, "agents", "1", "agent.json")),
+        outerProxy: outer.pid as number,
+        innerProxy: inner.pid as number,
+      },
+      stop,
+    };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}

@@ -1,0 +1,74 @@
+import type { Command } from "commander";
+import { openTerminal } from "../terminal.ts";
+
+interface Account {
+  readonly uid: string;
+  readonly email: string | null;
+  readonly display_name: string;
+  readonly is_admin: boolean;
+}
+
+interface Usage {
+  readonly months: readonly {
+    readonly period: string;
+    /** Cents. */
+    readonly total_cost: number;
+    readonly items: readonly {
+      readonly model: { readonly model_name: string };
+      readonly pricing_type: string;
+      readonly units: number;
+      readonly cost: number;
+    }[];
+  }[];
+}
+
+interface Checklist {
+  /** USD; negative is funds ready to spend. */
+  readonly payments_balance: number;
+  readonly recent: number;
+}
+
+export function addAccountCommands(program: Command): void {
+  program
+    .command("me")
+    .description("the account behind the key")
+    .action(async (_flags: object, command: Command) => {
+      const terminal = openTerminal(command);
+      terminal.show(
+        await terminal.api.call<Account>("GET", "/v1/me"),
+        ({ uid, email, display_name: name, is_admin: isAdmin }) =>
+          `${name} (${uid})${email === null ? "" : ` ${email}`}${isAdmin ? ", operator" : ""}`,
+      );
+    });
+  program
+    .command("usage")
+    .description("what this key used, by model and month, in USD")
+    .option("--from <month>", "YYYY.MM, current, or current-1", "current")
+    .option("--to <month>", "the same")
+    .action(async (flags: { from: string; to?: string }, command: Command) => {
+      const terminal = openTerminal(command);
+      const query = new URLSearchParams(
+        flags.to === undefined ? { from: flags.from } : { from: flags.from, to: flags.to },
+      );
+      const path = `/payment/usage/${encodeURIComponent(terminal.connection.key())}?${query}`;
+      const usage = await terminal.api.call<Usage>("GET", path);
+      if (terminal.json) return terminal.show(usage, String);
+      const lines = usage.months.flatMap((month) => month.items.map((item) => ({ ...item, period: month.period })));
+      terminal.rows(lines, ["MONTH", "MODEL", "TYPE", "UNITS", "USD"], (item) => [
+        item.period,
+        item.model.model_name,
+        item.pricing_type,
+        String(item.units),
+        (item.cost / 100).toFixed(6),
+      ]);
+    });
+  program
+    .command("balance")
+    .description("what is left to spend, in USD")
+    .action(async (_flags: object, command: Command) => {
+      const terminal = openTerminal(command);
+      terminal.show(await terminal.api.call<Checklist>("GET", "/payment/checklist"), (checklist) =>
+        (-checklist.payments_balance - checklist.recent).toFixed(2),
+      );
+    });
+}

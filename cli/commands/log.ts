@@ -1,0 +1,42 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Command } from "commander";
+import { atLeast } from "../option-values.ts";
+import { openTerminal } from "../terminal.ts";
+
+type Entry = readonly [at: string, line: string];
+
+const followPauseMs = 2000;
+
+export function addLog(program: Command): void {
+  program
+    .command("log <id>")
+    .description("log lines of a deployment")
+    .option("--from <time>", "unix seconds")
+    .option("--to <time>", "unix seconds")
+    .option("--limit <n>", "how many lines", atLeast(1), 100)
+    .option("-f, --follow", "go on with new lines")
+    .action(
+      async (id: string, flags: { from?: string; to?: string; limit: number; follow?: boolean }, command: Command) => {
+        const terminal = openTerminal(command);
+        const read = async (from: string | undefined): Promise<Entry[]> => {
+          const query = new URLSearchParams({ deploy_id: id, limit: String(flags.limit) });
+          if (from !== undefined) query.set("from", from);
+          if (flags.to !== undefined) query.set("to", flags.to);
+          return (await terminal.api.call<{ entries: Entry[] }>("GET", `/v1/logs/query?${query}`)).entries;
+        };
+        const print = ([at, line]: Entry): void => {
+          if (terminal.json) terminal.write(`${JSON.stringify({ at, line })}\n`);
+          else terminal.write(`${new Date(Number(at) * 1000).toISOString()} ${line}\n`);
+        };
+        let last: string | undefined = flags.from;
+        for (;;) {
+          // The start of a range is part of it, so the last line seen comes again.
+          const fresh = (await read(last)).filter(([at]) => last === undefined || last === flags.from || at > last);
+          fresh.forEach(print);
+          last = fresh.at(-1)?.[0] ?? last;
+          if (!flags.follow) return;
+          await sleep(followPauseMs);
+        }
+      },
+    );
+}

@@ -1,0 +1,67 @@
+// Which server and which key: flags, then STOKER_HOST and STOKER_API_KEY, then the profile, then a server on this machine.
+import { existsSync, readFileSync } from "node:fs";
+import { homedir } from "node:os";
+import { join, resolve } from "node:path";
+import { parseEnv } from "node:util";
+import { CliError, exitCode } from "./cli-error.ts";
+
+export interface Connection {
+  readonly host: string;
+  /** Throws CliError (3) where no key is found; commands that need none never ask. */
+  key(): string;
+}
+
+export const localHost = "http://127.0.0.1:8080";
+
+export function profilePath(env: NodeJS.ProcessEnv): string {
+  return join(env["XDG_CONFIG_HOME"] ?? join(homedir(), ".config"), "stoker", "profile");
+}
+
+export function findConnection(flagHost: string | undefined, env: NodeJS.ProcessEnv, cwd: string): Connection {
+  const profile = readProfile(profilePath(env));
+  // STOKER_PORT and STOKER_DATA are those of `up` on this machine.
+  const here = env["STOKER_PORT"] ? `http://127.0.0.1:${env["STOKER_PORT"]}` : undefined;
+  const host = (flagHost ?? env["STOKER_HOST"] ?? here ?? profile["STOKER_HOST"] ?? localHost).replace(/\/+$/, "");
+  if (!URL.canParse(host) || !/^https?:$/.test(new URL(host).protocol)) {
+    throw new CliError(`The host ${host} is no URL; give it as http://127.0.0.1:8080.`, exitCode.wrongUsage);
+  }
+  // The key of a server on this machine is never sent to another one.
+  const folders = [join(cwd, ".stoker"), resolve(import.meta.dirname, "../.stoker")];
+  if (env["STOKER_DATA"]) folders.unshift(resolve(cwd, env["STOKER_DATA"]));
+  const localFiles = isLocal(host) ? folders : [];
+  return {
+    host,
+    key() {
+      const fromProfile = (profile["STOKER_HOST"] ?? localHost) === host ? profile["STOKER_API_KEY"] : undefined;
+      const key =
+        env["STOKER_API_KEY"] ?? readFirst(localFiles.map((folder) => join(folder, "admin.key"))) ?? fromProfile;
+      if (key === undefined || key === "") {
+        throw new CliError(
+          `There is no API key for ${host}: set STOKER_API_KEY, or store one with 'stoker auth set-token'.`,
+          exitCode.notAuthenticated,
+        );
+      }
+      return key;
+    },
+  };
+}
+
+function isLocal(host: string): boolean {
+  return ["127.0.0.1", "localhost", "[::1]"].includes(new URL(host).hostname);
+}
+
+function readProfile(path: string): NodeJS.Dict<string> {
+  return existsSync(path) ? parseEnv(readFileSync(path, "utf8")) : {};
+}
+
+function readFirst(paths: readonly string[]): string | undefined {
+  const path = paths.find((candidate) => existsSync(candidate));
+  if (path === undefined) return undefined;
+  try {
+    return readFileSync(path, "utf8").trim();
+  } catch (cause) {
+    throw new CliError(`${path} cannot be read; run this as the user who started Stoker.`, exitCode.notAuthenticated, {
+      cause,
+    });
+  }
+}

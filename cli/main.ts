@@ -1,0 +1,39 @@
+// `stoker`: talks HTTP only. One file per command group; exit codes in cli-error.ts.
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { Command } from "commander";
+import { CliError, exitCode } from "./cli-error.ts";
+import { addAccountCommands } from "./commands/account.ts";
+import { addAuth } from "./commands/auth.ts";
+import { addChat } from "./commands/chat.ts";
+import { addDeploy } from "./commands/deploy.ts";
+import { addInfer } from "./commands/infer.ts";
+import { addLog } from "./commands/log.ts";
+import { addModel } from "./commands/model.ts";
+import { addUp } from "./commands/up.ts";
+import { addVersion } from "./commands/version.ts";
+
+const manifest = readFileSync(join(import.meta.dirname, "../package.json"), "utf8");
+const { version } = JSON.parse(manifest) as { version: string };
+
+const program = new Command("stoker")
+  .description("Self-hosted inference: deploy models, call them, see what they cost.")
+  .option("--json", "print records as JSON")
+  .option("--host <url>", "the server (default: STOKER_HOST, the profile, or http://127.0.0.1:8080)")
+  .version(version)
+  .exitOverride((error) => process.exit(error.exitCode === 0 ? exitCode.done : exitCode.wrongUsage))
+  .showHelpAfterError("(stoker --help lists the commands)");
+for (const add of [addUp, addDeploy, addInfer, addChat, addModel, addLog, addAccountCommands, addAuth]) add(program);
+addVersion(program, version);
+
+// A reader that has seen enough (`| head`) is no failure.
+process.stdout.on("error", (error: NodeJS.ErrnoException) => process.exit(error.code === "EPIPE" ? 0 : 1));
+
+try {
+  await program.parseAsync();
+} catch (error) {
+  if (!(error instanceof CliError)) throw error;
+  const requestId = error.requestId === undefined ? "" : ` (request id ${error.requestId})`;
+  process.stderr.write(`error: ${error.message}${requestId}\n`);
+  process.exitCode = error.exitCode;
+}

@@ -1,0 +1,46 @@
+import { readFileSync } from "node:fs";
+import { InvalidArgumentError } from "commander";
+
+export function atLeast(least: number): (text: string) => number {
+  return (text) => {
+    const value = Number(text);
+    if (!Number.isInteger(value) || value < least)
+      throw new InvalidArgumentError(`Give a whole number from ${least} on.`);
+    return value;
+  };
+}
+
+export const collect = (text: string, before: string[] = []): string[] => [...before, text];
+
+/** `90`, `90s`, `30m` or `2h`, in seconds. */
+export function seconds(text: string): number {
+  const found = /^(\d+)(s|m|h)?$/.exec(text);
+  if (!found) throw new InvalidArgumentError("Give a time such as 90s, 30m or 2h.");
+  return Number(found[1]) * { s: 1, m: 60, h: 3600 }[(found[2] ?? "s") as "s" | "m" | "h"];
+}
+
+/** `-i name=value` and `-i name=@file`; a value that reads as JSON is taken as such, except text fields. */
+export function inputs(text: string, before: Readonly<Record<string, unknown>> = {}): Record<string, unknown> {
+  const cut = text.indexOf("=");
+  if (cut < 1) throw new InvalidArgumentError("Give an input as name=value, or name=@file.");
+  const name = text.slice(0, cut);
+  const given = text.slice(cut + 1);
+  const value = given.startsWith("@") ? readInput(given.slice(1)) : given;
+  return { ...before, [name]: ["prompt", "input", "user", "model"].includes(name) ? value : jsonOr(value) };
+}
+
+function readInput(path: string): string {
+  try {
+    return readFileSync(path === "-" ? 0 : path, "utf8");
+  } catch {
+    throw new InvalidArgumentError(`The file ${path} cannot be read.`);
+  }
+}
+
+function jsonOr(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}

@@ -1,0 +1,28 @@
+import { type AccountSecrets, lookupOf, openApiKey, unwrapDek } from "./envelope.ts";
+import { SecretsMissing } from "./secret-files.ts";
+import type { AccountStore } from "./store.ts";
+
+/** Throws SecretsMissing when the secrets at hand are not those the database's keys were made with. */
+export async function checkSecrets(store: AccountStore, secrets: AccountSecrets): Promise<void> {
+  const sealed = await store.anySealedKey();
+  if (!sealed) return;
+  let apiKey: string;
+  try {
+    apiKey = openApiKey(
+      unwrapDek(secrets, sealed.wrappedDek, sealed.account),
+      sealed.ciphertext,
+      sealed.account,
+      sealed.key,
+    );
+  } catch {
+    throw new SecretsMissing(
+      "The API keys in the database were sealed with another key-encryption key: data folder and database do not belong " +
+        "together. Start with the data folder (secrets/kek) that belongs to this database.",
+    );
+  }
+  if (lookupOf(secrets, apiKey).equals(sealed.lookup)) return;
+  throw new SecretsMissing(
+    "The API keys in the database were made with another pepper: data folder and database do not belong together. " +
+      "Start with the data folder (secrets/pepper) that belongs to this database.",
+  );
+}

@@ -1,0 +1,40 @@
+import { ServiceError } from "../service-error.ts";
+
+export class InvalidApiKey extends ServiceError {
+  readonly code = "invalid_api_key";
+  constructor(cause?: unknown) {
+    super("No valid API key was given. Send it as `Authorization: Bearer <key>`; keys are listed in your account.", {
+      cause,
+    });
+  }
+}
+
+export class NotAdmin extends ServiceError {
+  readonly code = "admin_only";
+  constructor() {
+    super("This operation is for the operator's account.");
+  }
+}
+
+export class AccountNameTaken extends ServiceError {
+  readonly code = "name_taken";
+}
+
+export class BadDisplayName extends ServiceError {
+  readonly code = "bad_display_name";
+  constructor() {
+    super("A display name has 1 to 39 letters and digits, with single hyphens between them.", {
+      param: "display_name",
+    });
+  }
+}
+
+export class AccountStoreAway extends ServiceError {
+  readonly code = "store_away";
+  constructor(cause: unknown) {
+    super("The account records cannot be read at the moment. Try again in a few seconds.", {
+      cause,
+      retryAfterSeconds: 2,
+    });
+  }
+}

@@ -1,0 +1,70 @@
+import type { AccountId, KeyId } from "../../proto/ids.ts";
+import type { NanoUsd } from "../../proto/money.ts";
+
+export interface NewAccount {
+  readonly account: AccountId;
+  readonly email: string;
+  readonly displayName: string;
+  readonly isAdmin: boolean;
+  readonly wrappedDek: Buffer;
+  readonly kekVersion: number;
+  readonly credit: NanoUsd;
+  readonly key: NewKey;
+}
+
+export interface NewKey {
+  readonly key: KeyId;
+  readonly name: string;
+  readonly lookup: Buffer;
+  readonly ciphertext: Buffer;
+  readonly fragment: string;
+}
+
+export interface AccountRow {
+  readonly account: AccountId;
+  readonly email: string;
+  readonly displayName: string;
+  readonly isAdmin: boolean;
+  readonly suspendReason: string | null;
+  readonly createdAtMs: number;
+}
+
+export interface KeyRow {
+  readonly key: KeyId;
+  readonly account: AccountRow;
+  readonly lookup: Buffer;
+}
+
+export interface SealedKey {
+  readonly account: AccountId;
+  readonly key: KeyId;
+  readonly wrappedDek: Buffer;
+  readonly ciphertext: Buffer;
+  readonly lookup: Buffer;
+}
+
+/** What an insert ran into. */
+export type CreateOutcome = "created" | "id_taken" | "email_taken" | "name_taken" | "not_empty";
+
+/** Every method throws an Error with code `store_away` when PostgreSQL cannot be asked. */
+export interface AccountStore {
+  hasAccounts(): Promise<boolean>;
+  /**
+   * One transaction: account, key, budget, credit in the ledger, and the announcement. With `onlyFirst` nothing is made
+   * unless there is no account at all.
+   */
+  create(account: NewAccount, onlyFirst: boolean): Promise<CreateOutcome>;
+  /** A live key of a live account. */
+  findKey(lookup: Buffer): Promise<KeyRow | undefined>;
+  /** A live key of this account by its id. */
+  findOwnKey(account: AccountId, key: KeyId): Promise<KeyRow | undefined>;
+  findAccount(account: AccountId): Promise<AccountRow | undefined>;
+  /** Any live key, to check that the secrets at hand are the ones it was made with. */
+  anySealedKey(): Promise<SealedKey | undefined>;
+  /** The live key of this name of the oldest admin account. */
+  firstAdminKey(name: string): Promise<SealedKey | undefined>;
+  wrappedDek(account: AccountId): Promise<Buffer | undefined>;
+  /** Revokes and announces. False when there is no such live key. */
+  revokeKey(account: AccountId, key: KeyId): Promise<boolean>;
+  keysUsed(lastUsed: ReadonlyMap<KeyId, Date>): Promise<void>;
+}

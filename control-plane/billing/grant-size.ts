@@ -1,0 +1,61 @@
+// How much to lease: what the waiting requests need, and a few seconds of recent use on top while the limit is far. Pure.
+
+export interface Want {
+  readonly floor: bigint;
+  readonly full: bigint;
+}
+
+/** Of one scope: what its slice still has, and what its budget still has (undefined: no limit). */
+export interface Purchase {
+  readonly free: bigint;
+  readonly room: bigint | undefined;
+}
+
+/** Beyond this many slices of room the limit counts as far. */
+const farFactor = 4n;
+
+/**
+ * What to lease from each scope. Near a limit exactly what the requests take, so that the last cent is not stranded at a
+ * replica that does not use it: full holds in order, a partial one down to its floor where no more is left.
+ */
+export function grantSizes(scopes: readonly Purchase[], wants: readonly Want[], headroom: bigint): bigint[] {
+  const left = scopes.map((scope) => (scope.room === undefined ? undefined : scope.free + scope.room));
+  let total = 0n;
+  for (const want of wants) {
+    const most = left.reduce<bigint>((least, some) => (some !== undefined && some < least ? some : least), want.full);
+    if (most < want.floor) continue;
+    total += most;
+    for (const [i, some] of left.entries()) if (some !== undefined) left[i] = some - most;
+  }
+  return scopes.map((scope) => {
+    const needed = total > scope.free ? total - scope.free : 0n;
+    const isFar = scope.room === undefined || scope.room - needed >= headroom * farFactor;
+    return isFar ? needed + headroom : needed;
+  });
+}
+
+/** Recent use of one account, in nano-USD held per second, decayed over a few seconds. */
+export class RecentUse {
+  #perSecond = 0;
+  #atMs: number;
+  static readonly #windowMs = 5_000;
+
+  constructor(nowMs: number) {
+    this.#atMs = nowMs;
+  }
+
+  add(amount: bigint, nowMs: number): void {
+    this.#perSecond = this.#decayed(nowMs) + (Number(amount) * 1_000) / RecentUse.#windowMs;
+    this.#atMs = nowMs;
+  }
+
+  /** What the next `seconds` will probably hold, at most `most`. */
+  expect(seconds: number, nowMs: number, most: bigint): bigint {
+    const amount = BigInt(Math.ceil(this.#decayed(nowMs) * seconds));
+    return amount < most ? amount : most;
+  }
+
+  #decayed(nowMs: number): number {
+    return this.#perSecond * Math.exp((this.#atMs - nowMs) / RecentUse.#windowMs);
+  }
+}

@@ -1,0 +1,87 @@
+import { Counter, Gauge, type Registry } from "prom-client";
+import { nano, toUsd } from "../../proto/money.ts";
+import type { LossReason } from "./post.ts";
+
+export interface BillingMetrics {
+  readonly usageEvents: Counter<"result">;
+  readonly leaseGrants: Counter<"result">;
+  readonly leaseReturns: Counter<"why">;
+  readonly holdsExpired: Counter;
+  readonly platformLoss: Counter<"reason">;
+  readonly imbalance: Gauge;
+  /** What this replica holds now; read at each scrape, from memory alone. */
+  watchHolds(read: () => HoldFigures): void;
+  lost(amount: bigint, reason: LossReason): void;
+}
+
+export interface HoldFigures {
+  readonly holds: number;
+  readonly holdAmount: bigint;
+  readonly leases: number;
+  readonly leased: bigint;
+}
+
+export function createBillingMetrics(registry: Registry): BillingMetrics {
+  const registers = [registry];
+  const platformLoss = new Counter({
+    name: "stoker_platform_loss_nanousd_total",
+    help: "Cost that no customer pays, in nano-USD",
+    labelNames: ["reason"] as const,
+    registers,
+  });
+  return {
+    usageEvents: new Counter({
+      name: "stoker_usage_events_total",
+      help: "Usage records by what settlement made of them",
+      labelNames: ["result"] as const,
+      registers,
+    }),
+    leaseGrants: new Counter({
+      name: "stoker_lease_grants_total",
+      help: "Requests for budget slices by outcome",
+      labelNames: ["result"] as const,
+      registers,
+    }),
+    leaseReturns: new Counter<"why">({
+      name: "stoker_lease_returns_total",
+      help: "Budget slices given back",
+      labelNames: ["why"] as const satisfies readonly string[],
+      registers,
+    }),
+    holdsExpired: new Counter({
+      name: "stoker_holds_expired_total",
+      help: "Ended requests whose usage record never came before their lease was left to expire",
+      registers,
+    }),
+    platformLoss,
+    imbalance: new Gauge({
+      name: "stoker_ledger_imbalance_nanousd",
+      help: "Sum of unbalanced ledger transactions of the last minutes; must be 0",
+      registers,
+    }),
+    watchHolds(read) {
+      gauge(
+        "stoker_holds_open",
+        "Money holds of this replica, running or waiting for their record",
+        () => read().holds,
+      );
+      gauge("stoker_holds_amount_usd", "Sum of these holds", () => toUsd(nano(read().holdAmount)));
+      gauge("stoker_leases_open", "Budget slices this replica has", () => read().leases);
+      gauge("stoker_leased_usd", "Unspent money in these slices", () => toUsd(nano(read().leased)));
+    },
+    lost(amount, reason) {
+      platformLoss.inc({ reason }, Number(amount));
+    },
+  };
+
+  function gauge(name: string, help: string, value: () => number): void {
+    new Gauge({
+      name,
+      help,
+      registers,
+      collect() {
+        this.set(value());
+      },
+    });
+  }
+}

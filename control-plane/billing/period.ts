@@ -1,0 +1,57 @@
+// Billing periods: UTC months, written `YYYY.MM`. Pure.
+import { ServiceError } from "../service-error.ts";
+
+export class BadPeriod extends ServiceError {
+  readonly code = "bad_period";
+}
+
+/** A UTC month: year * 12 + month index. */
+export type Month = number;
+
+export const monthOf = (unixMs: number): Month => {
+  const at = new Date(unixMs);
+  return at.getUTCFullYear() * 12 + at.getUTCMonth();
+};
+
+/** First millisecond of the month. */
+export const monthStartMs = (month: Month): number => Date.UTC(Math.floor(month / 12), month % 12, 1);
+
+export const monthName = (month: Month): string =>
+  `${Math.floor(month / 12)}.${String((month % 12) + 1).padStart(2, "0")}`;
+
+/** At most this many months in one answer. */
+const mostMonths = 36;
+/** 9999.12: beyond it dates are no longer four digits. */
+const lastMonth = 9999 * 12 + 11;
+
+/**
+ * The months that `from` and `to` mark, first and last. Each is `YYYY.MM`, `current`, `current(-N)` or unix seconds;
+ * without `to` the one month of `from`. Throws BadPeriod naming the field.
+ */
+export function readPeriod(from: string, to: string | undefined, nowMs: number): { first: Month; last: Month } {
+  const first = readMonth(from, "from", nowMs);
+  const last = to === undefined ? first : readMonth(to, "to", nowMs);
+  if (last < first)
+    throw new BadPeriod("`to` lies before `from`. Give the start of the period first.", { param: "to" });
+  if (last - first >= mostMonths) {
+    throw new BadPeriod(`The period is longer than ${mostMonths} months. Ask for a shorter one.`, { param: "to" });
+  }
+  return { first, last };
+}
+
+function readMonth(text: string, param: string, nowMs: number): Month {
+  const calendar = /^(\d{4})\.(\d{2})$/.exec(text);
+  const relative = /^current(?:\(-(\d{1,4})\))?$/.exec(text);
+  let month: Month | undefined;
+  if (calendar) {
+    const index = Number(calendar[2]) - 1;
+    if (index >= 0 && index < 12) month = Number(calendar[1]) * 12 + index;
+  } else if (relative) month = monthOf(nowMs) - Number(relative[1] ?? 0);
+  else if (/^\d{1,12}$/.test(text)) month = monthOf(Number(text) * 1000);
+  if (month === undefined || month < 1970 * 12 || month > lastMonth) {
+    throw new BadPeriod(`\`${param}\` is not a period. Use YYYY.MM, current, current(-N) or unix seconds (UTC).`, {
+      param,
+    });
+  }
+  return month;
+}

@@ -1,0 +1,105 @@
+import type { UsageRecord__Output } from "../../proto/gen/stoker/fleet/v1/UsageRecord.ts";
+import type { AccountId, DeploymentId, InstanceId, KeyId, LeaseId, ReplicaId, RequestId } from "../../proto/ids.ts";
+import { costOf, type NanoUsd, nano, type TokenRates } from "../../proto/money.ts";
+
+/** A usage record as the ledger sees it. Figures are whole and not negative. */
+export interface SettledRecord {
+  readonly requestId: RequestId;
+  readonly attempt: number;
+  readonly admittedAtMs: number;
+  readonly endedAtMs: number;
+  readonly account: AccountId;
+  readonly key: KeyId;
+  readonly replica: ReplicaId;
+  readonly model: string;
+  readonly deployId: DeploymentId;
+  readonly instanceId: InstanceId;
+  readonly nodeEpoch: bigint;
+  readonly leaseIds: readonly LeaseId[];
+  readonly hold: NanoUsd;
+  readonly inputTokens: number;
+  readonly cachedInputTokens: number;
+  readonly outputTokens: number;
+  readonly reasoningTokens: number;
+  readonly source: string;
+  readonly endReason: string;
+  readonly priceVersion: bigint;
+  readonly rates: TokenRates;
+  /** What the tokens cost at these rates; the customer may pay less. */
+  readonly cost: NanoUsd;
+  readonly queueMs: number;
+  readonly firstByteMs: number;
+  readonly totalMs: number;
+}
+
+export const recordKey = (requestId: string, attempt: number): string => `${requestId}/${attempt}`;
+
+/** Throws RangeError for a record that no honest agent writes. */
+export function readRecord(wire: UsageRecord__Output): SettledRecord {
+  const rates: TokenRates = {
+    input: amount(wire.inputRate, "inputRate"),
+    cachedInput: amount(wire.cachedInputRate, "cachedInputRate"),
+    output: amount(wire.outputRate, "outputRate"),
+  };
+  const inputTokens = count(wire.inputTokens, "inputTokens");
+  const cachedInputTokens = count(wire.cachedInputTokens, "cachedInputTokens");
+  const outputTokens = count(wire.outputTokens, "outputTokens");
+  if (wire.requestId === "" || wire.accountId === "") throw new RangeError("a usage record without request or account");
+  if (wire.attempt < 1) throw new RangeError(`usage record with attempt ${wire.attempt}`);
+  return {
+    requestId: wire.requestId as RequestId,
+    attempt: wire.attempt,
+    admittedAtMs: count(wire.admittedAtMs, "admittedAtMs"),
+    endedAtMs: count(wire.endedAtMs, "endedAtMs"),
+    account: wire.accountId as AccountId,
+    key: wire.keyId as KeyId,
+    replica: wire.replicaId as ReplicaId,
+    model: wire.model,
+    deployId: wire.deployId as DeploymentId,
+    instanceId: wire.instanceId as InstanceId,
+    nodeEpoch: amount(wire.nodeEpoch, "nodeEpoch"),
+    leaseIds: wire.leaseIds as LeaseId[],
+    hold: amount(wire.holdNanoUsd, "holdNanoUsd"),
+    inputTokens,
+    cachedInputTokens,
+    outputTokens,
+    reasoningTokens: count(wire.reasoningTokens, "reasoningTokens"),
+    source: wire.source,
+    endReason: wire.endReason,
+    priceVersion: amount(wire.priceVersion, "priceVersion"),
+    rates,
+    cost: costOf({ input: inputTokens, cachedInput: cachedInputTokens, output: outputTokens }, rates),
+    queueMs: wire.queueMs,
+    firstByteMs: wire.firstByteMs,
+    totalMs: wire.totalMs,
+  };
+}
+
+/**
+ * What a `lost` attempt is billed as: the tokens the gateway delivered. Nothing delivered is nothing billed, the prompt
+ * included, as for every failure before the first output.
+ */
+export function asDelivered(record: SettledRecord, deliveredTokens: number): SettledRecord {
+  const inputTokens = deliveredTokens > 0 ? record.inputTokens : 0;
+  const cachedInputTokens = Math.min(record.cachedInputTokens, inputTokens);
+  const tokens = { input: inputTokens, cachedInput: cachedInputTokens, output: deliveredTokens };
+  return {
+    ...record,
+    inputTokens,
+    cachedInputTokens,
+    outputTokens: deliveredTokens,
+    source: "counted",
+    cost: costOf(tokens, record.rates),
+  };
+}
+
+function count(text: string, field: string): number {
+  const value = Number(text);
+  if (!Number.isSafeInteger(value) || value < 0) throw new RangeError(`usage record with ${field} ${text}`);
+  return value;
+}
+
+function amount(text: string, field: string): NanoUsd {
+  if (!/^\d{1,18}$/.test(text)) throw new RangeError(`usage record with ${field} ${text}`);
+  return nano(BigInt(text));
+}

@@ -1,0 +1,57 @@
+import { setTimeout as wait } from "node:timers/promises";
+import type { Logger } from "pino";
+import type { AccountId, RequestId } from "../../proto/ids.ts";
+import type { LabelStore, RequestLabel } from "./store.ts";
+
+export interface RequestLabels {
+  /** The caller's own `x-request-id`, kept for look-ups only. Written in the background; dropped rather than waited for. */
+  note(requestId: RequestId, label: string, account: AccountId): void;
+  start(): void;
+  /** Writes what waits, once. */
+  stop(): Promise<void>;
+}
+
+const everyMs = 1_000;
+const queueLimit = 20_000;
+const groupSize = 1_000;
+
+export function createRequestLabels(deps: { readonly store: LabelStore; readonly log: Logger }): RequestLabels {
+  let waiting: RequestLabel[] = [];
+  let dropped = 0;
+  const stopping = new AbortController();
+  let loop: Promise<void> | undefined;
+
+  async function write(): Promise<void> {
+    if (dropped > 0) deps.log.warn({ dropped }, "request labels were dropped: more came than could be written");
+    dropped = 0;
+    while (waiting.length > 0) {
+      const group = waiting.slice(0, groupSize);
+      try {
+        await deps.store.saveLabels(group);
+      } catch (error) {
+        deps.log.warn({ err: error, labels: waiting.length }, "request labels not written yet");
+        return;
+      }
+      waiting = waiting.slice(group.length);
+    }
+  }
+
+  return {
+    note(requestId, label, account) {
+      if (waiting.length < queueLimit) waiting.push({ requestId, label, account });
+      else dropped += 1;
+    },
+    start() {
+      loop ??= (async () => {
+        while (!stopping.signal.aborted) {
+          await wait(everyMs, undefined, { signal: stopping.signal }).catch(() => {});
+          await write();
+        }
+      })();
+    },
+    async stop() {
+      stopping.abort();
+      await loop;
+    },
+  };
+}

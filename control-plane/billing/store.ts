@@ -1,0 +1,152 @@
+// What billing needs to be remembered, in its own words. store/lease-store.ts, settlement-store.ts and usage-store.ts keep it.
+import type { AccountId, BudgetId, KeyId, LeaseId, ReplicaId, RequestId } from "../../proto/ids.ts";
+import type { DeliveredCount } from "./delivered.ts";
+
+export type { DeliveredCount } from "./delivered.ts";
+export type { BudgetRow, LeaseRow, Posting, Postings, UsageRow } from "./post.ts";
+export type { SettledRecord } from "./record.ts";
+
+import type { Purchase } from "./grant-size.ts";
+import type { FoundMoney, Postings } from "./post.ts";
+import type { SettledRecord } from "./record.ts";
+
+export interface Replica {
+  readonly id: ReplicaId;
+  /** From a database sequence: every lease write names it. */
+  readonly epoch: bigint;
+}
+
+export interface GrantScope {
+  readonly budgetId: BudgetId;
+  readonly leaseId: LeaseId;
+  /** What the slice in memory still has. */
+  readonly free: bigint;
+  /** The lease does not exist yet. */
+  readonly isNew: boolean;
+}
+
+export type GrantOutcome =
+  | { readonly kind: "granted"; readonly amounts: readonly bigint[] }
+  /** These leases were closed by somebody else: start new ones. */
+  | { readonly kind: "gone"; readonly leaseIds: readonly LeaseId[] };
+
+export interface LeaseState {
+  readonly leaseId: LeaseId;
+  readonly granted: bigint;
+  readonly settled: bigint;
+}
+
+export interface SyncOutcome {
+  /** Those still open and ours, now renewed. */
+  readonly leases: readonly LeaseState[];
+  /** Highest attempt with a durable record, of the requests asked for that have one. */
+  readonly recorded: ReadonlyMap<RequestId, number>;
+}
+
+export interface GiveBack {
+  readonly leaseId: LeaseId;
+  readonly budgetId: BudgetId;
+  readonly amount: bigint;
+  /** Nothing of it is held any more: close it if nothing is left. */
+  readonly mayClose: boolean;
+}
+
+export type ReturnReason = "idle" | "shutdown" | "dead";
+
+export interface GivenBack {
+  readonly leaseId: LeaseId;
+  readonly given: bigint;
+  readonly isClosed: boolean;
+}
+
+/** Every method of these stores throws an Error with code `store_away` when PostgreSQL cannot be asked: then what it did is unknown. */
+export interface LeaseStore {
+  registerReplica(id: ReplicaId): Promise<Replica>;
+  /** Says that this replica lives. */
+  touchReplica(replica: Replica): Promise<void>;
+  /**
+   * Leases from every scope, in the order given, in one transaction; an unknown budget has no room. `size` decides the
+   * amounts while the budget rows are locked; it must be pure, as the transaction may run again.
+   */
+  grant(
+    replica: Replica,
+    scopes: readonly GrantScope[],
+    ttlMs: number,
+    size: (scopes: readonly Purchase[]) => readonly bigint[],
+  ): Promise<GrantOutcome>;
+  /** Renews and reads in one statement: a record in `recorded` is already inside `settled`. */
+  sync(
+    replica: Replica,
+    leaseIds: readonly LeaseId[],
+    requests: readonly RequestId[],
+    ttlMs: number,
+  ): Promise<SyncOutcome>;
+  /** Never more than `granted - settled`; leases that are gone are missing from the answer. */
+  giveBack(replica: Replica, items: readonly GiveBack[], why: ReturnReason): Promise<readonly GivenBack[]>;
+  /** Open leases of any replica that ran out at least `graceMs` ago. */
+  expiredLeases(graceMs: number): Promise<readonly LeaseId[]>;
+  /** Closes those of them that are still open and still expired, and returns what was left. */
+  closeExpired(leaseIds: readonly LeaseId[], graceMs: number): Promise<readonly GivenBack[]>;
+}
+
+export interface NewFacts {
+  readonly records: readonly SettledRecord[];
+  readonly counts: readonly DeliveredCount[];
+}
+
+export interface SettlementStore {
+  /**
+   * One transaction: keeps what is new of `facts`, locks the money it touches, and writes what `post` answers about it.
+   * Returns the keys (record.ts) of the records that were new.
+   */
+  settle(facts: NewFacts, post: (found: FoundMoney) => Postings): Promise<ReadonlySet<string>>;
+  /** Delivered counts of these requests, by `recordKey`. */
+  deliveredOf(requests: readonly RequestId[]): Promise<ReadonlyMap<string, DeliveredCount>>;
+  /** Those of the replicas that were seen in the last `withinMs`. */
+  liveReplicas(replicas: readonly ReplicaId[], withinMs: number): Promise<ReadonlySet<ReplicaId>>;
+  /** Months of the usage table, made ahead. */
+  ensureUsageMonths(now: Date): Promise<void>;
+  /** Sum of the absolute sums of unbalanced ledger transactions of the last minutes: anything but 0 is a defect. */
+  recentImbalance(): Promise<bigint>;
+}
+
+export interface RequestLabel {
+  readonly requestId: RequestId;
+  readonly label: string;
+  readonly account: AccountId;
+}
+
+export interface LabelStore {
+  saveLabels(labels: readonly RequestLabel[]): Promise<void>;
+}
+
+export interface MonthlyUse {
+  /** First millisecond of the UTC month. */
+  readonly monthMs: number;
+  readonly model: string;
+  readonly task: string;
+  readonly isPrivate: boolean;
+  readonly tokens: bigint;
+  readonly cost: bigint;
+}
+
+export interface UsageScope {
+  readonly account: AccountId;
+  /** Absent: all keys of the account. */
+  readonly key?: KeyId;
+}
+
+export interface Funds {
+  readonly limit: bigint | null;
+  readonly spent: bigint;
+  /** Of the current month, by time of posting. */
+  readonly spentThisMonth: bigint;
+  readonly suspendReason: string | null;
+}
+
+export interface UsageStore {
+  /** Summed from the ledger by time of posting, [fromMs, toMs). */
+  monthlyUse(scope: UsageScope, fromMs: number, toMs: number): Promise<readonly MonthlyUse[]>;
+  /** Undefined when there is no such account. */
+  funds(account: AccountId, monthStartMs: number): Promise<Funds | undefined>;
+}

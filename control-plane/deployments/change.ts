@@ -1,0 +1,101 @@
+// PUT, DELETE, stop and start of a deployment: each one guarded write; loops do the rest.
+import type { AccountId, DeploymentId } from "../../proto/ids.ts";
+import type { Deployment, DeploymentStatus } from "./deployment.ts";
+import { DeploymentConflict, DeploymentNotFound, DeploymentRefused, WrongDeploymentState } from "./errors.ts";
+import { checkExtraArgs, contextLengthOf } from "./extra-args.ts";
+import type { Change, DeploymentStore } from "./store.ts";
+
+type Store = Pick<DeploymentStore, "get" | "change">;
+
+export interface SettingsUpdate {
+  readonly minInstances?: number;
+  readonly maxInstances?: number;
+  /** Replaces the whole set. Running instances are restarted in place, one generation up, without a spare. */
+  readonly extraArgs?: readonly string[];
+}
+
+export async function getDeployment(
+  store: Pick<DeploymentStore, "get">,
+  account: AccountId,
+  id: DeploymentId,
+): Promise<Deployment> {
+  const found = await store.get(id, account);
+  if (!found) throw new DeploymentNotFound();
+  return found;
+}
+
+export function updateDeployment(
+  store: Store,
+  account: AccountId,
+  id: DeploymentId,
+  update: SettingsUpdate,
+): Promise<void> {
+  return changeFrom(store, account, id, (now) => {
+    if (now.status === "deleted") throw new DeploymentConflict("The deployment was deleted; create a new one.");
+    if (now.status === "failed" || now.status === "stopping")
+      throw new WrongDeploymentState(`A deployment that is ${now.status} cannot be changed.`);
+    const minInstances = update.minInstances ?? now.minInstances;
+    const maxInstances = update.maxInstances ?? now.maxInstances;
+    if (minInstances > maxInstances)
+      throw new DeploymentRefused("settings: min_instances is above max_instances.", { param: "settings" });
+    const extraArgs = update.extraArgs && checkExtraArgs(update.extraArgs);
+    const isOtherArgs = extraArgs !== undefined && JSON.stringify(extraArgs) !== JSON.stringify(now.extraArgs);
+    const isOtherScale = minInstances !== now.minInstances || maxInstances !== now.maxInstances;
+    if (!isOtherArgs && !isOtherScale) return undefined;
+    return {
+      minInstances,
+      maxInstances,
+      ...(isOtherArgs ? { extraArgs, contextLength: contextLengthAfter(now, extraArgs), isNewGeneration: true } : {}),
+      ...(now.status === "deployed" ? { status: "updating" as const } : {}),
+    };
+  });
+}
+
+/** Instances are drained and removed; it can be started again. */
+export function stopDeployment(store: Store, account: AccountId, id: DeploymentId): Promise<void> {
+  const stoppable: readonly DeploymentStatus[] = ["initializing", "downloading", "deploying", "deployed", "updating"];
+  return changeFrom(store, account, id, (now) => {
+    if (!stoppable.includes(now.status))
+      throw new WrongDeploymentState(`A deployment that is ${now.status} cannot be stopped.`);
+    return { status: "stopping" };
+  });
+}
+
+export function startDeployment(store: Store, account: AccountId, id: DeploymentId): Promise<void> {
+  return changeFrom(store, account, id, (now) => {
+    if (now.status !== "stopped")
+      throw new WrongDeploymentState(`Only a stopped deployment can be started; this one is ${now.status}.`);
+    return { status: "initializing", failReason: "" };
+  });
+}
+
+/** Ends it for good; its name is free at once, its GPUs when the host has confirmed the removal. */
+export function deleteDeployment(store: Store, account: AccountId, id: DeploymentId): Promise<void> {
+  return changeFrom(store, account, id, (now) => {
+    if (now.status === "deleted") throw new DeploymentConflict("The deployment is deleted already.");
+    return { status: "deleted" };
+  });
+}
+
+/** What the arguments say; without a word from old or new ones, as it was. */
+function contextLengthAfter(now: Deployment, extraArgs: readonly string[]): number {
+  const wasAsked = contextLengthOf(now.extraArgs) > 0;
+  return contextLengthOf(extraArgs) || (wasAsked ? 0 : now.contextLength);
+}
+
+/** Looks, decides, writes if nothing moved meanwhile, and looks again a few times if something did. */
+async function changeFrom(
+  store: Store,
+  account: AccountId,
+  id: DeploymentId,
+  decide: (now: Deployment) => Change | undefined,
+): Promise<void> {
+  for (let attempt = 1; attempt <= 5; attempt++) {
+    const now = await getDeployment(store, account, id);
+    const change = decide(now);
+    if (!change || (await store.change(id, account, now.revision, change))) return;
+  }
+  throw new DeploymentConflict(
+    "The deployment is being changed by somebody else at this moment. Look again and retry.",
+  );
+}

@@ -1,0 +1,132 @@
+// POST /deploy/llm: check, write the intent, reply. What must still be found out about weights and hosts is found by loops.
+import { createHash } from "node:crypto";
+import type { GpuType } from "../../proto/gpu.ts";
+import { type AccountId, randomId } from "../../proto/ids.ts";
+import type { Deployment, WeightsSource } from "./deployment.ts";
+import { AccountSuspended, BaseModelUnknown, DeploymentNameTaken, DeploymentRefused, NoFunds } from "./errors.ts";
+import { checkExtraArgs, contextLengthOf } from "./extra-args.ts";
+import { expectedMemoryBytes } from "./resources.ts";
+import type { DeploymentStore } from "./store.ts";
+
+/** Who deploys. */
+export interface Owner {
+  readonly account: AccountId;
+  readonly displayName: string;
+  readonly suspendReason: string | null;
+}
+
+export interface DeployRequest {
+  /** `owner/name`; without an owner the caller's display name is put before it. */
+  readonly modelName: string;
+  readonly gpu: GpuType;
+  readonly numGpus: number;
+  readonly maxBatchSize: number;
+  readonly hf: { readonly repo: string; readonly revision?: string; readonly token?: string } | undefined;
+  /** A public model whose weights are used. */
+  readonly baseModel: string | undefined;
+  readonly minInstances: number;
+  readonly maxInstances: number;
+  readonly extraArgs: readonly string[];
+}
+
+export interface CreateDeps {
+  readonly store: Pick<DeploymentStore, "insert">;
+  /** Nano-USD that the account may still spend; null: no limit. */
+  readonly funds: (account: AccountId) => Promise<bigint | null>;
+  readonly sealToken: (account: AccountId, token: string) => Promise<Buffer>;
+  /** A model of the demo catalogue by its repository. */
+  readonly demoModel: (repo: string) => KnownModel | undefined;
+  readonly publicModel: (name: string) => Promise<KnownModel | undefined>;
+}
+
+/** A model whose weights and needs are known beforehand. */
+export interface KnownModel {
+  readonly weights: WeightsSource;
+  /** Of one instance; 0 unknown. */
+  readonly memoryBytes: number;
+  /** Served when the deployment does not say; 0: the model's own. */
+  readonly contextLength: number;
+}
+
+const repoForm = /^[A-Za-z0-9][\w.-]{0,95}\/[\w.-]{1,96}$/;
+const revisionForm = /^[\w./-]{1,128}$/;
+const nameForm = /^[A-Za-z0-9][\w.-]{0,95}\/[A-Za-z0-9][\w.-]{0,127}$/;
+
+/** The record, `initializing`. Throws the errors of errors.ts. */
+export async function createDeployment(deps: CreateDeps, owner: Owner, request: DeployRequest): Promise<Deployment> {
+  if (owner.suspendReason !== null) throw new AccountSuspended(owner.suspendReason);
+  const modelName = fullName(request.modelName, owner.displayName);
+  if (request.minInstances > request.maxInstances)
+    throw refusedField("settings", "min_instances is above max_instances; raise the one or lower the other.");
+  const extraArgs = checkExtraArgs(request.extraArgs);
+  const model = await modelFor(deps, request, modelName);
+  const funds = await deps.funds(owner.account);
+  if (funds !== null && funds <= 0n) throw new NoFunds();
+  const token = request.hf?.token;
+
+  const created = await deps.store.insert({
+    id: randomId<"deployment">(16),
+    account: owner.account,
+    modelName,
+    version: versionOf(model.weights),
+    task: "text-generation",
+    type: "llm",
+    engine: "stoker",
+    gpu: request.gpu,
+    numGpus: request.numGpus,
+    maxBatchSize: request.maxBatchSize,
+    minInstances: request.minInstances,
+    maxInstances: request.maxInstances,
+    weights: model.weights,
+    weightsToken: token ? await deps.sealToken(owner.account, token) : null,
+    extraArgs,
+    externalUrl: null,
+    contextLength: contextLengthOf(extraArgs) || model.contextLength,
+    memoryBytes: model.memoryBytes || expectedMemoryBytes(model.weights.sizeBytes ?? 0),
+  });
+  if (!created) throw new DeploymentNameTaken(modelName);
+  return created;
+}
+
+async function modelFor(deps: CreateDeps, request: DeployRequest, modelName: string): Promise<KnownModel> {
+  if (request.baseModel !== undefined) {
+    const base = deps.demoModel(request.baseModel) ?? (await deps.publicModel(request.baseModel));
+    if (!base) throw new BaseModelUnknown(request.baseModel);
+    if (request.hf === undefined) return base;
+  }
+  // Without a repository the model's own name is one.
+  const repo = request.hf?.repo ?? modelName;
+  const revision = request.hf?.revision || "main";
+  if (!repoForm.test(repo) || repo.includes(".."))
+    throw refusedField(
+      "hf.repo",
+      "the repository is written owner/name, in letters, digits, dots, dashes and underscores.",
+    );
+  if (!revisionForm.test(revision) || revision.includes(".."))
+    throw refusedField(
+      "hf.revision",
+      "the revision is a branch, tag or commit, of letters, digits, dots, dashes and slashes.",
+    );
+  return deps.demoModel(repo) ?? { weights: { repo, revision }, memoryBytes: 0, contextLength: 0 };
+}
+
+function fullName(given: string, displayName: string): string {
+  const name = given.includes("/") ? given : `${displayName}/${given}`;
+  if (!nameForm.test(name) || name.includes("..")) {
+    throw refusedField(
+      "model_name",
+      "the model name is written owner/name, in letters, digits, dots, dashes and underscores; " +
+        "a name without owner gets your display name before it.",
+    );
+  }
+  return name;
+}
+
+const refusedField = (field: string, why: string) => new DeploymentRefused(`${field}: ${why}`, { param: field });
+
+/** A hash over what is run: the same weights are the same version. */
+export function versionOf(weights: WeightsSource): string {
+  return createHash("sha256")
+    .update(weights.sha256 ?? `${weights.repo}@${weights.revision}`)
+    .digest("hex");
+}

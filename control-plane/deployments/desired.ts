@@ -1,0 +1,68 @@
+import type { DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
+import type { HostRecord } from "../fleet/host.ts";
+import type { Deployment, WeightsSource } from "./deployment.ts";
+import { type Resources, resourcesOf } from "./resources.ts";
+import type { DeploymentStore } from "./store.ts";
+
+export interface DesiredInstance extends Resources {
+  readonly instanceId: InstanceId;
+  readonly deployId: DeploymentId;
+  readonly generation: number;
+  readonly engine: Deployment["engine"];
+  readonly servedModelName: string;
+  readonly task: string;
+  readonly weights: WeightsSource;
+  /** Empty without one. Never logged. */
+  readonly weightsToken: string;
+  readonly gpuUuids: readonly string[];
+  readonly maxBatchSize: number;
+  readonly contextLength: number;
+  readonly extraArgs: readonly string[];
+  readonly externalUrl: string;
+}
+
+/** Everything one host is to run, and what it is to remove: nothing else is ever removed. */
+export interface DesiredSet {
+  readonly nodeEpoch: bigint;
+  readonly generation: bigint;
+  readonly instances: readonly DesiredInstance[];
+  readonly tombstones: readonly InstanceId[];
+}
+
+/** Undefined when the host is unknown. Throws when the database is away. */
+export async function desiredSet(
+  deps: {
+    readonly store: Pick<DeploymentStore, "desired">;
+    readonly openToken: (account: Deployment["account"], sealed: Buffer) => Promise<string>;
+  },
+  host: Pick<HostRecord, "id" | "inventory">,
+): Promise<DesiredSet | undefined> {
+  const rows = await deps.store.desired(host.id satisfies HostId);
+  if (!rows) return undefined;
+  const instances = await Promise.all(
+    rows.instances.map(
+      async ({ instance, deployment, weights, weightsToken }): Promise<DesiredInstance> => ({
+        instanceId: instance.id,
+        deployId: deployment.id,
+        generation: instance.generation,
+        engine: deployment.engine,
+        servedModelName: servedNameOf(deployment),
+        task: deployment.task,
+        weights,
+        weightsToken: weightsToken ? await deps.openToken(deployment.account, weightsToken) : "",
+        gpuUuids: instance.gpuUuids,
+        maxBatchSize: deployment.maxBatchSize,
+        contextLength: deployment.contextLength,
+        extraArgs: deployment.extraArgs,
+        externalUrl: deployment.externalUrl ?? "",
+        ...resourcesOf(instance.gpuUuids, host.inventory),
+      }),
+    ),
+  );
+  return { nodeEpoch: rows.nodeEpoch, generation: rows.generation, tombstones: rows.tombstones, instances };
+}
+
+/** The name the engine knows. */
+export function servedNameOf(deployment: Pick<Deployment, "modelName" | "weights">): string {
+  return deployment.weights.servedName ?? deployment.modelName;
+}

@@ -1,0 +1,82 @@
+import { ServiceError } from "../service-error.ts";
+
+export class DeploymentNotFound extends ServiceError {
+  readonly code = "deployment_not_found";
+  constructor() {
+    super("There is no such deployment. `GET /deploy/list` shows yours.");
+  }
+}
+
+export class DeploymentNameTaken extends ServiceError {
+  readonly code = "name_taken";
+  constructor(modelName: string) {
+    super(`A deployment named ${modelName} already exists in your account. Delete it or choose another name.`, {
+      param: "model_name",
+    });
+  }
+}
+
+export class BaseModelUnknown extends ServiceError {
+  readonly code = "model_not_found";
+  constructor(baseModel: string) {
+    super(`The base model ${baseModel} is unknown. \`GET /v1/models\` lists the models there are.`, {
+      param: "base_model",
+    });
+  }
+}
+
+/** A field whose value cannot be served; the edge renders it as a validation answer for `param`. */
+export class DeploymentRefused extends ServiceError {
+  readonly code = "invalid_deployment";
+}
+
+export class ExtraArgRefused extends ServiceError {
+  readonly code = "extra_arg_refused";
+  constructor(message: string) {
+    super(message, { param: "extra_args" });
+  }
+}
+
+export class NoFunds extends ServiceError {
+  readonly code = "insufficient_quota";
+  constructor() {
+    super("You need positive balance to deploy a model. Add funds or ask your operator for credit.");
+  }
+}
+
+export class AccountSuspended extends ServiceError {
+  readonly code = "account_suspended";
+  constructor(reason: string) {
+    super(`Your account is suspended (${reason}), so nothing can be deployed. Clear the reason or ask your operator.`);
+  }
+}
+
+export class WrongDeploymentState extends ServiceError {
+  readonly code = "wrong_state";
+}
+
+/** Two changes met, or the deployment is gone already. */
+export class DeploymentConflict extends ServiceError {
+  readonly code = "conflict";
+}
+
+export class HostNotFound extends ServiceError {
+  readonly code = "host_not_found";
+  constructor(host: string) {
+    super(`There is no host ${host}. \`GET /v1/admin/nodes\` lists the hosts.`, { param: "host" });
+  }
+}
+
+export class LogsUnavailable extends ServiceError {
+  readonly code = "logs_unavailable";
+}
+
+export class DeploymentStoreAway extends ServiceError {
+  readonly code = "store_away";
+  constructor(cause: unknown) {
+    super("The deployment records cannot be reached at the moment. Try again in a few seconds.", {
+      cause,
+      retryAfterSeconds: 2,
+    });
+  }
+}

@@ -1,0 +1,64 @@
+// Log lines of a deployment's instances, fetched from the agents that run them.
+import type { HostId, InstanceId } from "../../proto/ids.ts";
+import { LogsUnavailable } from "./errors.ts";
+import type { Deployment, DeploymentStore } from "./store.ts";
+
+export interface LogLine {
+  /** Unix seconds with nanoseconds as text, e.g. `1682343934.123456789`. */
+  readonly at: string;
+  readonly line: string;
+}
+
+export interface LogQuery {
+  readonly fromMs?: number;
+  readonly toMs?: number;
+  /** 1 to 1000. */
+  readonly limit: number;
+}
+
+/** Asks one host. Throws when it does not answer. */
+export type AskForLogs = (
+  host: HostId,
+  instance: InstanceId,
+  query: LogQuery,
+  signal: AbortSignal,
+) => Promise<readonly LogLine[]>;
+
+/** Lines per instance, ascending. An instance whose host does not answer is left out; if none answers: LogsUnavailable. */
+export async function readLogs(
+  deps: { readonly store: Pick<DeploymentStore, "instances">; readonly ask: AskForLogs },
+  deployment: Pick<Deployment, "id">,
+  query: LogQuery,
+  signal: AbortSignal,
+): Promise<ReadonlyMap<InstanceId, readonly LogLine[]>> {
+  const instances = await deps.store.instances(deployment.id);
+  const answers = await Promise.allSettled(
+    instances.map(async (instance) => ({
+      id: instance.id,
+      lines: await deps.ask(instance.hostId, instance.id, query, signal),
+    })),
+  );
+  const lines = new Map<InstanceId, readonly LogLine[]>();
+  for (const answer of answers) if (answer.status === "fulfilled") lines.set(answer.value.id, answer.value.lines);
+  const failed = answers.find((answer) => answer.status === "rejected");
+  if (lines.size === 0 && failed) {
+    throw new LogsUnavailable("The host that runs the deployment does not answer at the moment. Try again shortly.", {
+      cause: failed.reason,
+      retryAfterSeconds: 5,
+    });
+  }
+  return lines;
+}
+
+/** All instances as one log: the last lines, or the first ones after `fromMs` when only that is given. */
+export function mergeLogs(logs: ReadonlyMap<InstanceId, readonly LogLine[]>, query: LogQuery): readonly LogLine[] {
+  const all = [...logs.values()].flat().sort(byTime);
+  const isForward = query.fromMs !== undefined && query.toMs === undefined;
+  return isForward ? all.slice(0, query.limit) : all.slice(-query.limit);
+}
+
+function byTime(a: LogLine, b: LogLine): number {
+  const [aSeconds = "", aFraction = ""] = a.at.split(".");
+  const [bSeconds = "", bFraction = ""] = b.at.split(".");
+  return Number(aSeconds) - Number(bSeconds) || aFraction.padEnd(9, "0").localeCompare(bFraction.padEnd(9, "0"));
+}

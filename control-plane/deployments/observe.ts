@@ -1,0 +1,50 @@
+// A host's report of its instances becomes rows; what a deployment is then called is the controller's pure decision.
+import type { Logger } from "pino";
+import type { HostId, InstanceId } from "../../proto/ids.ts";
+import type { DeploymentStore, Observation } from "./store.ts";
+
+export interface Observer {
+  /** False when a newer session of the host exists. Throws when the database is away: the next report says it again. */
+  observe(report: HostObservations): Promise<boolean>;
+  /** The session ended. */
+  forget(host: HostId, nodeEpoch: bigint): void;
+}
+
+export interface HostObservations {
+  readonly hostId: HostId;
+  readonly nodeEpoch: bigint;
+  readonly instances: readonly Observation[];
+  /** Tombstoned instances that are gone. */
+  readonly removed: readonly InstanceId[];
+}
+
+export function createObserver(deps: {
+  readonly store: Pick<DeploymentStore, "observe">;
+  readonly log: Logger;
+}): Observer {
+  /** What was last written per host, so that a report without news costs no write. */
+  const written = new Map<HostId, { readonly nodeEpoch: bigint; readonly texts: Map<InstanceId, string> }>();
+
+  return {
+    async observe({ hostId, nodeEpoch, instances, removed }) {
+      const last = written.get(hostId);
+      const texts = last?.nodeEpoch === nodeEpoch ? last.texts : new Map<InstanceId, string>();
+      const news = instances.filter((seen) => texts.get(seen.instanceId) !== textOf(seen));
+      if (news.length === 0 && removed.length === 0) return true;
+      const { isFenced, unknown } = await deps.store.observe(hostId, nodeEpoch, news, removed);
+      if (isFenced) return false;
+      if (unknown.length > 0)
+        deps.log.error(
+          { alert: "unknown_instances", host: hostId, instances: unknown },
+          "the host runs what no row knows",
+        );
+      written.set(hostId, { nodeEpoch, texts: new Map(instances.map((seen) => [seen.instanceId, textOf(seen)])) });
+      return true;
+    },
+    forget(host, nodeEpoch) {
+      if (written.get(host)?.nodeEpoch === nodeEpoch) written.delete(host);
+    },
+  };
+}
+
+const textOf = (seen: Observation) => Object.values(seen).join("\u0000");

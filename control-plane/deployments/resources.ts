@@ -1,0 +1,32 @@
+import type { Inventory } from "../fleet/host.ts";
+
+export interface Resources {
+  readonly cpus: number;
+  readonly memoryBytes: number;
+}
+
+const mib = 1024 * 1024;
+
+/**
+ * What an instance is granted of its host. A GPU of type `other` on a host without NVIDIA GPUs is a share of its memory;
+ * beside real GPUs an instance gets the same share of the host as it has of the GPUs.
+ */
+export function resourcesOf(gpuUuids: readonly string[], inventory: Inventory): Resources {
+  if (gpuUuids.length === 0) return { cpus: 0, memoryBytes: 0 };
+  const own = inventory.gpus.filter((gpu) => gpuUuids.includes(gpu.uuid));
+  const share = own.length / Math.max(1, inventory.gpus.length);
+  const isVirtual = own.every((gpu) => gpu.type === "other") && inventory.nvidiaDriverVersion === "";
+  return {
+    // At least one whole core: a model server on half a core waits for itself.
+    cpus: Math.max(1, Math.floor(inventory.cpuCores * share * 100) / 100),
+    memoryBytes: isVirtual
+      ? own.reduce((sum, gpu) => sum + gpu.memoryBytes, 0)
+      : Math.floor(inventory.memoryBytes * share * 0.9),
+  };
+}
+
+/** Expected need of one instance over its GPUs from the size of its weights; 0 while that is unknown. */
+export function expectedMemoryBytes(weightsBytes: number): number {
+  // The runtime fits its KV cache into what is left, so only a little of it must be there.
+  return weightsBytes > 0 ? Math.ceil(weightsBytes * 1.1) + 256 * mib : 0;
+}

@@ -1,0 +1,112 @@
+// What deployments need kept. Implemented by store/deployments-store.ts. Every method that a customer can reach takes the
+// account; every write names what it saw.
+import type { AccountId, DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
+import type { InstancePhase } from "../../proto/instance-phase.ts";
+import type { Deployment, DeploymentStatus, Instance, PendingReason, WeightsSource } from "./deployment.ts";
+
+export type { Deployment, DeploymentStatus, Instance, WeightsSource };
+
+export type NewDeployment = Omit<
+  Deployment,
+  | "status"
+  | "failReason"
+  | "pendingReasons"
+  | "generation"
+  | "revision"
+  | "createdAtMs"
+  | "updatedAtMs"
+  | "running"
+  | "progress"
+  | "hasWeightsToken"
+> & { readonly weightsToken: Buffer | null };
+
+/** A row that this controller alone may write until the lock expires. */
+export interface Claimed {
+  readonly deployment: Deployment;
+  readonly instances: readonly Instance[];
+  readonly lockToken: bigint;
+}
+
+export interface NewInstance {
+  readonly id: InstanceId;
+  readonly hostId: HostId;
+  /** Of the host, as the placement saw it. */
+  readonly hostRevision: bigint;
+  readonly gpus: readonly { readonly uuid: string; readonly memoryBytes: number }[];
+}
+
+export interface Verdict {
+  readonly status: DeploymentStatus;
+  readonly failReason: string;
+  readonly pendingReasons: readonly PendingReason[];
+  readonly placements: readonly NewInstance[];
+  readonly tombstones: readonly InstanceId[];
+}
+
+/** What a host says of one instance. */
+export interface Observation {
+  readonly instanceId: InstanceId;
+  readonly generation: number;
+  readonly phase: InstancePhase;
+  readonly failCode: string;
+  readonly failMessage: string;
+  readonly bytesDone: bigint;
+  readonly bytesTotal: bigint;
+  readonly restarts: number;
+  readonly contextLength: number;
+  readonly identity: string;
+}
+
+export interface DesiredRow {
+  readonly instance: Pick<Instance, "id" | "deployId" | "generation" | "gpuUuids">;
+  readonly deployment: Deployment;
+  readonly weights: WeightsSource;
+  readonly weightsToken: Buffer | null;
+}
+
+export interface DesiredRows {
+  readonly nodeEpoch: bigint;
+  readonly generation: bigint;
+  readonly instances: readonly DesiredRow[];
+  readonly tombstones: readonly InstanceId[];
+}
+
+export interface Change {
+  readonly status?: DeploymentStatus;
+  readonly failReason?: string;
+  readonly minInstances?: number;
+  readonly maxInstances?: number;
+  readonly extraArgs?: readonly string[];
+  readonly contextLength?: number;
+  /** What runs changes: every instance is to run the next generation. */
+  readonly isNewGeneration?: boolean;
+}
+
+export interface DeploymentStore {
+  /** Undefined when the account already has a live deployment of that name. */
+  insert(deployment: NewDeployment): Promise<Deployment | undefined>;
+  get(id: DeploymentId, account: AccountId): Promise<Deployment | undefined>;
+  list(account: AccountId, statuses: readonly DeploymentStatus[] | undefined): Promise<readonly Deployment[]>;
+  /** Instances that are not on their way out; of all deployments without an id. */
+  instances(id: DeploymentId | undefined): Promise<readonly Instance[]>;
+  /** False when the row moved since `ifRevision`, or its new name is taken: look again. */
+  change(id: DeploymentId, account: AccountId, ifRevision: bigint, change: Change): Promise<boolean>;
+
+  /** Deployments that should run, or of which something is left; all, or the named ones. */
+  active(ids: readonly DeploymentId[] | undefined): Promise<readonly Omit<Claimed, "lockToken">[]>;
+  /** Undefined when another controller holds it. */
+  claim(id: DeploymentId, owner: string, ttlMs: number): Promise<Claimed | undefined>;
+  /** False when the claim, the deployment or a host moved meanwhile: nothing was written. */
+  commit(claimed: Claimed, verdict: Verdict): Promise<boolean>;
+  release(claimed: Claimed): Promise<void>;
+
+  /** False when the session was fenced by a newer one: nothing was written. Unknown instances come back. */
+  observe(
+    host: HostId,
+    nodeEpoch: bigint,
+    observations: readonly Observation[],
+    removed: readonly InstanceId[],
+  ): Promise<{ readonly isFenced: boolean; readonly unknown: readonly InstanceId[] }>;
+  /** Undefined when the host is unknown. */
+  desired(host: HostId): Promise<DesiredRows | undefined>;
+}

@@ -1,0 +1,80 @@
+// How long each host has been silent, as heard by THIS running process: the clocks begin anew when it starts, so an absence
+// of the control plane itself moves nothing. Monotonic time; renewals (here or at another replica), registrations and
+// answers on the data path count as life.
+import type { HostId } from "../../proto/ids.ts";
+import type { HostState } from "./host.ts";
+
+export interface HostClockLimits {
+  /** Silence after which a host gets no new routes. */
+  readonly leaseMs: number;
+  /** Silence after which its instances are replaced elsewhere. */
+  readonly lostMs: number;
+}
+
+export const hostClockLimits: HostClockLimits = { leaseMs: 20_000, lostMs: 60_000 };
+
+export interface HostClocks {
+  heard(host: HostId): void;
+  /** What another replica wrote down: counts as life when it moved since the last look. Forgets hosts that are not in it. */
+  sawSeenAt(seenAt: ReadonlyMap<HostId, number>): void;
+  silentMs(host: HostId): number;
+  /** `lost` only when the silence is this host's own: see isMassSilence. */
+  state(host: HostId): HostState;
+  /** Hosts that would be lost but for a mass silence: worth an alert. */
+  heldBack(): readonly HostId[];
+}
+
+export function createHostClocks(deps: {
+  readonly limits: HostClockLimits;
+  readonly monotonicMs: () => number;
+}): HostClocks {
+  const startedMs = deps.monotonicMs();
+  const heardMs = new Map<HostId, number>();
+  const seen = new Map<HostId, number>();
+
+  const lastHeard = (host: HostId) => heardMs.get(host) ?? startedMs;
+  const silentMs = (host: HostId) => deps.monotonicMs() - lastHeard(host);
+  const isTogether = (host: HostId) =>
+    isMassSilence(lastHeard(host), [...heardMs.values()], deps.monotonicMs(), deps.limits);
+
+  return {
+    heard(host) {
+      heardMs.set(host, deps.monotonicMs());
+    },
+    sawSeenAt(seenAt) {
+      for (const [host, at] of seenAt) {
+        const before = seen.get(host);
+        seen.set(host, at);
+        if (before === undefined) heardMs.set(host, Math.max(lastHeard(host), startedMs));
+        else if (at > before) heardMs.set(host, deps.monotonicMs());
+      }
+      for (const host of seen.keys()) {
+        if (seenAt.has(host)) continue;
+        seen.delete(host);
+        heardMs.delete(host);
+      }
+    },
+    silentMs,
+    state(host) {
+      const silent = silentMs(host);
+      if (silent <= deps.limits.leaseMs) return "live";
+      return silent <= deps.limits.lostMs || isTogether(host) ? "unreachable" : "lost";
+    },
+    heldBack: () => [...heardMs.keys()].filter((host) => silentMs(host) > deps.limits.lostMs && isTogether(host)),
+  };
+}
+
+/**
+ * More than half of three or more hosts fell silent within one lost-interval of each other: our own network is likelier
+ * broken than all of theirs. Hosts that were silent long before do not count.
+ */
+export function isMassSilence(
+  heardMs: number,
+  allHeardMs: readonly number[],
+  nowMs: number,
+  limits: HostClockLimits,
+): boolean {
+  const alive = allHeardMs.filter((other) => other >= heardMs - limits.lostMs);
+  const silentToo = alive.filter((other) => other <= heardMs + limits.lostMs && nowMs - other > limits.leaseMs);
+  return alive.length >= 3 && silentToo.length * 2 > alive.length;
+}

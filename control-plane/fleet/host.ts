@@ -1,0 +1,63 @@
+import type { GpuType } from "../../proto/gpu.ts";
+import type { AccountId, HostId } from "../../proto/ids.ts";
+
+export interface Gpu {
+  readonly uuid: string;
+  readonly index: number;
+  readonly type: GpuType;
+  readonly name: string;
+  readonly memoryBytes: number;
+  readonly isHealthy: boolean;
+  readonly unhealthyReason: string;
+}
+
+/** What a host has, as its agent found it. */
+export interface Inventory {
+  readonly os: string;
+  readonly cpuModel: string;
+  readonly cpuCores: number;
+  readonly memoryBytes: number;
+  readonly diskTotalBytes: number;
+  readonly diskFreeBytes: number;
+  readonly gpus: readonly Gpu[];
+  /** docker, process, external */
+  readonly drivers: readonly string[];
+  readonly dockerVersion: string;
+  readonly nvidiaDriverVersion: string;
+  readonly cudaVersion: string;
+}
+
+export interface GpuClaim {
+  readonly gpuUuid: string;
+  readonly account: AccountId;
+}
+
+/** A host as PostgreSQL knows it. */
+export interface HostRecord {
+  readonly id: HostId;
+  readonly hostname: string;
+  /** Origin of the agent's data path. */
+  readonly advertise: string;
+  readonly inventory: Inventory;
+  readonly nodeEpoch: bigint;
+  /** Of its desired set. */
+  readonly generation: bigint;
+  /** Moved by claims and inventory, never by heartbeats: a placement names the one it saw. */
+  readonly revision: bigint;
+  /** Its data path was proven and nothing speaks against placing on it. */
+  readonly schedulable: boolean;
+  /** Empty, or what is wrong: `data_path_unreachable: <address> <error>`. */
+  readonly condition: string;
+  readonly agentVersion: string;
+  readonly claims: readonly GpuClaim[];
+  readonly createdAtMs: number;
+}
+
+/** live: heard within its lease. unreachable: no new routes. lost: its instances are replaced elsewhere. */
+export type HostState = "live" | "unreachable" | "lost";
+
+/** A host as placement sees it: a record and what the clocks say. */
+export interface HostView extends HostRecord {
+  readonly state: HostState;
+  readonly silentMs: number;
+}

@@ -1,0 +1,132 @@
+// Hosts come, are heard, and report what they have. Heartbeats are gathered and written for all hosts in one statement
+// every few seconds; the clocks here move at once.
+import { randomBytes } from "node:crypto";
+import { setTimeout as wait } from "node:timers/promises";
+import type { Logger } from "pino";
+import type { HostId } from "../../proto/ids.ts";
+import type { Inventory } from "./host.ts";
+import type { HostClocks } from "./host-clocks.ts";
+import type { RoutingTable } from "./routing-table.ts";
+import type { FleetStore, HostSession, Registration } from "./store.ts";
+
+export interface Hello extends Omit<Registration, "ticketKey"> {
+  readonly highestEpoch: bigint;
+}
+
+export interface Welcome extends HostSession {
+  readonly ticketKey: Buffer;
+  /** The agent has seen a higher epoch than ours: this database was restored from an older state. */
+  readonly isBehind: boolean;
+}
+
+export interface InventoryReport {
+  /** Undefined when unchanged. */
+  readonly inventory: Inventory | undefined;
+  readonly openLeaseIds: readonly string[];
+}
+
+export interface Membership {
+  /** A new epoch and ticket key. When we are behind the agent, the host gets a condition and nothing is placed on it. */
+  register(hello: Hello): Promise<Welcome>;
+  heard(session: HostSession): void;
+  report(session: HostSession, report: InventoryReport): Promise<void>;
+  /** Writes and reads heartbeats until aborted. */
+  run(signal: AbortSignal): Promise<void>;
+}
+
+interface Heard {
+  readonly session: HostSession;
+  readonly leaseIds?: readonly string[];
+  readonly reportedMs?: number;
+}
+
+export function createMembership(deps: {
+  readonly store: FleetStore;
+  readonly clocks: HostClocks;
+  readonly routing: Pick<RoutingTable, "sawReport">;
+  readonly monotonicMs: () => number;
+  readonly log: Logger;
+  readonly everyMs?: number;
+}): Membership {
+  const { store, clocks, log } = deps;
+  const pending = new Map<HostId, Heard>();
+  const states = new Map<HostId, string>();
+
+  const asBeat = (heard: Heard) => ({
+    ...heard.session,
+    ...(heard.leaseIds ? { leases: { ids: heard.leaseIds, ageMs: deps.monotonicMs() - (heard.reportedMs ?? 0) } } : {}),
+  });
+
+  async function beat(): Promise<void> {
+    const taken = [...pending.values()];
+    pending.clear();
+    try {
+      if (taken.length > 0) await store.heard(taken.map(asBeat));
+      const seenAt = await store.seenAt();
+      clocks.sawSeenAt(seenAt);
+      for (const host of seenAt.keys()) if (!states.has(host)) states.set(host, clocks.state(host));
+      for (const host of states.keys()) if (!seenAt.has(host)) states.delete(host);
+    } catch (error) {
+      for (const beat of taken) if (!pending.has(beat.session.hostId)) pending.set(beat.session.hostId, beat);
+      log.warn({ err: error }, "heartbeats could not be written; they are kept for the next try");
+    }
+    tellChanges();
+  }
+
+  function tellChanges(): void {
+    for (const [host, before] of states) {
+      const now = clocks.state(host);
+      if (now === before) continue;
+      states.set(host, now);
+      if (now === "live") log.info({ host }, "host is heard again");
+      else log.error({ alert: `host_${now}`, host, silentMs: Math.round(clocks.silentMs(host)) }, "host is silent");
+    }
+    const held = clocks.heldBack();
+    if (held.length > 0)
+      log.error(
+        { alert: "mass_silence", hosts: held.length },
+        "most hosts fell silent together: nothing is rescheduled",
+      );
+  }
+
+  return {
+    async register(hello) {
+      const ticketKey = randomBytes(32);
+      const { nodeEpoch } = await store.register({ ...hello, ticketKey });
+      const session = { hostId: hello.hostId, nodeEpoch };
+      clocks.heard(hello.hostId);
+      states.set(hello.hostId, "live");
+      const isBehind = hello.highestEpoch >= nodeEpoch;
+      if (isBehind) {
+        const facts = { alert: "control_plane_behind", host: hello.hostId, nodeEpoch: `${nodeEpoch}` };
+        log.error(
+          { ...facts, highestEpoch: `${hello.highestEpoch}` },
+          "the agent has seen a newer control plane than this",
+        );
+        const condition =
+          "control_plane_behind: the agent has obeyed a newer state than this database holds, so it is told to change " +
+          "nothing; adopt the host once you are sure that this control plane is the right one";
+        await store.setCondition(session, { schedulable: false, condition });
+      }
+      return { ...session, ticketKey, isBehind };
+    },
+    heard(session) {
+      clocks.heard(session.hostId);
+      const before = pending.get(session.hostId);
+      pending.set(session.hostId, before?.session.nodeEpoch === session.nodeEpoch ? before : { session });
+    },
+    async report(session, report) {
+      clocks.heard(session.hostId);
+      pending.set(session.hostId, { session, leaseIds: report.openLeaseIds, reportedMs: deps.monotonicMs() });
+      deps.routing.sawReport(session.hostId);
+      if (report.inventory) await store.setInventory(session, report.inventory);
+    },
+    async run(signal) {
+      while (!signal.aborted) {
+        await beat();
+        await wait(deps.everyMs ?? 3_000, undefined, { signal }).catch(() => {});
+      }
+      await beat();
+    },
+  };
+}

@@ -1,0 +1,16 @@
+import type { FleetStore } from "./store.ts";
+
+/** A report older than this may not know of a request that was started since. */
+const freshMs = 14_000;
+/** A host unheard for a day holds nothing back any more: its open holds are void. */
+const voidMs = 24 * 3_600_000;
+
+/**
+ * Leases of which some agent has a request in flight or an unacknowledged record. Undefined while a host that may have
+ * one has not reported just now: then nothing may be taken back. Throws when the database is away.
+ */
+export async function openLeaseIds(store: Pick<FleetStore, "openLeases">): Promise<ReadonlySet<string> | undefined> {
+  const hosts = (await store.openLeases()).filter((host) => host.reportAgeMs < voidMs);
+  if (hosts.some((host) => host.reportAgeMs > freshMs)) return undefined;
+  return new Set(hosts.flatMap((host) => host.leaseIds));
+}

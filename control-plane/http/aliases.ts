@@ -1,0 +1,12 @@
+/** Other paths of an endpoint, by its own: short forms, and the two names of the compatibility API. */
+export function aliasesOf(path: string): readonly string[] {
+  const known = others[path];
+  if (known) return known;
+  const rest = path.startsWith("/v1/compat/") ? path.slice("/v1/compat/".length) : undefined;
+  return rest === undefined ? [] : [`/v1/openai/${rest}`, `/v1/${rest}`];
+}
+
+const others: Readonly<Record<string, readonly string[]>> = {
+  "/v1/completions": ["/v1/compat/completions", "/v1/openai/completions"],
+  "/v1/models": ["/v1/compat/models", "/v1/openai/models"],
+};

@@ -1,0 +1,41 @@
+import type { IncomingHttpHeaders } from "node:http";
+import type { Authenticator, Caller } from "../accounts/caller.ts";
+import { InvalidApiKey } from "../accounts/errors.ts";
+
+const bearer = /^bearer +(\S+) *$/i;
+
+/** Who sent these headers. Throws or rejects with InvalidApiKey, for every cause alike. */
+export function authenticate(authenticator: Authenticator, headers: IncomingHttpHeaders): Caller | Promise<Caller> {
+  const { authorization } = headers;
+  let secret: string | undefined;
+  if (authorization !== undefined) {
+    // The common spelling without a regular expression.
+    secret = authorization.startsWith("Bearer ") ? authorization.slice(7).trim() : bearer.exec(authorization)?.[1];
+    if (!secret) throw new InvalidApiKey();
+  }
+  const xi = headers["xi-api-key"];
+  const x = headers["x-api-key"];
+  if (xi !== undefined) secret = same(secret, xi);
+  if (x !== undefined) secret = same(secret, x);
+  if (!secret) throw new InvalidApiKey();
+  return authenticator.authenticate(secret);
+}
+
+/** Several carriers must hold the same key. */
+function same(secret: string | undefined, carrier: string | string[]): string | undefined {
+  const value = String(carrier);
+  // An empty header is how some clients say none.
+  if (value === "") return secret;
+  if (secret !== undefined && secret !== value) throw new InvalidApiKey();
+  return value;
+}
+
+/** Stands for whoever calls an endpoint that asks for no key. */
+export const nobody: Caller = Object.freeze({
+  account: "" as Caller["account"],
+  key: "" as Caller["key"],
+  displayName: "",
+  email: "",
+  isAdmin: false,
+  suspendReason: null,
+});

@@ -1,0 +1,113 @@
+// The client's side of a relayed answer. What one event-loop turn brings leaves as one write; a reader that is slower than
+// the engine pauses it.
+import type { ServerResponse } from "node:http";
+import type { AnswerSink, SinkListener } from "../inference/answer-sink.ts";
+import type { RequestState } from "./request-state.ts";
+
+const streamHeaders = [
+  "content-type",
+  "text/event-stream; charset=utf-8",
+  "cache-control",
+  "no-cache",
+  "x-accel-buffering",
+  "no",
+];
+const newline = 10;
+
+export class ClientSink implements AnswerSink {
+  listener: SinkListener | undefined;
+  hasStarted = false;
+  isStream = false;
+  readonly #res: ServerResponse;
+  readonly #state: RequestState;
+  #turn: Buffer[] = [];
+  #last: Buffer | undefined;
+  #isStalled = false;
+
+  constructor(res: ServerResponse, state: RequestState) {
+    this.#res = res;
+    this.#state = state;
+    state.onGone = () => this.listener?.clientGone();
+  }
+
+  get isGone(): boolean {
+    return this.#state.isClosed;
+  }
+
+  whole(status: number, contentType: string, body: Buffer): void {
+    this.#start(status, ["content-type", contentType, "content-length", String(body.length)]);
+    this.#res.end(body);
+  }
+
+  begin(status: number, contentType: string, contentLength: string | undefined): void {
+    const length = contentLength === undefined ? [] : ["content-length", contentLength];
+    this.#start(status, ["content-type", contentType, ...length]);
+  }
+
+  write(chunk: Buffer): void {
+    if (this.#turn.length === 0) process.nextTick(flush, this);
+    this.#turn.push(chunk);
+  }
+
+  end(): void {
+    if (this.isGone) return;
+    const rest = this.#take();
+    if (!this.hasStarted) this.#openStream();
+    if (rest) this.#res.end(rest);
+    else this.#res.end();
+  }
+
+  /** An error after the headers: a frame of its own, then the end, without [DONE]. A broken complete answer is cut. */
+  fail(error: object): void {
+    this.flush();
+    if (this.isGone) return;
+    if (!this.isStream) {
+      this.abandon();
+      return;
+    }
+    // The last frame may have come in part: the client must not read the error as its rest.
+    const isCut = this.#last !== undefined && this.#last[this.#last.length - 1] !== newline;
+    this.#res.end(`${isCut ? "\n\n" : ""}data: ${JSON.stringify({ error })}\n\n`);
+  }
+
+  abandon(): void {
+    this.#res.destroy();
+  }
+
+  flush(): void {
+    const bytes = this.#take();
+    if (!bytes || this.isGone) return;
+    if (!this.hasStarted) this.#openStream();
+    this.#last = bytes;
+    if (this.#res.write(bytes) || this.#isStalled) return;
+    this.#isStalled = true;
+    this.listener?.stalled();
+    this.#res.once("drain", () => {
+      this.#isStalled = false;
+      this.listener?.drained();
+    });
+  }
+
+  #take(): Buffer | undefined {
+    const turn = this.#turn;
+    if (turn.length === 0) return undefined;
+    this.#turn = [];
+    return turn.length === 1 ? turn[0] : Buffer.concat(turn);
+  }
+
+  #openStream(): void {
+    this.isStream = true;
+    this.#start(200, streamHeaders);
+  }
+
+  #start(status: number, headers: readonly string[]): void {
+    this.hasStarted = true;
+    const lowered = this.#state.loweredMaxTokens;
+    const extra = lowered === undefined ? [] : ["x-stoker-max-tokens", String(lowered)];
+    this.#res.writeHead(status, [...headers, ...this.#state.headers(), ...extra]);
+  }
+}
+
+function flush(sink: ClientSink): void {
+  sink.flush();
+}

@@ -1,0 +1,143 @@
+// The public edge: parse, authenticate, call one verb, render. Its routes stand in routes/, statuses in render-error.ts.
+import swagger from "@fastify/swagger";
+import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import { randomId } from "../../proto/ids.ts";
+import { defaultLimits } from "../inference/attempt.ts";
+import type { Spine } from "../inference/complete.ts";
+import { Deadlines } from "../inference/deadlines.ts";
+import { LiveMetrics } from "../inference/live-metrics.ts";
+import { createSpineMetrics } from "../inference/spine-metrics.ts";
+import { createUpstreams } from "../inference/upstreams.ts";
+import { drainBody } from "./drain-body.ts";
+import { createEdgeMetrics } from "./edge-metrics.ts";
+import { endpointsOf, pairs } from "./endpoint.ts";
+import { bodyLimitBytes, readJsonBodies } from "./json-body.ts";
+import { openApi } from "./open-api.ts";
+import { plainLines } from "./plain-lines.ts";
+import { refusalOf, renderError } from "./render-error.ts";
+import { RequestState, type StateDeps } from "./request-state.ts";
+import { addAccountRoutes } from "./routes/account.ts";
+import { addAdminRoutes } from "./routes/admin.ts";
+import { addCompletionRoutes } from "./routes/completions.ts";
+import { addDeployRoutes } from "./routes/deploy.ts";
+import { addLogRoutes } from "./routes/logs.ts";
+import { addModelRoutes } from "./routes/models.ts";
+import { addServiceRoutes } from "./routes/service.ts";
+import { errorSchemas } from "./schemas/error-responses.ts";
+import type { HttpDeps } from "./verbs.ts";
+
+/** Ready to listen. `close()` stops listening, waits for what runs and closes the connections to agents. */
+export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
+  const app = Fastify({
+    logger: false,
+    bodyLimit: bodyLimitBytes,
+    genReqId: () => randomId(24),
+    requestIdHeader: false,
+    // Behind proxies that keep connections for a minute: the side that sends must be the one that closes.
+    keepAliveTimeout: 75_000,
+    // To receive a whole request; answers take as long as they take.
+    requestTimeout: 120_000,
+    routerOptions: { ignoreTrailingSlash: true, maxParamLength: 512 },
+    ajv: {
+      customOptions: {
+        coerceTypes: false,
+        removeAdditional: false,
+        useDefaults: false,
+        discriminator: true,
+        allowUnionTypes: true,
+        // The failed value and its schema, for detail[]; never logged.
+        verbose: true,
+      },
+    },
+    frameworkErrors: (error, _request, reply) => answerError(error, "", reply),
+  });
+  app.decorateRequest("state", null);
+  app.decorateRequest("readBody", null);
+  // What is sent was built by typed code; a serialiser made of schemas would drop what they do not list.
+  app.setSerializerCompiler(() => (value) => JSON.stringify(value));
+  readJsonBodies(app);
+
+  const deadlines = new Deadlines();
+  const upstreams = createUpstreams();
+  const live = new LiveMetrics();
+  let isClosing = false;
+  // A connection that was busy when closing began stays open when its answer has ended, unless it is told.
+  const onClosed = () => {
+    if (isClosing) setImmediate(() => app.server.closeIdleConnections());
+  };
+  const edge = {
+    log: plainLines(deps.log),
+    metrics: createEdgeMetrics(deps.registry),
+    live,
+    unixMs: Date.now,
+    onClosed,
+  };
+  const spine: Spine = {
+    limits: defaultLimits,
+    ...deps.spine,
+    upstreams,
+    deadlines,
+    metrics: createSpineMetrics(deps.registry),
+    unixMs: Date.now,
+  };
+  app.addHook("preClose", async () => {
+    isClosing = true;
+  });
+  app.addHook("onClose", async () => {
+    deadlines.close();
+    await upstreams.close();
+  });
+
+  // Before the routes: a context takes the handlers its parent has when it is made.
+  app.setErrorHandler((error, request, reply) => {
+    const { state } = request;
+    const refusal = refusalOf(error);
+    if (state) state.refusal = refusal;
+    if (refusal.status === 413) drainBody(request.raw, () => answerRefusal(refusal, request, reply));
+    else answerRefusal(refusal, request, reply);
+  });
+  const unknown = edge.metrics.meter("_any", "_unknown");
+  app.setNotFoundHandler((request, reply) => {
+    const state = stateOfUnknown(edge, unknown, request, reply);
+    return reply.code(404).headers(pairs(state.headers())).send({ detail: "Not Found" });
+  });
+
+  await app.register(swagger, openApi);
+  for (const schema of errorSchemas) app.addSchema(schema);
+  await app.register(async (routes) => {
+    const endpoints = endpointsOf(routes, { ...edge, authenticator: deps.authenticator });
+    addServiceRoutes(endpoints, routes, deps, live);
+    addAccountRoutes(endpoints, deps);
+    addModelRoutes(endpoints, deps.spine.models);
+    addDeployRoutes(endpoints, deps);
+    addLogRoutes(endpoints, deps);
+    addAdminRoutes(endpoints, deps);
+    addCompletionRoutes(endpoints, spine);
+  });
+
+  await app.ready();
+  return app;
+}
+
+function answerRefusal(refusal: ReturnType<typeof refusalOf>, request: FastifyRequest, reply: FastifyReply): void {
+  const { state } = request;
+  const { status, headers, body } = renderError(refusal, state?.dialect ?? "service", request.id);
+  reply
+    .code(status)
+    .headers(pairs([...headers, ...(state?.headers() ?? [])]))
+    .send(body);
+}
+
+function answerError(error: unknown, requestId: string, reply: FastifyReply): void {
+  const { status, headers, body } = renderError(refusalOf(error), "service", requestId);
+  reply.code(status).headers(pairs(headers)).send(body);
+}
+
+function stateOfUnknown(
+  edge: StateDeps,
+  meter: ConstructorParameters<typeof RequestState>[1],
+  request: FastifyRequest,
+  reply: FastifyReply,
+): RequestState {
+  return new RequestState(edge, meter, "service", request.id, request.headers["x-request-id"], reply.raw);
+}

@@ -1,0 +1,124 @@
+// One way to declare an endpoint: its schema is validation, type and description; its handler calls one verb and renders.
+import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods, RouteHandlerMethod } from "fastify";
+import type { Static, TSchema } from "typebox";
+import type { Authenticator, Caller } from "../accounts/caller.ts";
+import { NotAdmin } from "../accounts/errors.ts";
+import { aliasesOf } from "./aliases.ts";
+import { authenticate, nobody } from "./authenticate.ts";
+import { coerceQuery } from "./coerce-query.ts";
+import type { Dialect } from "./error-body.ts";
+import { RequestState, type StateDeps } from "./request-state.ts";
+import { errorResponses } from "./schemas/error-responses.ts";
+
+export interface Input<Body, Query, Params> {
+  readonly body: Body;
+  readonly query: Query;
+  readonly params: Params;
+  /** `nobody` on a public endpoint. */
+  readonly caller: Caller;
+  readonly reply: FastifyReply;
+}
+
+export interface Endpoint<Body extends TSchema, Query extends TSchema, Params extends TSchema> {
+  readonly method: HTTPMethods;
+  readonly path: string;
+  readonly summary: string;
+  readonly tag: string;
+  readonly access: "public" | "key" | "admin";
+  readonly dialect?: Dialect;
+  /** The answer must not be stored by anybody. */
+  readonly holdsSecrets?: boolean;
+  readonly body?: Body;
+  readonly query?: Query;
+  readonly params?: Params;
+  readonly answer: TSchema;
+  /** Statuses of refusals beside 401 and 422. */
+  readonly refusals?: readonly number[];
+  handler(input: Input<Static<Body>, Static<Query>, Static<Params>>): unknown;
+}
+
+export interface EndpointDeps extends StateDeps {
+  readonly authenticator: Authenticator;
+}
+
+export interface Endpoints {
+  add<Body extends TSchema, Query extends TSchema, Params extends TSchema>(
+    endpoint: Endpoint<Body, Query, Params>,
+  ): void;
+  /** A route that answers by itself, over the raw response. */
+  addRaw(endpoint: Omit<Endpoint<TSchema, TSchema, TSchema>, "handler">, handler: RouteHandlerMethod): void;
+}
+
+export function endpointsOf(app: FastifyInstance, deps: EndpointDeps): Endpoints {
+  function register(endpoint: Omit<Endpoint<TSchema, TSchema, TSchema>, "handler">, handler: RouteHandlerMethod): void {
+    const { method, path, access, dialect = "service", query } = endpoint;
+    const meter = deps.metrics.meter(String(method), path);
+
+    const begin = (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void): void => {
+      const label = request.headers["x-request-id"];
+      const state = new RequestState(deps, meter, dialect, request.id, label, reply.raw);
+      request.state = state;
+      const enter = (caller: Caller): void => {
+        state.caller = caller;
+        done(access === "admin" && !caller.isAdmin ? new NotAdmin() : undefined);
+      };
+      if (access === "public") {
+        enter(nobody);
+        return;
+      }
+      try {
+        const caller = authenticate(deps.authenticator, request.headers);
+        if (caller instanceof Promise) caller.then(enter, done);
+        else enter(caller);
+      } catch (error) {
+        done(error as Error);
+      }
+    };
+
+    for (const url of [path, ...aliasesOf(path)]) {
+      app.route({
+        method,
+        url,
+        schema: schemaOf(endpoint, url !== path),
+        onRequest: begin,
+        ...(query ? { preValidation: coerceQuery(query) } : {}),
+        handler,
+      });
+    }
+  }
+
+  return {
+    add(endpoint) {
+      register(endpoint, async (request, reply) => {
+        const state = request.state as RequestState;
+        const { body, query, params } = request as unknown as { body: never; query: never; params: never };
+        const answer = await endpoint.handler({ body, query, params, caller: state.caller ?? nobody, reply });
+        if (endpoint.holdsSecrets) reply.header("cache-control", "no-store");
+        if (reply.sent) return reply;
+        return reply.headers(pairs(state.headers())).send(answer);
+      });
+    },
+    addRaw: register,
+  };
+}
+
+export function pairs(list: readonly string[]): Record<string, string> {
+  const headers: Record<string, string> = {};
+  for (let i = 0; i < list.length; i += 2) headers[list[i] as string] = list[i + 1] as string;
+  return headers;
+}
+
+function schemaOf(endpoint: Omit<Endpoint<TSchema, TSchema, TSchema>, "handler">, isAlias: boolean): object {
+  const { summary, tag, access, body, query, params, answer, dialect = "service", refusals = [] } = endpoint;
+  const statuses = [...(access === "public" ? [] : [401]), ...(access === "admin" ? [403] : []), 422, ...refusals];
+  return {
+    summary,
+    tags: [tag],
+    hide: isAlias,
+    security: access === "public" ? [] : [{ bearer: [] }, { "xi-api-key": [] }, { "x-api-key": [] }],
+    ...(body ? { body } : {}),
+    ...(query ? { querystring: query } : {}),
+    ...(params ? { params } : {}),
+    response: { 200: answer, ...errorResponses(statuses, dialect) },
+  };
+}

@@ -1,0 +1,41 @@
+// Refusals of the edge itself: requests that could not be read, or that name something this edge looks up.
+import { ServiceError } from "../service-error.ts";
+
+export class MalformedBody extends ServiceError {
+  readonly code = "json_invalid";
+  constructor(cause: unknown) {
+    const why = cause instanceof SyntaxError ? whereOf(cause) : "";
+    super(`The request body is not valid JSON${why}. Send one JSON object in UTF-8.`);
+  }
+}
+
+export class BodyTooLarge extends ServiceError {
+  readonly code = "body_too_large";
+  constructor(limitBytes: number) {
+    super(`The request body is larger than ${limitBytes / 1024 / 1024} MiB, the limit of this endpoint. Send less.`);
+  }
+}
+
+export class BadRequest extends ServiceError {
+  readonly code = "bad_request";
+}
+
+export class ApiKeyNotFound extends ServiceError {
+  readonly code = "api_key_not_found";
+  constructor() {
+    super("There is no such API key in your account.");
+  }
+}
+
+export class AccountGone extends ServiceError {
+  readonly code = "account_not_found";
+  constructor() {
+    super("The account of this key no longer exists.");
+  }
+}
+
+/** The place alone: the parser's own message quotes the body. */
+function whereOf(error: SyntaxError): string {
+  const at = /position (\d+)/.exec(error.message)?.[1];
+  return at === undefined ? "" : ` (it breaks off or goes wrong at character ${at})`;
+}

@@ -1,0 +1,70 @@
+// Bodies are JSON whatever the Content-Type says: known clients send none, or curl's default.
+import type { FastifyInstance, FastifyRequest } from "fastify";
+import { MalformedBody } from "./errors.ts";
+
+export interface ReadBody {
+  /** The body as it came. */
+  readonly bytes: Buffer;
+  /** The body with integers beyond 2^53 as JSON.rawJSON; undefined when there are none. */
+  readonly exact: Record<string, unknown> | undefined;
+}
+
+declare module "fastify" {
+  interface FastifyRequest {
+    readBody: ReadBody | null;
+  }
+}
+
+export const bodyLimitBytes = 10 * 1024 * 1024;
+
+/** For every route registered in `app` from now on. */
+export function readJsonBodies(app: FastifyInstance): void {
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser("*", { parseAs: "buffer", bodyLimit: bodyLimitBytes }, parse);
+}
+
+function parse(request: FastifyRequest, bytes: Buffer, done: (error: Error | null, body?: unknown) => void): void {
+  if (bytes.length === 0) {
+    done(null, undefined);
+    return;
+  }
+  let value: unknown;
+  let exact: Record<string, unknown> | undefined;
+  try {
+    const text = bytes.toString();
+    value = JSON.parse(text);
+    if (longInteger.test(text) && isObject(value)) {
+      exact = JSON.parse(text, keepLongIntegers) as Record<string, unknown>;
+      const seed = exact["seed"];
+      if (json.isRawJSON(seed)) value["seed"] = seedToValidate(BigInt(seed.rawJSON));
+    }
+  } catch (error) {
+    done(new MalformedBody(error));
+    return;
+  }
+  request.readBody = { bytes, exact };
+  done(null, value);
+}
+
+/** Nothing shorter than 16 digits is beyond 2^53. */
+const longInteger = /[:[,]\s*-?\d{16}/;
+
+interface RawJson {
+  readonly rawJSON: string;
+}
+const json = JSON as JSON & { rawJSON(text: string): RawJson; isRawJSON(value: unknown): value is RawJson };
+
+function keepLongIntegers(_key: string, value: unknown, context?: { source?: string }): unknown {
+  const source = context?.source;
+  if (typeof value !== "number" || Number.isSafeInteger(value) || !source || !/^-?\d+$/.test(source)) return value;
+  return json.rawJSON(source);
+}
+
+/** A validator of doubles cannot tell 2^64-1 from 2^64: it gets a number that is in or out of range as the exact one is. */
+function seedToValidate(exact: bigint): number {
+  if (exact >= 2n ** 64n) return 2 ** 65;
+  return exact < -(2n ** 63n) ? -(2 ** 64) : 0;
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);

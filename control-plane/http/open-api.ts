@@ -1,0 +1,39 @@
+import type { FastifyDynamicSwaggerOptions } from "@fastify/swagger";
+import type { FastifySchema } from "fastify";
+
+/** The interface's own version, not the product's. */
+export const openApi: FastifyDynamicSwaggerOptions = {
+  refResolver: { buildLocalReference: (json, _base, _fragment, index) => String(json["$id"] ?? `schema-${index}`) },
+  // A wildcard is how a name with slashes is matched; in the description it has a name.
+  transform: ({ schema, url }) => (url.endsWith("*") ? named(schema, url) : { schema, url }),
+  openapi: {
+    openapi: "3.1.0",
+    info: {
+      title: "Stoker",
+      version: "1.0.0",
+      description: "Serverless inference, dedicated deployments, accounts and billing.",
+    },
+    tags: [
+      { name: "inference", description: "Text and chat completions" },
+      { name: "models", description: "What can be used" },
+      { name: "deployments", description: "Dedicated models" },
+      { name: "account", description: "The account of a key" },
+      { name: "billing", description: "Use and funds" },
+      { name: "operator", description: "For the operator's account alone" },
+      { name: "service", description: "The service itself" },
+    ],
+    components: {
+      securitySchemes: {
+        bearer: { type: "http", scheme: "bearer" },
+        "xi-api-key": { type: "apiKey", in: "header", name: "xi-api-key" },
+        "x-api-key": { type: "apiKey", in: "header", name: "x-api-key" },
+      },
+    },
+  },
+};
+
+function named(schema: FastifySchema, url: string) {
+  const { properties } = schema.params as { properties: Record<string, unknown> };
+  const params = { type: "object", required: ["model_name"], properties: { model_name: properties["*"] } };
+  return { schema: { ...schema, params }, url: url.replace("*", ":model_name") };
+}

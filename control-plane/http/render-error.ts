@@ -1,0 +1,159 @@
+// The only place that knows statuses: from what happened to what a client sees, in the dialect of its surface.
+import * as accounts from "../accounts/errors.ts";
+import { BudgetStoreAway, InsufficientFunds } from "../billing/hold.ts";
+import { BadPeriod } from "../billing/period.ts";
+import { OfferedDeploymentUnknown, OfferRefused } from "../catalog/offer-model.ts";
+import * as deployments from "../deployments/errors.ts";
+import * as inference from "../inference/errors.ts";
+import { ServiceError } from "../service-error.ts";
+import { type Dialect, errorBody } from "./error-body.ts";
+import * as edge from "./errors.ts";
+import { bodyLimitBytes } from "./json-body.ts";
+import { type Detail, detailOf, type Place, type SchemaError } from "./validation-detail.ts";
+
+type ErrorClass = abstract new (...args: never[]) => ServiceError;
+
+const statusOf = new Map<ErrorClass, number>([
+  [accounts.InvalidApiKey, 401],
+  [accounts.NotAdmin, 403],
+  [accounts.AccountNameTaken, 409],
+  [accounts.BadDisplayName, 422],
+  [accounts.AccountStoreAway, 503],
+  [InsufficientFunds, 402],
+  [BudgetStoreAway, 503],
+  [BadPeriod, 422],
+  [OfferRefused, 422],
+  [OfferedDeploymentUnknown, 404],
+  [deployments.DeploymentNotFound, 404],
+  [deployments.DeploymentNameTaken, 409],
+  [deployments.BaseModelUnknown, 404],
+  [deployments.DeploymentRefused, 422],
+  [deployments.ExtraArgRefused, 422],
+  [deployments.NoFunds, 402],
+  [deployments.AccountSuspended, 423],
+  [deployments.WrongDeploymentState, 400],
+  [deployments.DeploymentConflict, 409],
+  [deployments.HostNotFound, 404],
+  [deployments.LogsUnavailable, 503],
+  [deployments.DeploymentStoreAway, 503],
+  [inference.ModelNotFound, 404],
+  [inference.ModelNotReady, 503],
+  [inference.EngineOverloaded, 429],
+  [inference.InstancesUnreachable, 503],
+  [inference.UpstreamBroken, 502],
+  [inference.UpstreamTimeout, 504],
+  [inference.FundsSuspended, 402],
+  [inference.SuspendedByOperator, 403],
+  [edge.MalformedBody, 400],
+  [edge.BodyTooLarge, 413],
+  [edge.BadRequest, 400],
+  [edge.ApiKeyNotFound, 404],
+  [edge.AccountGone, 404],
+]);
+
+/** The fields that a refused value stands in, where it is not the body. */
+const queryParams: ReadonlySet<string> = new Set(["from", "to"]);
+
+export interface Refusal {
+  readonly status: number;
+  readonly message: string;
+  readonly code: string | undefined;
+  readonly param: string | undefined;
+  readonly detail: readonly Detail[] | undefined;
+  readonly retryAfterSeconds: number | undefined;
+  readonly phase: string | undefined;
+  /** For the log. */
+  readonly cause: unknown;
+}
+
+export interface RenderedError {
+  readonly status: number;
+  /** Names and values, in turn. */
+  readonly headers: readonly string[];
+  readonly body: string;
+}
+
+export function renderError(refusal: Refusal, dialect: Dialect, requestId: string): RenderedError {
+  const { status, retryAfterSeconds, phase } = refusal;
+  const headers = ["content-type", "application/json; charset=utf-8"];
+  if (status === 401) headers.push("www-authenticate", "Bearer");
+  if (retryAfterSeconds !== undefined) headers.push("retry-after", String(Math.max(1, Math.ceil(retryAfterSeconds))));
+  // SDKs repeat 409 by themselves, and money does not come back by asking again.
+  if (status === 402 || status === 409) headers.push("x-should-retry", "false");
+  if (phase !== undefined) headers.push("x-stoker-phase", phase);
+  return { status, headers, body: JSON.stringify(errorBody(refusal, dialect, requestId)) };
+}
+
+/** What Fastify throws, for a body or a query that does not fit its schema and for requests it cannot read. */
+interface FrameworkError {
+  readonly code?: string;
+  readonly statusCode?: number;
+  readonly validation?: readonly SchemaError[];
+  readonly validationContext?: string;
+}
+
+export function refusalOf(error: unknown): Refusal {
+  if (error instanceof ServiceError) return ofService(error);
+  const { validation, validationContext, code, statusCode } = (error ?? {}) as FrameworkError;
+  if (validation) {
+    const detail = detailOf(validation, placeOf(validationContext));
+    return refused(422, summary(detail), "validation_error", { detail, param: detail[0]?.loc.slice(1).join(".") });
+  }
+  // PostgreSQL's words for a NUL character: its texts cannot hold one.
+  if (code === "22021" || code === "22P05") {
+    return refused(422, "A text in the request holds a NUL character. Leave it out.", "validation_error", {
+      detail: [{ loc: ["body"], msg: "a text holds a NUL character", type: "string_pattern" }],
+    });
+  }
+  if (code === "FST_ERR_CTP_BODY_TOO_LARGE") return ofService(new edge.BodyTooLarge(bodyLimitBytes));
+  if (statusCode !== undefined && statusCode >= 400 && statusCode < 500) {
+    return refused(statusCode, "The request could not be read. Check its headers and its length.", "bad_request", {});
+  }
+  return refused(500, "Something went wrong on our side. Tell your operator the request id.", "internal_error", {
+    cause: error,
+  });
+}
+
+function ofService(error: ServiceError): Refusal {
+  const { message, code, param, retryAfterSeconds, cause } = error;
+  const phase = error instanceof inference.ModelNotReady ? error.phase : undefined;
+  const status =
+    error instanceof inference.EngineRefusal ? error.engineStatus : statusOf.get(error.constructor as ErrorClass);
+  if (status === undefined)
+    return refusalOf(new Error(`no status is known for ${error.constructor.name}`, { cause: error }));
+  const isRetryable = status === 429 || status === 503;
+  const facts = { param, phase, cause, retryAfterSeconds: retryAfterSeconds ?? (isRetryable ? 1 : undefined) };
+  if (status !== 422) return refused(status, message, code, facts);
+  const loc = [param !== undefined && queryParams.has(param) ? "query" : "body", ...(param?.split(".") ?? [])];
+  return refused(422, message, code, { ...facts, detail: [{ loc, msg: message, type: "value_error" }] });
+}
+
+function refused(status: number, message: string, code: string, facts: Partial<Refusal>): Refusal {
+  return {
+    status,
+    message,
+    code,
+    param: facts.param,
+    detail: facts.detail,
+    retryAfterSeconds: facts.retryAfterSeconds,
+    phase: facts.phase,
+    cause: facts.cause,
+  };
+}
+
+function placeOf(context: string | undefined): Place {
+  switch (context) {
+    case "querystring":
+      return "query";
+    case "params":
+      return "path";
+    case "headers":
+      return "header";
+    default:
+      return "body";
+  }
+}
+
+function summary(detail: readonly Detail[]): string {
+  return detail.map(({ loc, msg }) => `${loc.slice(1).join(".") || loc[0]}: ${msg}`).join("; ");
+}

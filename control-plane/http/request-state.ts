@@ -1,0 +1,133 @@
+// What one request carries from its first header to its log line. The line is written when the response closes, whichever
+// way that comes: once per request, never with a URL, a key or a prompt.
+import type { ServerResponse } from "node:http";
+import type { Logger } from "pino";
+import type { AccountId, InstanceId, KeyId, RequestId } from "../../proto/ids.ts";
+import type { UsageFigures } from "../../proto/usage.ts";
+import type { Caller } from "../accounts/caller.ts";
+import type { Completion, Trace } from "../inference/completion.ts";
+import type { LiveMetrics } from "../inference/live-metrics.ts";
+import type { EdgeMetrics, RouteMeter } from "./edge-metrics.ts";
+import type { Dialect } from "./error-body.ts";
+import type { Refusal } from "./render-error.ts";
+
+declare module "fastify" {
+  interface FastifyRequest {
+    state: RequestState | null;
+  }
+}
+
+export interface StateDeps {
+  readonly log: Logger;
+  readonly metrics: EdgeMetrics;
+  readonly live: LiveMetrics;
+  /** Unix ms. */
+  readonly unixMs: () => number;
+  /** A response has closed. */
+  readonly onClosed: () => void;
+}
+
+const labelForm = /^[\w-]{1,64}$/;
+
+export class RequestState implements Trace {
+  readonly requestId: RequestId;
+  /** The client's own `x-request-id`: a label, never a key of anything. */
+  readonly label: string | undefined;
+  readonly admittedAtMs: number;
+  readonly startedMs = performance.now();
+  readonly dialect: Dialect;
+  caller: Caller | undefined;
+  account: AccountId | undefined;
+  key: KeyId | undefined;
+  model: string | undefined;
+  operation: Completion["kind"] | undefined;
+  isStream = false;
+  instance: InstanceId | undefined;
+  attempts = 0;
+  firstByteMs = 0;
+  usage: UsageFigures | undefined;
+  loweredMaxTokens: number | undefined;
+  refusal: Refusal | undefined;
+  /** Set by the sink of a relayed answer. */
+  onGone: (() => void) | undefined;
+  isClosed = false;
+  readonly #deps: StateDeps;
+  readonly #meter: RouteMeter;
+  readonly #res: ServerResponse;
+
+  constructor(
+    deps: StateDeps,
+    meter: RouteMeter,
+    dialect: Dialect,
+    requestId: string,
+    label: string | string[] | undefined,
+    res: ServerResponse,
+  ) {
+    this.#deps = deps;
+    this.#meter = meter;
+    this.#res = res;
+    this.dialect = dialect;
+    this.requestId = requestId as RequestId;
+    this.label = typeof label === "string" && labelForm.test(label) ? label : undefined;
+    this.admittedAtMs = deps.unixMs();
+    meter.inFlight += 1;
+    res.on("close", () => this.#closed());
+  }
+
+  /** Names and values, in turn. */
+  headers(): string[] {
+    return [
+      "x-request-id",
+      this.label ?? this.requestId,
+      "x-stoker-request-id",
+      this.requestId,
+      "openai-processing-ms",
+      String(Math.round(performance.now() - this.startedMs)),
+    ];
+  }
+
+  #closed(): void {
+    this.isClosed = true;
+    const res = this.#res;
+    const isGone = !res.writableFinished;
+    if (isGone) this.onGone?.();
+    this.#meter.inFlight -= 1;
+    // 499 stands in logs and metrics only: the client went away before there was a status.
+    const status = res.headersSent ? res.statusCode : 499;
+    const seconds = (performance.now() - this.startedMs) / 1000;
+    this.#meter.ended(status, seconds);
+    const error = this.refusal?.code ?? (isGone ? "client_gone" : undefined);
+    if (this.operation !== undefined) {
+      this.#deps.metrics.served(this, seconds, error);
+      if (error === undefined) this.#deps.live.note(this);
+    }
+    this.#write(status, seconds, error);
+    this.#deps.onClosed();
+  }
+
+  #write(status: number, seconds: number, error: string | undefined): void {
+    const { usage, refusal } = this;
+    const line = {
+      requestId: this.requestId,
+      clientRequestId: this.label,
+      method: this.#meter.method,
+      route: this.#meter.route,
+      account: this.caller?.account || undefined,
+      status,
+      ms: Math.round(seconds * 1e6) / 1e3,
+      error,
+      model: this.model,
+      stream: this.operation && this.isStream,
+      instance: this.instance,
+      attempts: this.attempts || undefined,
+      firstByteMs: this.firstByteMs > 0 ? Math.round((this.firstByteMs - this.startedMs) * 1e3) / 1e3 : undefined,
+      inputTokens: usage?.input,
+      cachedTokens: usage?.cachedInput,
+      outputTokens: usage?.output,
+      maxTokensLowered: this.loweredMaxTokens,
+      err: refusal?.cause,
+    };
+    if (status >= 500) this.#deps.log.error(line, "request");
+    else this.#deps.log.info(line, "request");
+  }
+}

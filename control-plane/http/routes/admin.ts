@@ -1,0 +1,110 @@
+import { Type } from "typebox";
+import type { DeploymentId } from "../../../proto/ids.ts";
+import { fromUsd } from "../../../proto/money.ts";
+import type { Endpoints } from "../endpoint.ts";
+import { renderDeployment } from "../render-deployment.ts";
+import { perMillion, ratesOf } from "../render-models.ts";
+import { renderNode } from "../render-nodes.ts";
+import { NewAccount } from "../schemas/account.ts";
+import { DeploymentRecord } from "../schemas/deployment.ts";
+import { ExternalServer, Nodes, OfferAnswer, OfferRequest } from "../schemas/models.ts";
+import type { HttpDeps } from "../verbs.ts";
+
+const tag = "operator";
+const access = "admin";
+
+export function addAdminRoutes(endpoints: Endpoints, { accounts, admin }: Pick<HttpDeps, "accounts" | "admin">): void {
+  endpoints.add({
+    method: "POST",
+    path: "/v1/admin/accounts",
+    summary: "Make an account with credit and its first key",
+    tag,
+    access,
+    holdsSecrets: true,
+    body: NewAccount,
+    answer: Type.Object({ uid: Type.String(), api_key: Type.String({ description: "Shown once" }) }),
+    refusals: [409, 503],
+    async handler({ body }) {
+      const { account, apiKey } = await accounts.create({
+        email: body.email,
+        displayName: body.display_name,
+        creditNanoUsd: fromUsd(body.credit_usd ?? 0),
+        isAdmin: false,
+      });
+      return { uid: account, api_key: apiKey };
+    },
+  });
+
+  endpoints.add({
+    method: "PUT",
+    // Model names hold a slash.
+    path: "/v1/admin/models/*",
+    summary: "Offer a deployment to every account, priced by tokens",
+    tag,
+    access,
+    params: Type.Object({ "*": Type.String({ description: "The model's public name" }) }),
+    body: OfferRequest,
+    answer: OfferAnswer,
+    refusals: [404, 503],
+    async handler({ params, body }) {
+      const { input, cached_input: cached = input, output } = body.pricing;
+      const offered = await admin.offerModel({
+        name: params["*"].replace(/\/$/, ""),
+        deployId: body.deploy_id as DeploymentId,
+        description: body.description ?? "",
+        rates: ratesOf({ input, cached_input: cached, output }),
+      });
+      return {
+        model_name: offered.name,
+        deploy_id: offered.deployId,
+        description: offered.description,
+        price_version: offered.priceVersion,
+        pricing: perMillion(offered.rates),
+      };
+    },
+  });
+
+  endpoints.add({
+    method: "POST",
+    path: "/v1/admin/external",
+    summary: "Serve an OpenAI-compatible server that already runs as an instance",
+    tag,
+    access,
+    body: ExternalServer,
+    answer: DeploymentRecord,
+    refusals: [404, 409, 503],
+    handler: async ({ caller, body }) =>
+      renderDeployment(
+        await admin.createExternal(caller, {
+          name: body.name,
+          url: body.url,
+          maxBatchSize: body.max_batch_size ?? 96,
+          servedName: body.served_name ?? undefined,
+          host: body.host_id ?? undefined,
+          contextLength: body.context_length ?? undefined,
+        }),
+      ),
+  });
+
+  endpoints.add({
+    method: "GET",
+    path: "/v1/admin/nodes",
+    summary: "Hosts with their GPUs and instances",
+    tag,
+    access,
+    answer: Nodes,
+    refusals: [503],
+    handler: async () => ({ nodes: (await admin.nodes()).map(renderNode) }),
+  });
+
+  endpoints.add({
+    method: "GET",
+    path: "/v1/admin/hosts",
+    summary: "The same hosts, under `hosts`",
+    tag,
+    access,
+    answer: Type.Object({ hosts: Nodes.properties.nodes }),
+    refusals: [503],
+    handler: async () => ({ hosts: (await admin.nodes()).map(renderNode) }),
+  });
+}

@@ -1,0 +1,93 @@
+import type { UsagePlacement } from "../../../proto/ticket.ts";
+import type { Spine } from "../../inference/complete.ts";
+import type { Completion } from "../../inference/completion.ts";
+import { isForwardable } from "../../inference/forward-body.ts";
+import type { Endpoints } from "../endpoint.ts";
+import type { ReadBody } from "../json-body.ts";
+import { relayRoute } from "../relay-route.ts";
+import { ChatRequest } from "../schemas/chat-request.ts";
+import { ChatAnswer, CompletionAnswer, CompletionRequest } from "../schemas/completion-request.ts";
+
+const refusals = [400, 402, 403, 404, 405, 413, 429, 502, 503, 504];
+
+export function addCompletionRoutes(endpoints: Endpoints, spine: Spine): void {
+  const common = { method: "POST", tag: "inference", access: "key", dialect: "compat", refusals } as const;
+  endpoints.addRaw(
+    {
+      ...common,
+      path: "/v1/completions",
+      summary: "Complete a text; server-sent events with `stream`",
+      body: CompletionRequest,
+      answer: CompletionAnswer,
+    },
+    relayRoute(spine, readTextCompletion),
+  );
+  endpoints.addRaw(
+    {
+      ...common,
+      path: "/v1/compat/chat/completions",
+      summary: "Answer a conversation; server-sent events with `stream`",
+      body: ChatRequest,
+      answer: ChatAnswer,
+    },
+    relayRoute(spine, readChat),
+  );
+}
+
+type Body = Record<string, unknown>;
+
+function readTextCompletion(body: Body, read: ReadBody): Completion {
+  return readCompletion("text_completion", body, read, Buffer.byteLength(body["prompt"] as string), 1);
+}
+
+/** JSON is never shorter than the text it spells: the body's own length bounds messages and tools together. */
+function readChat(body: Body, read: ReadBody): Completion {
+  return readCompletion("chat", body, read, read.bytes.length, (body["messages"] as unknown[]).length);
+}
+
+function readCompletion(
+  kind: Completion["kind"],
+  body: Body,
+  { bytes, exact }: ReadBody,
+  promptBytes: number,
+  messages: number,
+): Completion {
+  let fields = exact ?? body;
+  let isRebuilt = false;
+  for (const key in body) {
+    if (!isForwardable(key)) {
+      isRebuilt = true;
+      break;
+    }
+  }
+  const given = body["max_tokens"];
+  const alias = body["max_completion_tokens"];
+  const maxTokens = (given ?? alias ?? undefined) as number | undefined;
+  if (given === null) isRebuilt = true;
+  if (maxTokens !== undefined && given == null) fields = { ...fields, max_tokens: maxTokens };
+  return {
+    kind,
+    model: body["model"] as string,
+    stream: body["stream"] === true,
+    n: (body["n"] ?? 1) as number,
+    maxTokens,
+    promptBytes,
+    messages,
+    usage: placementOf(body["stream_options"] as StreamOptions),
+    bytes,
+    fields,
+    isRebuilt,
+  };
+}
+
+type StreamOptions =
+  | { readonly include_usage?: boolean | null; readonly continuous_usage_stats?: boolean | null }
+  | null
+  | undefined;
+
+/** Where the client wants usage in a stream: on the last chunk unless it says otherwise. */
+function placementOf(options: StreamOptions): UsagePlacement {
+  if (options?.include_usage === false) return "drop";
+  if (options?.continuous_usage_stats === true) return "continuous";
+  return options?.include_usage === true ? "extra" : "merge";
+}

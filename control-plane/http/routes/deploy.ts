@@ -1,0 +1,139 @@
+import { Type } from "typebox";
+import type { DeploymentId } from "../../../proto/ids.ts";
+import { type DeploymentStatus, deploymentStatuses } from "../../deployments/deployment.ts";
+import type { Endpoints } from "../endpoint.ts";
+import { BadRequest } from "../errors.ts";
+import { renderDeployment } from "../render-deployment.ts";
+import { DeployId, DeployLlmRequest, DeploymentRecord, UpdateRequest } from "../schemas/deployment.ts";
+import type { HttpDeps } from "../verbs.ts";
+
+const refusals = [404, 409, 503];
+const tag = "deployments";
+
+interface Hf {
+  readonly repo: string;
+  readonly revision?: string | null;
+  readonly token?: string | null;
+}
+interface Settings {
+  readonly min_instances?: number;
+  readonly max_instances?: number;
+}
+
+export function addDeployRoutes(endpoints: Endpoints, { deployments }: Pick<HttpDeps, "deployments">): void {
+  endpoints.add({
+    method: "POST",
+    path: "/deploy/llm",
+    summary: "Deploy a language model",
+    tag,
+    access: "key",
+    body: DeployLlmRequest,
+    answer: DeploymentRecord,
+    refusals: [400, 402, 404, 409, 423, 503],
+    async handler({ caller, body }) {
+      const hf = body.hf as Hf | null | undefined;
+      const settings = body.settings as Settings | null | undefined;
+      const created = await deployments.createLlm(caller, {
+        modelName: body.model_name,
+        gpu: body.gpu,
+        numGpus: body.num_gpus ?? 1,
+        maxBatchSize: body.max_batch_size ?? 96,
+        hf: hf
+          ? {
+              repo: hf.repo,
+              ...(hf.revision ? { revision: hf.revision } : {}),
+              ...(hf.token ? { token: hf.token } : {}),
+            }
+          : undefined,
+        baseModel: body.base_model ?? undefined,
+        minInstances: settings?.min_instances ?? 1,
+        maxInstances: settings?.max_instances ?? Math.max(1, settings?.min_instances ?? 1),
+        extraArgs: (body.extra_args ?? []) as string[],
+      });
+      return renderDeployment(created);
+    },
+  });
+
+  endpoints.add({
+    method: "GET",
+    path: "/deploy/list",
+    summary: "Deployments of the account, failed and deleted ones included",
+    tag,
+    access: "key",
+    query: Type.Object({ status: Type.Optional(Type.String({ description: "Comma list of statuses" })) }),
+    answer: Type.Array(DeploymentRecord),
+    refusals: [400, 503],
+    handler: async ({ caller, query }) =>
+      (await deployments.list(caller, statusesOf(query.status))).map(renderDeployment),
+  });
+
+  const params = DeployId;
+  endpoints.add({
+    method: "GET",
+    path: "/deploy/:deploy_id",
+    summary: "One deployment",
+    tag,
+    access: "key",
+    params,
+    answer: DeploymentRecord,
+    refusals,
+    handler: async ({ caller, params }) =>
+      renderDeployment(await deployments.get(caller, params.deploy_id as DeploymentId)),
+  });
+
+  endpoints.add({
+    method: "PUT",
+    path: "/deploy/:deploy_id",
+    summary: "Change scale or arguments",
+    tag,
+    access: "key",
+    params,
+    body: UpdateRequest,
+    answer: DeployId,
+    refusals: [400, ...refusals],
+    async handler({ caller, params, body }) {
+      const settings = body.settings as Settings | null | undefined;
+      await deployments.update(caller, params.deploy_id as DeploymentId, {
+        ...(settings?.min_instances === undefined ? {} : { minInstances: settings.min_instances }),
+        ...(settings?.max_instances === undefined ? {} : { maxInstances: settings.max_instances }),
+        ...(body.extra_args ? { extraArgs: body.extra_args as string[] } : {}),
+      });
+      return { deploy_id: params.deploy_id };
+    },
+  });
+
+  const verbs = [
+    { method: "DELETE", path: "/deploy/:deploy_id", summary: "End it for good", verb: deployments.remove },
+    { method: "POST", path: "/deploy/:deploy_id/stop", summary: "End its instances", verb: deployments.stop },
+    { method: "POST", path: "/deploy/:deploy_id/start", summary: "Start a stopped one", verb: deployments.start },
+  ] as const;
+  for (const { method, path, summary, verb } of verbs) {
+    endpoints.add({
+      method,
+      path,
+      summary,
+      tag,
+      access: "key",
+      params,
+      answer: DeployId,
+      refusals: [400, ...refusals],
+      async handler({ caller, params }) {
+        await verb.call(deployments, caller, params.deploy_id as DeploymentId);
+        return { deploy_id: params.deploy_id };
+      },
+    });
+  }
+}
+
+function statusesOf(list: string | undefined): readonly DeploymentStatus[] | undefined {
+  if (!list) return undefined;
+  return list.split(",").map((word) => {
+    const status = word.trim() === "running" ? "deployed" : word.trim();
+    if (!(deploymentStatuses as readonly string[]).includes(status)) {
+      throw new BadRequest(`There is no status ${status.slice(0, 40)}. Use ${deploymentStatuses.join(", ")}.`, {
+        param: "status",
+      });
+    }
+    return status as DeploymentStatus;
+  });
+}

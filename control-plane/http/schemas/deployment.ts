@@ -1,0 +1,82 @@
+import { type Static, Type } from "typebox";
+import { gpuTypes } from "../../../proto/gpu.ts";
+import { nullable } from "./sampling.ts";
+
+const Gpu = Type.Unsafe<(typeof gpuTypes)[number]>({ type: "string", enum: [...gpuTypes] });
+
+export const DeployLlmRequest = Type.Object({
+  model_name: Type.String({ minLength: 1, description: "<owner>/<model-name>" }),
+  gpu: Gpu,
+  num_gpus: Type.Optional(Type.Integer({ minimum: 1, maximum: 8, default: 1, description: "GPUs per instance" })),
+  max_batch_size: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: 256, default: 96, description: "Most concurrent requests of an instance" }),
+  ),
+  hf: Type.Optional(
+    nullable.object({
+      required: ["repo"],
+      properties: {
+        repo: { type: "string" },
+        revision: { type: ["string", "null"] },
+        token: { type: ["string", "null"], description: "Kept sealed, never shown" },
+      },
+    }),
+  ),
+  base_model: Type.Optional(nullable.string()),
+  settings: Type.Optional(
+    nullable.object({
+      properties: {
+        min_instances: { type: "integer", minimum: 0, maximum: 1000, default: 1 },
+        max_instances: { type: "integer", minimum: 1, maximum: 1000, default: 1 },
+      },
+    }),
+  ),
+  extra_args: Type.Optional(nullable.array(Type.String())),
+});
+export type DeployLlmRequest = Static<typeof DeployLlmRequest>;
+
+export const UpdateRequest = Type.Object({
+  settings: Type.Optional(
+    nullable.object({
+      properties: {
+        min_instances: { type: "integer", minimum: 0, maximum: 1000 },
+        max_instances: { type: "integer", minimum: 1, maximum: 1000 },
+      },
+    }),
+  ),
+  extra_args: Type.Optional(nullable.array(Type.String())),
+});
+
+export const DeployId = Type.Object({ deploy_id: Type.String() });
+
+export const DeploymentRecord = Type.Object({
+  type: Type.Unsafe<string>({ type: "string", enum: ["legacy", "llm", "lora", "tts"], default: "legacy" }),
+  deploy_id: Type.String(),
+  model_name: Type.String(),
+  version: Type.String(),
+  task: Type.String(),
+  status: Type.String(),
+  fail_reason: Type.String({ description: "Empty unless failed" }),
+  created_at: Type.String({ description: "ISO 8601 with offset" }),
+  updated_at: Type.String(),
+  instances: Type.Object({ running: Type.Integer(), pending: Type.Integer() }),
+  config: Type.Object({
+    gpu: Gpu,
+    num_gpus: Type.Integer(),
+    max_batch_size: Type.Integer(),
+    weights: Type.Object({ repo: Type.String(), revision: Type.String(), token: nullable.string() }),
+  }),
+  settings: Type.Object({ min_instances: Type.Integer(), max_instances: Type.Integer() }),
+  extra_args: Type.Array(Type.String()),
+  progress: Type.Union([
+    Type.Object({ phase: Type.String(), done_bytes: Type.Integer(), total_bytes: Type.Integer() }),
+    Type.Null(),
+  ]),
+  pending_reasons: Type.Array(Type.Object({ host: Type.String(), why: Type.String() })),
+});
+export type DeploymentRecord = Static<typeof DeploymentRecord>;
+
+export const LogEntries = Type.Object({
+  entries: Type.Array(Type.Array(Type.String(), { minItems: 2, maxItems: 2 }), {
+    description: "[unix seconds with nanoseconds, line], ascending",
+  }),
+});

@@ -1,0 +1,59 @@
+import { type TSchema, Type } from "typebox";
+import type { Dialect } from "../error-body.ts";
+
+const detail = Type.Array(Type.Object({ loc: Type.Array(Type.String()), msg: Type.String(), type: Type.String() }));
+const compatError = Type.Object({
+  message: Type.String(),
+  type: Type.String(),
+  param: Type.Union([Type.String(), Type.Null()]),
+  code: Type.Union([Type.String(), Type.Null()]),
+});
+const code = Type.Union([Type.String(), Type.Null()]);
+
+/** By the name they have in the description. */
+export const errorSchemas: readonly TSchema[] = [
+  Type.Object(
+    { error: Type.String(), detail: Type.Object({ error: Type.String() }), code, request_id: Type.String() },
+    { $id: "ServiceRefusal" },
+  ),
+  Type.Object({ detail, error: Type.String(), code, request_id: Type.String() }, { $id: "ServiceValidation" }),
+  Type.Object({ error: compatError }, { $id: "CompatRefusal" }),
+  Type.Object({ detail, error: compatError }, { $id: "CompatValidation" }),
+];
+
+const names: Readonly<Record<Dialect, { readonly refusal: string; readonly validation: string }>> = {
+  service: { refusal: "ServiceRefusal", validation: "ServiceValidation" },
+  compat: { refusal: "CompatRefusal", validation: "CompatValidation" },
+};
+
+const meanings: Readonly<Record<number, string>> = {
+  400: "The request cannot be read, or does not fit the state of things",
+  401: "No valid API key",
+  402: "No funds",
+  403: "Not allowed",
+  404: "Not found",
+  405: "The model cannot do this",
+  409: "Conflicts with what is there",
+  413: "The body is too large",
+  422: "A field is missing or out of range",
+  423: "The account is suspended",
+  429: "Busy; see Retry-After",
+  502: "The model's instance failed",
+  503: "Not at the moment; see Retry-After",
+  504: "The model's instance stopped answering",
+};
+
+/** For the description alone: what is sent is rendered in render-error.ts. */
+export function errorResponses(statuses: readonly number[], dialect: Dialect): Record<number, object> {
+  const { refusal, validation } = names[dialect];
+  const sorted = [...new Set(statuses)].sort((a, b) => a - b);
+  return Object.fromEntries(
+    sorted.map((status) => [
+      status,
+      {
+        description: meanings[status] ?? "Refused",
+        content: { "application/json": { schema: { $ref: `${status === 422 ? validation : refusal}#` } } },
+      },
+    ]),
+  );
+}

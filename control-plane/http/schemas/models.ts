@@ -1,0 +1,113 @@
+import { type Static, Type } from "typebox";
+import { nullable } from "./sampling.ts";
+
+export const ModelList = Type.Object({
+  object: Type.Literal("list"),
+  data: Type.Array(
+    Type.Object({
+      id: Type.String(),
+      object: Type.Literal("model"),
+      created: Type.Integer({ description: "Unix seconds" }),
+      owned_by: Type.String(),
+      root: Type.String(),
+      parent: nullable.string(),
+      metadata: Type.Object({
+        description: Type.String(),
+        context_length: Type.Integer(),
+        max_tokens: Type.Integer(),
+        pricing: Type.Unsafe<Record<string, number>>({
+          type: "object",
+          description: "USD per million tokens",
+          properties: {
+            input_tokens: { type: "number" },
+            output_tokens: { type: "number" },
+            cache_read_tokens: { type: "number" },
+          },
+        }),
+        tags: Type.Array(Type.String()),
+      }),
+    }),
+  ),
+});
+export type ModelList = Static<typeof ModelList>;
+
+export const ModelSummaries = Type.Array(
+  Type.Object({
+    model_name: Type.String(),
+    type: Type.String(),
+    reported_type: Type.String(),
+    description: Type.String(),
+    cover_img_url: nullable.string(),
+    tags: Type.Array(Type.String()),
+    pricing: Type.Unsafe<Record<string, unknown>>({ type: "object" }),
+    max_tokens: nullable.integer(),
+    replaced_by: nullable.string(),
+    deprecated: nullable.integer(),
+    quantization: nullable.string(),
+    mmlu: nullable.number(),
+    expected: nullable.string(),
+    private: Type.Integer(),
+    is_partner: Type.Boolean(),
+  }),
+);
+export type ModelSummaries = Static<typeof ModelSummaries>;
+
+const price = (description: string) => Type.Number({ minimum: 0, maximum: 1_000_000, description });
+
+export const OfferRequest = Type.Object({
+  deploy_id: Type.String(),
+  description: Type.Optional(Type.String({ maxLength: 4000 })),
+  pricing: Type.Object({
+    input: price("USD per million prompt tokens"),
+    cached_input: Type.Optional(price("The same for cached ones; default: as input")),
+    output: price("USD per million generated tokens"),
+  }),
+});
+
+export const OfferAnswer = Type.Object({
+  model_name: Type.String(),
+  deploy_id: Type.String(),
+  description: Type.String(),
+  price_version: Type.Integer(),
+  pricing: Type.Object({ input: Type.Number(), cached_input: Type.Number(), output: Type.Number() }),
+});
+
+export const ExternalServer = Type.Object({
+  name: Type.String({ minLength: 1, maxLength: 225 }),
+  url: Type.String({ minLength: 1, maxLength: 2048, description: "As the host's agent reaches it" }),
+  host_id: Type.Optional(nullable.string({ description: "Id or name of the host; any live one without it" })),
+  served_name: Type.Optional(nullable.string({ description: "What the server calls the model" })),
+  max_batch_size: Type.Optional(Type.Integer({ minimum: 1, maximum: 256, default: 96 })),
+  context_length: Type.Optional(nullable.integer({ minimum: 1 })),
+});
+
+export const Nodes = Type.Object({
+  nodes: Type.Array(
+    Type.Object({
+      node_id: Type.String(),
+      name: Type.String(),
+      state: Type.String({ description: "ready, data_path_unreachable, unreachable, lost" }),
+      condition: Type.String(),
+      advertise: Type.String(),
+      agent_version: Type.String(),
+      cpu_cores: Type.Integer(),
+      memory_bytes: Type.Integer(),
+      drivers: Type.Array(Type.String()),
+      gpus: Type.Array(
+        Type.Object({
+          uuid: Type.String(),
+          type: Type.String(),
+          name: Type.String(),
+          memory_bytes: Type.Integer(),
+          is_healthy: Type.Boolean(),
+          is_claimed: Type.Boolean(),
+        }),
+      ),
+      instances: Type.Array(
+        Type.Object({ instance_id: Type.String(), deploy_id: Type.String(), in_flight: Type.Integer() }),
+      ),
+      created_at: Type.String(),
+    }),
+  ),
+});
+export type Nodes = Static<typeof Nodes>;

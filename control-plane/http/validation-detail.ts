@@ -1,0 +1,123 @@
+// Ajv's errors in the contract's shape: `detail[]` of {loc, msg, type}, types from a closed list.
+
+/** As Ajv gives it with `verbose`; `data` and `parentSchema` never leave this file, they may hold a prompt. */
+export interface SchemaError {
+  readonly keyword: string;
+  readonly instancePath: string;
+  readonly params: Readonly<Record<string, unknown>>;
+  readonly data?: unknown;
+  readonly parentSchema?: { readonly required?: readonly string[] };
+}
+
+export interface Detail {
+  readonly loc: readonly string[];
+  readonly msg: string;
+  readonly type: string;
+}
+
+export type Place = "body" | "query" | "path" | "header";
+
+/** At least one; several only where several required fields of one object are missing. */
+export function detailOf(errors: readonly SchemaError[], place: Place): readonly Detail[] {
+  const error = mostTelling(errors);
+  if (!error) return [{ loc: [place], msg: "Invalid value", type: "value_error" }];
+  const loc = [place, ...pathOf(error.instancePath)];
+  if (error.keyword !== "required") return [{ loc, ...described(error, place) }];
+  const data = (typeof error.data === "object" && error.data !== null ? error.data : {}) as object;
+  const missing = error.parentSchema?.required?.filter((key) => !(key in data)) ?? [];
+  const keys = missing.length > 0 ? missing : [String(error.params["missingProperty"])];
+  return keys.map((key) => ({ loc: [...loc, key], msg: "Field required", type: "missing" }));
+}
+
+const weights: Readonly<Record<string, number>> = { type: 0, required: 2 };
+
+/** Where alternatives failed, the one that came furthest; at the same depth, a bound says more than a type. */
+function mostTelling(errors: readonly SchemaError[]): SchemaError | undefined {
+  let best: SchemaError | undefined;
+  let bestScore = -1;
+  for (const error of errors) {
+    if (error.keyword === "anyOf" || error.keyword === "oneOf") continue;
+    const score = pathOf(error.instancePath).length * 2 + (weights[error.keyword] ?? 1);
+    if (score > bestScore) {
+      best = error;
+      bestScore = score;
+    }
+  }
+  return best;
+}
+
+function pathOf(pointer: string): string[] {
+  if (pointer === "") return [];
+  return pointer
+    .slice(1)
+    .split("/")
+    .map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~"));
+}
+
+function described({ keyword, params, data }: SchemaError, place: Place): Omit<Detail, "loc"> {
+  const limit = params["limit"];
+  switch (keyword) {
+    case "type":
+      return data === undefined && place === "body"
+        ? { msg: "Field required", type: "missing" }
+        : typed(params["type"], data, place);
+    case "minimum":
+      return { msg: `Input should be greater than or equal to ${limit}`, type: "greater_than_equal" };
+    case "exclusiveMinimum":
+      return { msg: `Input should be greater than ${limit}`, type: "greater_than" };
+    case "maximum":
+      return { msg: `Input should be less than or equal to ${limit}`, type: "less_than_equal" };
+    case "exclusiveMaximum":
+      return { msg: `Input should be less than ${limit}`, type: "less_than" };
+    case "enum":
+      return { msg: `Input should be ${listed(params["allowedValues"])}`, type: "enum" };
+    case "const":
+      return { msg: `Input should be ${listed([params["allowedValue"]])}`, type: "enum" };
+    case "discriminator":
+      return params["error"] === "mapping"
+        ? { msg: `Input has an unknown \`${params["tag"]}\``, type: "enum" }
+        : { msg: `Input needs a \`${params["tag"]}\``, type: "missing" };
+    case "pattern":
+      return { msg: `String should match pattern '${params["pattern"]}'`, type: "string_pattern" };
+    case "minLength":
+      return { msg: `String should have at least ${limit} characters`, type: "string_too_short" };
+    case "maxLength":
+      return { msg: `String should have at most ${limit} characters`, type: "string_too_long" };
+    case "minItems":
+      return { msg: `List should have at least ${limit} items`, type: "too_short" };
+    case "maxItems":
+      return { msg: `List should have at most ${limit} items`, type: "too_long" };
+    case "additionalProperties":
+      return { msg: "Extra inputs are not permitted", type: "extra_forbidden" };
+    default:
+      return { msg: "Invalid value", type: "value_error" };
+  }
+}
+
+function typed(wanted: unknown, data: unknown, place: Place): Omit<Detail, "loc"> {
+  // A nullable field is told by what it is when it is not null.
+  const type = Array.isArray(wanted) ? wanted.find((one) => one !== "null") : String(wanted).split(",")[0];
+  const isText = place !== "body";
+  switch (type) {
+    case "string":
+      return { msg: "Input should be a valid string", type: "string_type" };
+    case "integer":
+      if (isText) return { msg: "Input should be a valid integer", type: "int_parsing" };
+      return typeof data === "number"
+        ? { msg: "Input should be a valid integer, got a number with a fractional part", type: "int_from_float" }
+        : { msg: "Input should be a valid integer", type: "int_type" };
+    case "number":
+      return { msg: "Input should be a valid number", type: isText ? "float_parsing" : "float_type" };
+    case "boolean":
+      return { msg: "Input should be a valid boolean", type: isText ? "bool_parsing" : "bool_type" };
+    case "array":
+      return { msg: "Input should be a valid list", type: "list_type" };
+    default:
+      return { msg: "Input should be an object", type: "dict_type" };
+  }
+}
+
+function listed(values: unknown): string {
+  const texts = (Array.isArray(values) ? values : []).map((value) => `'${value}'`);
+  return texts.length < 2 ? (texts[0] ?? "another value") : `${texts.slice(0, -1).join(", ")} or ${texts.at(-1)}`;
+}

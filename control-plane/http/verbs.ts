@@ -1,0 +1,80 @@
+// What the edge asks of the rest of the control plane. main.ts hands over the features' own functions in these shapes.
+import type { Logger } from "pino";
+import type { Registry } from "prom-client";
+import type { AccountId, DeploymentId, InstanceId, KeyId } from "../../proto/ids.ts";
+import type { AccountRecord } from "../accounts/account-record.ts";
+import type { Authenticator, Caller } from "../accounts/caller.ts";
+import type { AccountWish, CreatedAccount } from "../accounts/create-account.ts";
+import type { UsageQueries } from "../billing/usage-queries.ts";
+import type { OfferedModel } from "../catalog/store.ts";
+import type { SettingsUpdate } from "../deployments/change.ts";
+import type { DeployRequest } from "../deployments/create.ts";
+import type { ExternalRequest } from "../deployments/create-external.ts";
+import type { Deployment, DeploymentStatus } from "../deployments/deployment.ts";
+import type { LogLine, LogQuery } from "../deployments/logs.ts";
+import type { HostView } from "../fleet/host.ts";
+import type { Spine } from "../inference/complete.ts";
+
+export interface DeploymentVerbs {
+  /** Throws the errors of deployments/errors.ts, as all of these do. */
+  createLlm(caller: Caller, request: DeployRequest): Promise<Deployment>;
+  get(caller: Caller, id: DeploymentId): Promise<Deployment>;
+  /** All, failed and deleted included, without `statuses`. */
+  list(caller: Caller, statuses: readonly DeploymentStatus[] | undefined): Promise<readonly Deployment[]>;
+  update(caller: Caller, id: DeploymentId, update: SettingsUpdate): Promise<void>;
+  remove(caller: Caller, id: DeploymentId): Promise<void>;
+  stop(caller: Caller, id: DeploymentId): Promise<void>;
+  start(caller: Caller, id: DeploymentId): Promise<void>;
+  /** Ascending, of all instances together. */
+  logs(caller: Caller, id: DeploymentId, query: LogQuery, signal: AbortSignal): Promise<readonly LogLine[]>;
+}
+
+export interface AccountVerbs {
+  /** Undefined when the account is gone. */
+  record(account: AccountId): Promise<AccountRecord | undefined>;
+  /** Throws AccountNameTaken, BadDisplayName. */
+  create(wish: AccountWish): Promise<CreatedAccount>;
+  /** A key of that account, by its secret or its id. */
+  findOwnKey(account: AccountId, secretOrId: string): Promise<KeyId | undefined>;
+}
+
+export interface NodeView extends HostView {
+  readonly instances: readonly {
+    readonly id: InstanceId;
+    readonly deployId: DeploymentId;
+    /** Requests of this replica on it. */
+    readonly inFlight: number;
+  }[];
+}
+
+export interface AdminVerbs {
+  /** Rates in nano-USD per million tokens. Throws OfferRefused, OfferedDeploymentUnknown. */
+  offerModel(offer: {
+    readonly name: string;
+    readonly deployId: DeploymentId;
+    readonly description: string;
+    readonly rates: OfferedModel["rates"];
+  }): Promise<OfferedModel>;
+  createExternal(caller: Caller, request: ExternalRequest): Promise<Deployment>;
+  nodes(): Promise<readonly NodeView[]>;
+}
+
+export type Readiness = { readonly isReady: true } | { readonly isReady: false; readonly reasons: readonly string[] };
+
+export interface HttpDeps {
+  readonly authenticator: Authenticator;
+  /** Without the parts that the edge makes itself. */
+  readonly spine: Omit<Spine, "metrics" | "upstreams" | "deadlines" | "limits" | "unixMs"> &
+    Partial<Pick<Spine, "limits">>;
+  readonly deployments: DeploymentVerbs;
+  readonly accounts: AccountVerbs;
+  readonly usage: UsageQueries;
+  readonly admin: AdminVerbs;
+  /** From memory: never asks the database. */
+  readonly readiness: () => Readiness;
+  readonly registry: Registry;
+  /** With an asynchronous destination: one line per request. */
+  readonly log: Logger;
+  /** Of the product, for `GET /cli/version`. */
+  readonly version: string;
+}

@@ -1,0 +1,77 @@
+// May this caller run this request, on which model, with how much money set aside? In memory; waits only for a grant.
+import type { AccountId } from "../../proto/ids.ts";
+import type { Caller } from "../accounts/caller.ts";
+import { type Budgets, type Hold, InsufficientFunds } from "../billing/hold.ts";
+import { affordableMaxTokens, holdSize, promptTokensBound, type RequestSize } from "../billing/price.ts";
+import type { ModelDirectory, ServedModel } from "../catalog/served-model.ts";
+import type { Completion, Trace } from "./completion.ts";
+import { FundsSuspended, ModelNotFound, SuspendedByOperator } from "./errors.ts";
+
+export interface Admission {
+  readonly model: ServedModel;
+  readonly account: AccountId;
+  readonly key: Caller["key"];
+  readonly hold: Hold;
+  readonly inputTokensBound: number;
+  /** Output tokens per sequence that the hold covers. */
+  readonly maxTokens: number;
+  /** The hold did not cover what was asked for: the engine must be told `maxTokens`. */
+  readonly isLowered: boolean;
+}
+
+export interface AdmitDeps {
+  readonly models: ModelDirectory;
+  readonly budgets: Budgets;
+}
+
+/** An answer without max_tokens is never longer than this. */
+export const defaultMaxTokens = 16_384;
+
+/** Throws FundsSuspended, SuspendedByOperator, ModelNotFound, InsufficientFunds, BudgetStoreAway. */
+export function admit(
+  deps: AdmitDeps,
+  caller: Caller,
+  completion: Completion,
+  trace: Trace,
+): Admission | Promise<Admission> {
+  if (caller.suspendReason !== null) {
+    throw caller.suspendReason === "admin" ? new SuspendedByOperator() : new FundsSuspended(caller.suspendReason);
+  }
+  const model = deps.models.resolve(completion.model, caller.account);
+  if (!model) throw new ModelNotFound(completion.model);
+  trace.model = model.name;
+  const size = sizeOf(completion, model.contextLength);
+  const { floor, full } = holdSize(size, model.rates);
+  const hold = deps.budgets.hold({
+    account: caller.account,
+    key: caller.key,
+    requestId: trace.requestId,
+    floor,
+    full,
+  });
+  return hold instanceof Promise
+    ? hold.then((granted) => admitted(caller, model, size, granted, full))
+    : admitted(caller, model, size, hold, full);
+}
+
+function admitted(caller: Caller, model: ServedModel, size: RequestSize, hold: Hold, full: bigint): Admission {
+  const isLowered = hold.amount < full;
+  const maxTokens = isLowered ? affordableMaxTokens(hold.amount, size, model.rates) : size.maxTokens;
+  if (maxTokens < 1) {
+    hold.release();
+    throw new InsufficientFunds();
+  }
+  const inputTokensBound = promptTokensBound(size);
+  return { model, account: caller.account, key: caller.key, hold, inputTokensBound, maxTokens, isLowered };
+}
+
+/** Neither the prompt nor an answer is longer than the context; without a known context only the request bounds them. */
+function sizeOf(completion: Completion, contextLength: number): RequestSize {
+  const context = contextLength > 0 ? contextLength : Number.POSITIVE_INFINITY;
+  return {
+    promptBytes: Math.min(completion.promptBytes, context),
+    messages: completion.messages,
+    n: completion.n,
+    maxTokens: Math.min(completion.maxTokens ?? defaultMaxTokens, context),
+  };
+}

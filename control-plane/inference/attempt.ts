@@ -1,0 +1,237 @@
+// One try of a request at one instance: bytes from the agent to the client by callbacks, no stream objects.
+// Invariants: ends exactly once; every state has a deadline; after the end nothing more reaches the sink.
+import type { Dispatcher } from "undici";
+import { decodeUsage, type Refusal, refusalHeader, type UsageFigures, usageHeader } from "../../proto/usage.ts";
+import type { AnswerSink, SinkListener } from "./answer-sink.ts";
+import type { Trace } from "./completion.ts";
+import type { Deadline, Deadlines } from "./deadlines.ts";
+import { FrameCounter } from "./frame-counter.ts";
+
+type Controller = Dispatcher.DispatchController;
+type Headers = Record<string, string | string[] | undefined>;
+
+export type AttemptEnd =
+  /** The answer went out whole; without figures the hold waits for the record. */
+  | { readonly kind: "answered"; readonly usage: UsageFigures | undefined }
+  /** The engine answered with an error status; nothing of it was forwarded. */
+  | {
+      readonly kind: "engine-error";
+      readonly status: number;
+      readonly body: Buffer;
+      readonly retryAfterSeconds: number | undefined;
+      readonly usage: UsageFigures | undefined;
+    }
+  /** The agent turned it away before the engine saw it. */
+  | { readonly kind: "refused"; readonly refusal: Refusal; readonly retryAfterSeconds: number | undefined }
+  /** No connection: nothing was sent. */
+  | { readonly kind: "unreachable"; readonly cause: Error }
+  /** Broke after it was sent: it may have run. `frames` data frames of it were forwarded. */
+  | { readonly kind: "broken" | "timeout"; readonly frames: number; readonly cause: Error }
+  | { readonly kind: "client-gone"; readonly wasSent: boolean };
+
+export interface AttemptLimits {
+  readonly firstByteMs: number;
+  /** Longest silence of the agent after the first byte. */
+  readonly gapMs: number;
+  /** Longest time a client may leave bytes unread. */
+  readonly stalledClientMs: number;
+  /** Comments before the first token of a stream. */
+  readonly keepAliveMs: number;
+}
+
+export const defaultLimits: AttemptLimits = {
+  firstByteMs: 600_000,
+  gapMs: 150_000,
+  stalledClientMs: 150_000,
+  keepAliveMs: 15_000,
+};
+
+const keepAlive = Buffer.from(": keep-alive\n\n");
+/** Of an error's body; the rest is read and dropped. */
+const mostErrorBytes = 64 * 1024;
+
+export interface AttemptDeps {
+  readonly sink: AnswerSink;
+  readonly trace: Trace;
+  readonly isStream: boolean;
+  readonly deadlines: Deadlines;
+  readonly limits: AttemptLimits;
+  readonly end: (end: AttemptEnd) => void;
+}
+
+export class Attempt implements Deadline, SinkListener, Dispatcher.DispatchHandler {
+  dueMs: number;
+  slot = -1;
+  readonly #deps: AttemptDeps;
+  readonly #firstByteDueMs: number;
+  readonly #counter: FrameCounter | undefined;
+  #answer: "none" | "stream" | "whole" | "error" = "none";
+  #isEnded = false;
+  #isStalled = false;
+  #controller: Controller | undefined;
+  #status = 0;
+  #contentType = "application/json";
+  #contentLength: string | undefined;
+  #retryAfter: string | undefined;
+  #refusal: Refusal | undefined;
+  #usage: UsageFigures | undefined;
+  #only: Buffer | undefined;
+  #hasForwarded = false;
+  #error: Buffer[] = [];
+  #errorBytes = 0;
+
+  constructor(deps: AttemptDeps) {
+    this.#deps = deps;
+    this.#counter = deps.isStream ? new FrameCounter() : undefined;
+    const now = performance.now();
+    this.#firstByteDueMs = now + deps.limits.firstByteMs;
+    this.dueMs = deps.isStream ? now + deps.limits.keepAliveMs : this.#firstByteDueMs;
+    deps.deadlines.add(this);
+    deps.sink.listener = this;
+  }
+
+  // The client's side.
+
+  clientGone(): void {
+    this.#end({ kind: "client-gone", wasSent: this.#controller !== undefined });
+    this.#controller?.abort(new Error("the client went away"));
+  }
+
+  stalled(): void {
+    this.#isStalled = true;
+    this.dueMs = performance.now() + this.#deps.limits.stalledClientMs;
+    this.#controller?.pause();
+  }
+
+  drained(): void {
+    this.#isStalled = false;
+    this.dueMs = performance.now() + this.#deps.limits.gapMs;
+    this.#controller?.resume();
+  }
+
+  // The deadlines' side.
+
+  due(nowMs: number): void {
+    if (this.#isStalled) {
+      this.#deps.sink.abandon();
+      this.clientGone();
+      return;
+    }
+    const isWaiting = this.#counter !== undefined && this.#deps.trace.firstByteMs === 0;
+    if (isWaiting && nowMs < this.#firstByteDueMs) {
+      this.#deps.sink.write(keepAlive);
+      this.dueMs = Math.min(nowMs + this.#deps.limits.keepAliveMs, this.#firstByteDueMs);
+      return;
+    }
+    const cause = new Error("the agent was silent for too long");
+    this.#end({ kind: "timeout", frames: this.#counter?.frames ?? 0, cause });
+    this.#controller?.abort(cause);
+  }
+
+  // The agent's side.
+
+  onRequestStart(controller: Controller): void {
+    if (this.#isEnded) controller.abort(new Error("ended before it was sent"));
+    else this.#controller = controller;
+  }
+
+  onResponseStart(_: Controller, status: number, headers: Headers): void {
+    if (status < 200 || this.#isEnded) return;
+    this.#status = status;
+    this.#refusal = one(headers[refusalHeader]) as Refusal | undefined;
+    const usage = one(headers[usageHeader]);
+    if (usage !== undefined) this.#usage = decodeUsage(usage);
+    this.#retryAfter = one(headers["retry-after"]);
+    this.#contentType = one(headers["content-type"]) ?? this.#contentType;
+    this.#contentLength = one(headers["content-length"]);
+    if (status >= 300 || this.#refusal !== undefined) this.#answer = "error";
+    else if (this.#counter && this.#contentType.startsWith("text/event-stream")) this.#answer = "stream";
+    else this.#answer = "whole";
+  }
+
+  onResponseData(_: Controller, chunk: Buffer): void {
+    if (this.#isEnded) return;
+    const now = performance.now();
+    if (this.#answer === "stream") {
+      const counter = this.#counter as FrameCounter;
+      counter.push(chunk);
+      this.dueMs = now + (counter.frames > 0 ? this.#deps.limits.gapMs : this.#deps.limits.keepAliveMs);
+      if (counter.frames > 0) this.#sawFirstByte(now);
+      this.#deps.sink.write(chunk);
+    } else if (this.#answer === "whole") {
+      this.dueMs = now + this.#deps.limits.gapMs;
+      this.#sawFirstByte(now);
+      this.#forwardPiece(chunk);
+    } else if (this.#errorBytes < mostErrorBytes) {
+      this.#error.push(chunk);
+      this.#errorBytes += chunk.length;
+    }
+  }
+
+  onResponseEnd(_: Controller, trailers: Headers): void {
+    if (this.#isEnded) return;
+    const { sink } = this.#deps;
+    if (this.#answer === "error") {
+      this.#end(this.#errorEnd());
+      return;
+    }
+    if (this.#answer === "stream") {
+      const usage = one(trailers[usageHeader]);
+      if (usage !== undefined) this.#usage = decodeUsage(usage);
+    }
+    // First the end, then the last bytes: the response may close, and its line be written, before a promise is heard of.
+    this.#end({ kind: "answered", usage: this.#usage });
+    if (this.#answer === "stream" || this.#hasForwarded) sink.end();
+    else sink.whole(this.#status, this.#contentType, this.#only ?? Buffer.alloc(0));
+  }
+
+  onResponseError(_: Controller, cause: Error): void {
+    if (this.#controller === undefined) this.#end({ kind: "unreachable", cause });
+    else this.#end({ kind: "broken", frames: this.#counter?.frames ?? 0, cause });
+  }
+
+  /** Data of the answer has gone to the client: no other instance may answer now. */
+  get hasForwardedData(): boolean {
+    return this.#hasForwarded || (this.#counter?.frames ?? 0) > 0;
+  }
+
+  #errorEnd(): AttemptEnd {
+    const seconds = Number(this.#retryAfter);
+    const retryAfterSeconds = seconds > 0 ? seconds : undefined;
+    if (this.#refusal) return { kind: "refused", refusal: this.#refusal, retryAfterSeconds };
+    const body = Buffer.concat(this.#error);
+    return { kind: "engine-error", status: this.#status, body, retryAfterSeconds, usage: this.#usage };
+  }
+
+  #forwardPiece(chunk: Buffer): void {
+    const { sink } = this.#deps;
+    if (!this.#hasForwarded) {
+      // Most answers come in one piece and leave in one write, once the agent's figures are known to be whole.
+      if (!this.#only && String(chunk.length) === this.#contentLength) {
+        this.#only = chunk;
+        return;
+      }
+      this.#hasForwarded = true;
+      sink.begin(this.#status, this.#contentType, this.#contentLength);
+    }
+    sink.write(chunk);
+  }
+
+  #sawFirstByte(now: number): void {
+    const { trace } = this.#deps;
+    if (trace.firstByteMs === 0) trace.firstByteMs = now;
+  }
+
+  #end(end: AttemptEnd): void {
+    if (this.#isEnded) return;
+    this.#isEnded = true;
+    if ("usage" in end) this.#deps.trace.usage = end.usage;
+    this.#deps.deadlines.delete(this);
+    this.#deps.sink.listener = undefined;
+    this.#deps.end(end);
+  }
+}
+
+function one(value: string | string[] | undefined): string | undefined {
+  return typeof value === "string" ? value : value?.[0];
+}

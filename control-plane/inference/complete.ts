@@ -1,0 +1,48 @@
+// The spine: admit, route, relay, settle. The only function that knows the order.
+import { costOf, nano } from "../../proto/money.ts";
+import type { Caller } from "../accounts/caller.ts";
+import type { RequestLabels } from "../billing/request-labels.ts";
+import { type Admission, type AdmitDeps, admit } from "./admit.ts";
+import type { AnswerSink } from "./answer-sink.ts";
+import type { Completion, Trace } from "./completion.ts";
+import { type RelayDeps, type RelayEnd, relay } from "./relay.ts";
+
+export interface Spine extends AdmitDeps, RelayDeps {
+  readonly labels: Pick<RequestLabels, "note">;
+}
+
+const notStarted: RelayEnd = { kind: "failed", ranAttempt: 0, usage: undefined, error: undefined };
+
+/**
+ * Runs one request and writes its answer to `sink`. Throws the errors of admit.ts and, when no answer could be given or it
+ * broke, those of errors.ts: the sink may have started by then. Returns without an answer when the client is gone.
+ */
+export async function complete(
+  spine: Spine,
+  caller: Caller,
+  completion: Completion,
+  sink: AnswerSink,
+  trace: Trace,
+  label: string | undefined,
+): Promise<void> {
+  const admitted = admit(spine, caller, completion, trace);
+  const admission = admitted instanceof Promise ? await admitted : admitted;
+  if (admission.isLowered) trace.loweredMaxTokens = admission.maxTokens;
+  if (label !== undefined) spine.labels.note(trace.requestId, label, caller.account);
+  let end = notStarted;
+  try {
+    end = await relay(spine, admission, completion, sink, trace);
+  } finally {
+    // Only the agent's figures may free money: without them the hold stays until its record arrives.
+    settle(admission, end);
+  }
+  if (end.error) throw end.error;
+}
+
+function settle({ hold, model }: Admission, { usage, ranAttempt }: RelayEnd): void {
+  if (ranAttempt === 0) hold.release();
+  else if (usage) {
+    const cost = costOf(usage, model.rates);
+    hold.settle(cost < hold.amount ? cost : nano(hold.amount), ranAttempt);
+  } else hold.awaitRecord(ranAttempt);
+}

@@ -1,0 +1,48 @@
+// What the spine works on: one request for text, read and validated by an edge, and the trace it leaves for the log.
+import type { AccountId, InstanceId, KeyId, RequestId } from "../../proto/ids.ts";
+import type { UsagePlacement } from "../../proto/ticket.ts";
+import type { UsageFigures } from "../../proto/usage.ts";
+
+export interface Completion {
+  readonly kind: "text_completion" | "chat";
+  /** As the caller wrote it. */
+  readonly model: string;
+  readonly stream: boolean;
+  /** Sequences. */
+  readonly n: number;
+  /** Undefined: as much as the context allows, at most 16384. */
+  readonly maxTokens: number | undefined;
+  /** An upper bound of the prompt's UTF-8 bytes, tools included. */
+  readonly promptBytes: number;
+  /** Messages of a chat; 1 for a plain prompt. */
+  readonly messages: number;
+  readonly usage: UsagePlacement;
+  /** The body as it came. */
+  readonly bytes: Buffer;
+  /** The validated body, with integers beyond 2^53 as JSON.rawJSON. */
+  readonly fields: Readonly<Record<string, unknown>>;
+  /** True when `bytes` may not go to an engine as they are: an unknown key, an alias, a null that means a default. */
+  readonly isRebuilt: boolean;
+}
+
+/** Filled while the request runs; read once, when it has ended. */
+export interface Trace {
+  readonly requestId: RequestId;
+  /** Unix ms. */
+  readonly admittedAtMs: number;
+  /** Monotonic ms. */
+  readonly startedMs: number;
+  account: AccountId | undefined;
+  key: KeyId | undefined;
+  /** Public name, once it resolved. */
+  model: string | undefined;
+  operation: Completion["kind"] | undefined;
+  isStream: boolean;
+  instance: InstanceId | undefined;
+  attempts: number;
+  /** Monotonic ms; 0 before the first data byte of an answer. */
+  firstByteMs: number;
+  usage: UsageFigures | undefined;
+  /** Set when the budget lowered max_tokens. */
+  loweredMaxTokens: number | undefined;
+}

@@ -1,0 +1,49 @@
+import type { ServiceError } from "../service-error.ts";
+import type { AttemptEnd } from "./attempt.ts";
+import { EngineOverloaded, EngineRefusal, UpstreamBroken, UpstreamTimeout } from "./errors.ts";
+
+type EngineError = Extract<AttemptEnd, { kind: "engine-error" }>;
+
+/** What the caller did wrong; any other status of an engine is its own trouble, or ours. */
+const callers = new Set([400, 405, 413, 415, 422]);
+
+/** An engine's error answer in our words: the caller's faults with the engine's own message, the rest as a broken upstream. */
+export function engineError({ status, body, retryAfterSeconds }: EngineError): ServiceError {
+  const told = read(body);
+  if (callers.has(status)) {
+    const message = told.message ?? "The model's engine refused the request without saying why.";
+    return new EngineRefusal(status, message, told.code ?? "invalid_request", told.type, told.param);
+  }
+  if (status === 429) return new EngineOverloaded(retryAfterSeconds ?? 1);
+  const cause = new Error(`the engine answered ${status}: ${(told.message ?? "").slice(0, 500)}`);
+  return status === 504 ? new UpstreamTimeout({ cause }) : new UpstreamBroken({ cause });
+}
+
+interface Told {
+  readonly message?: string;
+  readonly code?: string;
+  readonly type?: string;
+  readonly param?: string;
+}
+
+/** OpenAI's shape, or an older vLLM's without the envelope, or a bare `detail`. */
+function read(body: Buffer): Told {
+  let value: unknown;
+  try {
+    value = JSON.parse(body.toString());
+  } catch {
+    return {};
+  }
+  if (typeof value !== "object" || value === null) return {};
+  const { error, detail } = value as { error?: unknown; detail?: unknown };
+  if (typeof error === "string") return { message: error };
+  const from = (typeof error === "object" && error !== null ? error : value) as Record<string, unknown>;
+  const text = (key: string) => (typeof from[key] === "string" ? { [key]: from[key] as string } : {});
+  return {
+    ...(typeof detail === "string" ? { message: detail } : {}),
+    ...text("message"),
+    ...text("code"),
+    ...text("type"),
+    ...text("param"),
+  };
+}

@@ -1,0 +1,102 @@
+import { type ErrorFacts, ServiceError } from "../service-error.ts";
+
+export class ModelNotFound extends ServiceError {
+  readonly code = "model_not_found";
+  constructor(model: string) {
+    super(`Model not found: ${shown(model)}. \`GET /v1/models\` lists the models you can use.`, { param: "model" });
+  }
+}
+
+/** The deployment exists, but no instance of it can take a request now. */
+export class ModelNotReady extends ServiceError {
+  readonly code = "model_not_ready";
+  readonly phase: string;
+  constructor(model: string, phase: string, retryAfterSeconds: number) {
+    super(`The model ${shown(model)} ${whyNotReady(phase, retryAfterSeconds)}`, { retryAfterSeconds });
+    this.phase = phase;
+  }
+}
+
+export class EngineOverloaded extends ServiceError {
+  readonly code = "engine_overloaded";
+  constructor(retryAfterSeconds: number) {
+    super("Model busy, retry later", { retryAfterSeconds });
+  }
+}
+
+/** Every instance that was tried refused or could not be reached; nothing ran. */
+export class InstancesUnreachable extends ServiceError {
+  readonly code = "model_unavailable";
+  constructor(facts: ErrorFacts) {
+    super("The model's instances cannot be reached at the moment. Try again in a few seconds.", {
+      retryAfterSeconds: 2,
+      ...facts,
+    });
+  }
+}
+
+export class UpstreamBroken extends ServiceError {
+  readonly code = "upstream_error";
+  constructor(facts: ErrorFacts = {}) {
+    super("The model's instance broke off the answer. What was not delivered is not billed; send it again.", facts);
+  }
+}
+
+export class UpstreamTimeout extends ServiceError {
+  readonly code = "upstream_timeout";
+  constructor(facts: ErrorFacts = {}) {
+    super("The model's instance stopped answering. Send the request again, perhaps with a lower max_tokens.", facts);
+  }
+}
+
+/** The engine understood the request and turned it down: its own status and words, for the edge to render. */
+export class EngineRefusal extends ServiceError {
+  readonly code: string;
+  readonly engineStatus: number;
+  readonly type: string | undefined;
+  constructor(
+    engineStatus: number,
+    message: string,
+    code: string,
+    type: string | undefined,
+    param: string | undefined,
+  ) {
+    super(message, param === undefined ? {} : { param });
+    this.engineStatus = engineStatus;
+    this.code = code;
+    this.type = type;
+  }
+}
+
+/** Suspended for want of money, or until a payment matter is settled. */
+export class FundsSuspended extends ServiceError {
+  readonly code = "insufficient_quota";
+  constructor(reason: string) {
+    super(`Your account is suspended (${reason}): you need positive balance to do inference. Settle it to go on.`);
+  }
+}
+
+export class SuspendedByOperator extends ServiceError {
+  readonly code = "account_suspended";
+  constructor() {
+    super("Your account is suspended by the operator. Ask your operator for the reason.");
+  }
+}
+
+const shown = (name: string) => (name.length > 200 ? `${name.slice(0, 200)}...` : name);
+
+function whyNotReady(phase: string, retryAfterSeconds: number): string {
+  const again = `Try again in ${retryAfterSeconds} s.`;
+  switch (phase) {
+    case "failed":
+      return "has failed and will not start by itself. Its `fail_reason` says why and what to do: `GET /deploy/list`.";
+    case "stopped":
+    case "stopping":
+      return `is ${phase}. Its owner can start it again: \`POST /deploy/{deploy_id}/start\`.`;
+    case "deployed":
+    case "updating":
+      return `has no ready instance at the moment. ${again}`;
+    default:
+      return `is ${phase}. ${again}`;
+  }
+}

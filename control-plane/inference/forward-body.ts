@@ -1,0 +1,123 @@
+// The body an engine gets: the request's own bytes when nothing had to change, otherwise the validated fields, once.
+import { createHash } from "node:crypto";
+import { type Admission, defaultMaxTokens } from "./admit.ts";
+import type { Completion } from "./completion.ts";
+
+/** What engines understand. Every other key stays here: some engine would act on `best_of`, `cache_salt`, ... */
+const engineKeys = [
+  "model",
+  "prompt",
+  "messages",
+  "max_tokens",
+  "temperature",
+  "top_p",
+  "min_p",
+  "top_k",
+  "n",
+  "stream",
+  "stream_options",
+  "logprobs",
+  "top_logprobs",
+  "echo",
+  "stop",
+  "stop_token_ids",
+  "presence_penalty",
+  "frequency_penalty",
+  "repetition_penalty",
+  "response_format",
+  "user",
+  "seed",
+  "ignore_eos",
+  "tools",
+  "tool_choice",
+  "parallel_tool_calls",
+  "chat_template_kwargs",
+  "reasoning_effort",
+  "continue_final_message",
+] as const;
+/** What only our own runtime understands. */
+const stokerKeys = ["return_tokens_as_token_ids", "prompt_cache_key", "reasoning", "data"] as const;
+
+const forStoker: ReadonlySet<string> = new Set([...engineKeys, ...stokerKeys]);
+const forExternal: ReadonlySet<string> = new Set(engineKeys);
+
+const askUsage = Buffer.from('{"stream_options":{"include_usage":true},');
+const openBrace = 123;
+
+/** `isRebuilt` of a Completion: may the bytes go as they are, as far as the keys tell? */
+export function isForwardable(key: string): boolean {
+  return forStoker.has(key);
+}
+
+export function forwardBody(completion: Completion, admission: Admission): Buffer {
+  const { fields, bytes } = completion;
+  const { model } = admission;
+  const isExternal = model.engine === "external";
+  const maxTokens = maxTokensFor(completion, admission);
+  const mustRebuild =
+    completion.isRebuilt ||
+    admission.isLowered ||
+    model.servedName !== completion.model ||
+    fields["prompt_cache_key"] != null ||
+    !isUsageAsked(completion) ||
+    (isExternal && hasStokerKey(fields));
+  if (mustRebuild) return rebuild(completion, admission, maxTokens);
+  const wantsUsage = completion.stream && fields["stream_options"] === undefined;
+  if (maxTokens !== undefined && completion.maxTokens === undefined) {
+    return spliced(Buffer.from(`{"max_tokens":${maxTokens},${wantsUsage ? askUsage.toString().slice(1) : ""}`), bytes);
+  }
+  return wantsUsage ? spliced(askUsage, bytes) : bytes;
+}
+
+/** The members of `prefix` before the body's own. The body is a JSON object with at least one member. */
+function spliced(prefix: Buffer, bytes: Buffer): Buffer {
+  return Buffer.concat([prefix, bytes.subarray(bytes.indexOf(openBrace) + 1)]);
+}
+
+function rebuild(completion: Completion, { model, account }: Admission, maxTokens: number | undefined): Buffer {
+  const { fields } = completion;
+  const allowed = model.engine === "external" ? forExternal : forStoker;
+  const body: Record<string, unknown> = {};
+  for (const key of Object.keys(fields)) if (allowed.has(key) && fields[key] !== null) body[key] = fields[key];
+  body["model"] = model.servedName;
+  if (maxTokens === undefined) delete body["max_tokens"];
+  else body["max_tokens"] = maxTokens;
+  delete body["stream_options"];
+  if (completion.stream) {
+    const isContinuous = completion.usage === "continuous";
+    body["stream_options"] = { include_usage: true, ...(isContinuous ? { continuous_usage_stats: true } : {}) };
+  }
+  const cacheKey = body["prompt_cache_key"];
+  if (typeof cacheKey === "string") {
+    // Of one account alone: another's equal key is another key.
+    body["prompt_cache_key"] = createHash("sha256").update(`${account}\n${cacheKey}`).digest("base64url");
+  }
+  return Buffer.from(JSON.stringify(body));
+}
+
+/** Undefined: the engine's own default lies within what the hold covers. */
+function maxTokensFor(completion: Completion, admission: Admission): number | undefined {
+  const { model, maxTokens, isLowered, inputTokensBound } = admission;
+  if (isLowered) return maxTokens;
+  if (completion.maxTokens !== undefined) return completion.maxTokens;
+  // Our runtime's default is the contract's. Another engine's may be 16 tokens, or the whole context.
+  if (model.engine === "stoker" || model.contextLength === 0) return undefined;
+  // Bytes bound tokens from above, about three to one is usual: a long prompt must not leave the answer without room.
+  const isShort = inputTokensBound < model.contextLength / 2;
+  const room = model.contextLength - Math.ceil(inputTokensBound / (isShort ? 1 : 3));
+  return Math.max(1, Math.min(defaultMaxTokens, room));
+}
+
+/** The engine is always asked for usage; where the client wants it is the agent's matter. */
+function isUsageAsked({ stream, fields }: Completion): boolean {
+  const options = fields["stream_options"];
+  if (!stream) return options === undefined;
+  if (options === undefined) return true;
+  if (options === null || typeof options !== "object") return false;
+  const { include_usage: include, ...rest } = options as Record<string, unknown>;
+  return include === true && Object.keys(rest).every((key) => key === "continuous_usage_stats");
+}
+
+function hasStokerKey(fields: Readonly<Record<string, unknown>>): boolean {
+  return stokerKeys.some((key) => fields[key] !== undefined);
+}

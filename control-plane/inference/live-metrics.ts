@@ -1,0 +1,64 @@
+// Speed of the last minute, over all tenants: what GET /v1/metrics/live shows. Buckets of one second, so a quiet minute
+// costs nothing and a busy one no more than sixty sums.
+import type { Trace } from "./completion.ts";
+
+export interface LiveFigures {
+  readonly tokensPerSecond: number | null;
+  /** Seconds, mean. */
+  readonly timeToFirstToken: number | null;
+  readonly requestsPerSecond: number | null;
+}
+
+interface Bucket {
+  second: number;
+  requests: number;
+  tokens: number;
+  firstBytes: number;
+  firstByteMs: number;
+}
+
+const windowSeconds = 60;
+
+export class LiveMetrics {
+  readonly #clock: () => number;
+  readonly #buckets: Bucket[];
+
+  constructor(clock: () => number = () => performance.now()) {
+    this.#clock = clock;
+    this.#buckets = Array.from({ length: windowSeconds }, () => ({ ...empty }));
+  }
+
+  /** A request that ended with an answer. */
+  note(trace: Pick<Trace, "startedMs" | "firstByteMs" | "usage">): void {
+    const second = Math.floor(this.#clock() / 1000);
+    const bucket = this.#buckets[second % windowSeconds] as Bucket;
+    if (bucket.second !== second) Object.assign(bucket, empty, { second });
+    bucket.requests += 1;
+    bucket.tokens += trace.usage?.output ?? 0;
+    if (trace.firstByteMs > 0) {
+      bucket.firstBytes += 1;
+      bucket.firstByteMs += trace.firstByteMs - trace.startedMs;
+    }
+  }
+
+  /** Null where nothing was measured in the window. */
+  read(): LiveFigures {
+    const oldest = Math.floor(this.#clock() / 1000) - windowSeconds;
+    const sum = { ...empty };
+    for (const bucket of this.#buckets) {
+      if (bucket.second <= oldest) continue;
+      sum.requests += bucket.requests;
+      sum.tokens += bucket.tokens;
+      sum.firstBytes += bucket.firstBytes;
+      sum.firstByteMs += bucket.firstByteMs;
+    }
+    if (sum.requests === 0) return { tokensPerSecond: null, timeToFirstToken: null, requestsPerSecond: null };
+    return {
+      tokensPerSecond: sum.tokens / windowSeconds,
+      timeToFirstToken: sum.firstBytes === 0 ? null : sum.firstByteMs / sum.firstBytes / 1000,
+      requestsPerSecond: sum.requests / windowSeconds,
+    };
+  }
+}
+
+const empty: Bucket = { second: -windowSeconds, requests: 0, tokens: 0, firstBytes: 0, firstByteMs: 0 };

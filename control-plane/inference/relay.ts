@@ -1,0 +1,223 @@
+// The way of an admitted request to an instance and back, with another instance where that is safe: before the first data
+// byte, never after it.
+import { nano, type TokenRates } from "../../proto/money.ts";
+import { signTicket } from "../../proto/ticket.ts";
+import type { UsageFigures } from "../../proto/usage.ts";
+import type { DeliveredCounts } from "../billing/delivered.ts";
+import type { Route, Routes } from "../fleet/routes.ts";
+import type { ServiceError } from "../service-error.ts";
+import type { Admission } from "./admit.ts";
+import type { AnswerSink } from "./answer-sink.ts";
+import { Attempt, type AttemptEnd, type AttemptLimits } from "./attempt.ts";
+import type { Completion, Trace } from "./completion.ts";
+import type { Deadlines } from "./deadlines.ts";
+import { engineError } from "./engine-error.ts";
+import { EngineOverloaded, InstancesUnreachable, ModelNotReady, UpstreamBroken, UpstreamTimeout } from "./errors.ts";
+import { forwardBody } from "./forward-body.ts";
+import { pickRoute } from "./route.ts";
+import type { SpineMetrics } from "./spine-metrics.ts";
+import type { Upstreams } from "./upstreams.ts";
+
+export interface RelayDeps {
+  readonly routes: Routes;
+  readonly upstreams: Upstreams;
+  readonly delivered: DeliveredCounts;
+  readonly deadlines: Deadlines;
+  readonly metrics: SpineMetrics;
+  readonly limits: AttemptLimits;
+  readonly replicaId: string;
+  /** Unix ms. */
+  readonly unixMs: () => number;
+}
+
+export interface RelayEnd {
+  readonly kind: "answered" | "client-gone" | "failed";
+  /** The last attempt that may have run; 0: none did. */
+  readonly ranAttempt: number;
+  /** The agent's own figures of that attempt. */
+  readonly usage: UsageFigures | undefined;
+  /** With `failed`: why. */
+  readonly error: ServiceError | undefined;
+}
+
+const mostAttempts = 3;
+const ticketMs = 60_000;
+
+/** Resolves when the request is over; never rejects for what an instance or the client does. */
+export async function relay(
+  deps: RelayDeps,
+  admission: Admission,
+  completion: Completion,
+  sink: AnswerSink,
+  trace: Trace,
+): Promise<RelayEnd> {
+  const { model } = admission;
+  const body = forwardBody(completion, admission);
+  const tried: Route[] = [];
+  let ranAttempt = 0;
+  let last: AttemptEnd | undefined;
+  let busySeconds: number | undefined;
+
+  while (tried.length < mostAttempts) {
+    if (sink.isGone) return { kind: "client-gone", ranAttempt, usage: undefined, error: undefined };
+    const route = pickRoute(deps.routes.ready(model.deployId), tried);
+    if (!route) break;
+    tried.push(route);
+    if (tried.length > 1) deps.metrics.retries.inc();
+    trace.attempts = tried.length;
+    trace.instance = route.instanceId;
+    const end = await attempt(deps, route, admission, completion, body, sink, trace);
+    last = end.end;
+    switch (last.kind) {
+      case "answered":
+        deps.routes.sawAnswer(route.hostId);
+        return { kind: "answered", ranAttempt: tried.length, usage: last.usage, error: undefined };
+      case "engine-error":
+        deps.routes.sawAnswer(route.hostId);
+        deps.metrics.upstreamErrors.inc({ reason: last.status >= 500 ? "engine_error" : "engine_refusal" });
+        return { kind: "failed", ranAttempt: tried.length, usage: last.usage, error: engineError(last) };
+      case "client-gone":
+        deps.metrics.aborts.inc({ by: "client" });
+        if (last.wasSent) ranAttempt = tried.length;
+        return { kind: "client-gone", ranAttempt, usage: undefined, error: undefined };
+      case "refused":
+        deps.routes.sawAnswer(route.hostId);
+        deps.metrics.upstreamErrors.inc({ reason: last.refusal });
+        if (last.refusal === "busy") busySeconds = Math.min(busySeconds ?? 60, last.retryAfterSeconds ?? 1);
+        break;
+      case "unreachable":
+        deps.metrics.upstreamErrors.inc({ reason: "unreachable" });
+        deps.routes.sawFailure(route.hostId, route.instanceId);
+        break;
+      case "broken":
+      case "timeout":
+        ranAttempt = tried.length;
+        deps.metrics.upstreamErrors.inc({ reason: last.kind });
+        deps.delivered.report({
+          requestId: trace.requestId,
+          attempt: ranAttempt,
+          account: admission.account,
+          outputTokens: last.frames,
+          leaseIds: admission.hold.leaseIds,
+          hold: nano(admission.hold.amount),
+        });
+        if (last.kind === "timeout") {
+          return { kind: "failed", ranAttempt, usage: undefined, error: new UpstreamTimeout({ cause: last.cause }) };
+        }
+        deps.routes.sawFailure(route.hostId, route.instanceId);
+        if (end.hasForwardedData) {
+          deps.metrics.aborts.inc({ by: "upstream" });
+          return { kind: "failed", ranAttempt, usage: undefined, error: new UpstreamBroken({ cause: last.cause }) };
+        }
+    }
+  }
+  return { kind: "failed", ranAttempt, usage: undefined, error: noInstance(admission, last, busySeconds) };
+}
+
+interface Tried {
+  readonly end: AttemptEnd;
+  readonly hasForwardedData: boolean;
+}
+
+function attempt(
+  deps: RelayDeps,
+  route: Route,
+  admission: Admission,
+  completion: Completion,
+  body: Buffer,
+  sink: AnswerSink,
+  trace: Trace,
+): Promise<Tried> {
+  return new Promise((resolve) => {
+    const handler: Attempt = new Attempt({
+      sink,
+      trace,
+      isStream: completion.stream,
+      deadlines: deps.deadlines,
+      limits: deps.limits,
+      end: (end) => {
+        route.inFlight -= completion.n;
+        resolve({ end, hasForwardedData: handler.hasForwardedData });
+      },
+    });
+    // As the agent's gate counts: a request with `n` takes n places.
+    route.inFlight += completion.n;
+    deps.upstreams.to(route.origin).dispatch(
+      {
+        method: "POST",
+        path: `/i/${route.instanceId}/v1/${completion.kind === "chat" ? "chat/completions" : "completions"}`,
+        headers: [
+          "content-type",
+          "application/json",
+          "x-stoker-ticket",
+          ticketFor(deps, route, admission, completion, trace),
+        ],
+        body,
+      },
+      handler,
+    );
+  });
+}
+
+/** Signed now that the instance is known, so that waiting does not use up its minute. */
+function ticketFor(
+  deps: RelayDeps,
+  route: Route,
+  { model, account, key, hold, inputTokensBound, maxTokens }: Admission,
+  completion: Completion,
+  trace: Trace,
+): string {
+  return signTicket(
+    {
+      requestId: trace.requestId,
+      attempt: trace.attempts,
+      instanceId: route.instanceId,
+      deployId: model.deployId,
+      admittedAtMs: trace.admittedAtMs,
+      expiresAtMs: Math.min(deps.unixMs() + ticketMs, hold.expiresAtMs),
+      account,
+      keyId: key,
+      replicaId: deps.replicaId,
+      model: model.name,
+      leaseIds: hold.leaseIds,
+      hold: hold.amount.toString(),
+      permits: completion.n,
+      inputTokensBound,
+      maxTokens,
+      stream: completion.stream,
+      usage: completion.usage,
+      rates: rateTexts(model.rates),
+      priceVersion: model.priceVersion,
+    },
+    route.ticketKey,
+  );
+}
+
+const texts = new WeakMap<TokenRates, readonly [string, string, string]>();
+
+function rateTexts(rates: TokenRates): readonly [string, string, string] {
+  let known = texts.get(rates);
+  if (!known) {
+    known = [rates.input.toString(), rates.cachedInput.toString(), rates.output.toString()];
+    texts.set(rates, known);
+  }
+  return known;
+}
+
+function noInstance({ model }: Admission, last: AttemptEnd | undefined, busySeconds: number | undefined): ServiceError {
+  // A busy instance can serve in a moment, whatever became of the others.
+  if (busySeconds !== undefined) return new EngineOverloaded(busySeconds);
+  switch (last?.kind) {
+    case "broken":
+      return new UpstreamBroken({ cause: last.cause });
+    case "unreachable":
+      return new InstancesUnreachable({ cause: last.cause });
+    case "refused":
+      if (last.refusal === "spool" || last.refusal === "ticket") {
+        return new InstancesUnreachable({ cause: new Error(`the agent refused: ${last.refusal}`) });
+      }
+      return new ModelNotReady(model.name, model.status, last.retryAfterSeconds ?? 2);
+    default:
+      return new ModelNotReady(model.name, model.status, 5);
+  }
+}

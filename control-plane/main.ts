@@ -1,0 +1,180 @@
+// The control plane as one process. A straight list: configuration, database, features, edges, listen; the reverse on the
+// way out. Environment: config.ts.
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { pino } from "pino";
+import { collectDefaultMetrics, Registry } from "prom-client";
+import { readAccountRecord } from "./accounts/account-record.ts";
+import { createAuthenticator } from "./accounts/authenticate.ts";
+import { checkSecrets } from "./accounts/check-secrets.ts";
+import { createAccounts } from "./accounts/create-account.ts";
+import { findOwnKey } from "./accounts/own-key.ts";
+import { readSecretFiles } from "./accounts/secret-files.ts";
+import { createDirectory } from "./catalog/directory.ts";
+import { readConfig } from "./config.ts";
+import { hostClockLimits } from "./fleet/host-clocks.ts";
+import { openLeaseIds } from "./fleet/open-leases.ts";
+import { createAdminHttp } from "./http/create-admin-http.ts";
+import { createHttp } from "./http/create-http.ts";
+import { createGrpcServer } from "./rpc/grpc-server.ts";
+import { createAccountStore } from "./store/accounts-store.ts";
+import { createCatalogStore } from "./store/catalog-store.ts";
+import { createChangeFeed } from "./store/change-feed.ts";
+import { openDatabase } from "./store/database.ts";
+import { createFleetStore } from "./store/fleet-store.ts";
+import { migrateDatabase } from "./store/migrate.ts";
+import { pingDatabase } from "./store/ping.ts";
+import { dieOnDefect, tellAndExit } from "./wiring/defects.ts";
+import { createAdminVerbs, createDeploymentVerbs } from "./wiring/deployment-verbs.ts";
+import { makeFirstAccount } from "./wiring/first-account.ts";
+import { createFleet } from "./wiring/fleet.ts";
+import { createFleetMetrics } from "./wiring/fleet-metrics.ts";
+import { drain, listenOn } from "./wiring/http-edges.ts";
+import { readJoinSecret } from "./wiring/join-secret.ts";
+import { createLogDestination } from "./wiring/log-destination.ts";
+import { createMoney } from "./wiring/money.ts";
+import { createReadiness } from "./wiring/readiness.ts";
+import { refreshOn } from "./wiring/refresh-loop.ts";
+import { hubTokens, ticketKeySeal } from "./wiring/seals.ts";
+import { stopSignal } from "./wiring/stop-signal.ts";
+import { waitForDatabase } from "./wiring/wait-for-database.ts";
+import { writeFileAtomically } from "./wiring/write-file.ts";
+
+async function main(): Promise<void> {
+  const config = readConfig(process.env);
+  // One line per request: written in the background, and whole at the end.
+  const log = pino({ level: config.logLevel }, createLogDestination());
+  dieOnDefect(log);
+  const stopping = stopSignal({ withParent: config.stopsWithParent, log });
+  const { version } = JSON.parse(readFileSync(join(import.meta.dirname, "../package.json"), "utf8"));
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
+
+  // Database.
+  const { databaseUrl } = config;
+  const waiting = { url: databaseUrl, limitMs: config.databaseWaitMs, log, signal: stopping };
+  await waitForDatabase(() => migrateDatabase(databaseUrl, { log }), waiting);
+  const {
+    db,
+    pool,
+    close: closeDatabase,
+  } = openDatabase(databaseUrl, { maxConnections: config.databaseConnections, log });
+  const feed = createChangeFeed({ pool, log });
+
+  // Accounts.
+  const accountStore = createAccountStore(db);
+  const secrets = readSecretFiles(config.secretsDir, await accountStore.hasAccounts());
+  await checkSecrets(accountStore, secrets);
+  const accounts = createAccounts({ store: accountStore, secrets });
+  await makeFirstAccount({ store: accountStore, accounts, log }, config.adminKeyFile);
+  const joinSecret = readJoinSecret(config.secretsDir);
+  const authenticator = createAuthenticator({ store: accountStore, secrets, log, registry, changes: feed });
+
+  // Money, fleet and models.
+  const seal = ticketKeySeal(secrets);
+  const tokens = hubTokens(accountStore, secrets);
+  const fleetStore = createFleetStore(db, seal);
+  const money = await createMoney({ db, registry, openLeaseIds: () => openLeaseIds(fleetStore), log });
+  const fleetMetrics = createFleetMetrics(registry);
+  const limits = {
+    leaseMs: hostClockLimits.leaseMs * config.hostClockScale,
+    lostMs: hostClockLimits.lostMs * config.hostClockScale,
+  };
+  const fleet = createFleet({
+    db,
+    feed,
+    seal,
+    openToken: tokens.open,
+    settle: money.settlement.settle,
+    owner: money.replica.id,
+    limits,
+    times: { leaseTtlMs: limits.leaseMs, renewEveryMs: limits.leaseMs / 4, reportEveryMs: limits.leaseMs / 4 },
+    log,
+    onTransition: fleetMetrics.onTransition,
+  });
+  const catalog = createCatalogStore(db);
+  const directory = createDirectory(catalog);
+  const modelLoop = refreshOn(feed, ["deployment", "model", "price"], {
+    what: "models",
+    refresh: directory.refresh,
+    everyMs: 10_000,
+    log,
+  });
+  fleetMetrics.watch({
+    snapshot: fleet.snapshot,
+    sessions: () => fleet.sessions.count,
+    deployments: directory.countByStatus,
+  });
+  const readiness = createReadiness({
+    ping: () => pingDatabase(db),
+    loaded: { "the routing table": () => fleet.routing.isLoaded, "the list of models": () => directory.isLoaded },
+  });
+
+  // Edges.
+  const verbDeps = { fleet, directory, catalog, tokens, funds: money.funds };
+  const http = await createHttp({
+    authenticator,
+    spine: {
+      models: directory,
+      budgets: money.budgets,
+      routes: fleet.routing,
+      delivered: money.delivered,
+      labels: money.labels,
+      replicaId: money.replica.id,
+    },
+    deployments: createDeploymentVerbs(verbDeps),
+    accounts: {
+      record: (account) => readAccountRecord(accountStore, account),
+      create: accounts.createAccount,
+      findOwnKey: (account, secretOrId) => findOwnKey({ store: accountStore, secrets }, account, secretOrId),
+    },
+    usage: money.usage,
+    admin: createAdminVerbs(verbDeps),
+    readiness: readiness.read,
+    registry,
+    log,
+    version,
+  });
+  const grpc = createGrpcServer({ joinSecret, onStream: fleet.sessions.accept, log });
+  const admin = createAdminHttp(registry);
+
+  // What is cached is read after the feed has begun, so that no change falls between.
+  await feed.start();
+  await fleet.routing.refresh();
+  await directory.refresh();
+  await readiness.look();
+  authenticator.start();
+  await money.start();
+  const ports = {
+    http: await listenOn(http, config.http),
+    admin: await listenOn(admin, config.admin),
+    rpc: await grpc.listen(config.rpc.host, config.rpc.port),
+    pid: process.pid,
+  };
+  const ending = new AbortController();
+  const loops = Promise.all([
+    fleet.run(ending.signal),
+    modelLoop.run(ending.signal),
+    readiness.run(ending.signal),
+    fleetMetrics.run(ending.signal),
+  ]);
+  if (config.portsFile) await writeFileAtomically(config.portsFile, `${JSON.stringify(ports)}\n`);
+  log.info({ ...ports, version, replica: money.replica.id }, "the control plane serves");
+
+  // The way out: nothing new, what runs is finished, slices go back.
+  if (!stopping.aborted) await new Promise((resolve) => stopping.addEventListener("abort", resolve, { once: true }));
+  await drain(http, config.drainMs);
+  fleet.sessions.close();
+  await grpc.close();
+  await money.stop();
+  await authenticator.stop();
+  ending.abort();
+  await loops;
+  await feed.stop();
+  await admin.close();
+  await closeDatabase();
+  log.info("the control plane has stopped");
+  log.flush(() => process.exit(0));
+}
+
+await main().catch(tellAndExit);

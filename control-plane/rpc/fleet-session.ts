@@ -1,0 +1,235 @@
+// One agent's session: Hello, then renewals, reports and usage from it; its whole desired set, lease times and
+// acknowledgements to it. Only what is durable is acknowledged; a session with an older epoch is ended.
+import type { ServerDuplexStream } from "@grpc/grpc-js";
+import type { Logger } from "pino";
+import type { AgentMessage__Output } from "../../proto/gen/stoker/fleet/v1/AgentMessage.ts";
+import type { ControlMessage } from "../../proto/gen/stoker/fleet/v1/ControlMessage.ts";
+import type { HostReport__Output } from "../../proto/gen/stoker/fleet/v1/HostReport.ts";
+import type { UsageRecord__Output } from "../../proto/gen/stoker/fleet/v1/UsageRecord.ts";
+import type { HostId, InstanceId } from "../../proto/ids.ts";
+import type { DesiredSet } from "../deployments/desired.ts";
+import type { Observer } from "../deployments/observe.ts";
+import type { Inventory } from "../fleet/host.ts";
+import type { Hello, Membership, Welcome } from "../fleet/membership.ts";
+import type { Prover } from "../fleet/prover.ts";
+import { readHello, readInventory, readObservation, writeDesired } from "./wire.ts";
+
+export type FleetStream = ServerDuplexStream<AgentMessage__Output, ControlMessage>;
+
+export interface SessionTimes {
+  readonly leaseTtlMs: number;
+  readonly renewEveryMs: number;
+  readonly reportEveryMs: number;
+}
+
+export interface SessionDeps {
+  readonly membership: Membership;
+  readonly prover: Prover;
+  readonly observer: Observer;
+  readonly desired: (host: { readonly id: HostId; readonly inventory: Inventory }) => Promise<DesiredSet | undefined>;
+  readonly settle: (records: readonly UsageRecord__Output[], nodeEpoch: string) => Promise<readonly string[]>;
+  readonly times: SessionTimes;
+  readonly log: Logger;
+}
+
+export interface FleetSession {
+  readonly host: HostId;
+  readonly nodeEpoch: bigint;
+  /** The host's desired set may have changed. */
+  wake(): void;
+  end(why: string): void;
+  readonly ended: Promise<void>;
+}
+
+const helloLimitMs = 10_000;
+
+/** Undefined when no valid Hello came in time. Registers the host and serves the stream until either side ends it. */
+export async function openSession(deps: SessionDeps, stream: FleetStream): Promise<FleetSession | undefined> {
+  const messages = incoming(stream);
+  const first = await messages.next(helloLimitMs);
+  const introduction = first?.body === "hello" && first.hello ? readHello(first.hello) : { why: "no Hello came" };
+  if ("why" in introduction) {
+    deps.log.warn({ peer: stream.getPeer(), why: introduction.why }, "an agent's session was refused");
+    stream.end();
+    return undefined;
+  }
+  const { hello } = introduction;
+  let welcome: Welcome;
+  try {
+    welcome = await deps.membership.register(hello);
+  } catch (error) {
+    deps.log.warn({ err: error, host: hello.hostId }, "an agent could not be registered; it comes again");
+    stream.end();
+    return undefined;
+  }
+  return serve(deps, stream, messages, hello, welcome);
+}
+
+function serve(
+  deps: SessionDeps,
+  stream: FleetStream,
+  messages: Incoming,
+  hello: Hello,
+  welcome: Welcome,
+): FleetSession {
+  const { hostId, nodeEpoch } = welcome;
+  const log = deps.log.child({ host: hostId, nodeEpoch: nodeEpoch.toString() });
+  const ending = new AbortController();
+  const session = { hostId, nodeEpoch };
+  let inventory = hello.inventory;
+  let sentGeneration = -1n;
+  let isSending = false;
+  let isSendWanted = false;
+
+  const end = (why: string): void => {
+    if (ending.signal.aborted) return;
+    log.info({ why }, "agent session ended");
+    ending.abort();
+    stream.end();
+    messages.stop();
+  };
+
+  /** Sends the newest set if it was not sent yet; a wake meanwhile is not lost. */
+  async function sendDesired(): Promise<void> {
+    // What an older control plane believes must not be obeyed by a host that has seen a newer one.
+    if (welcome.isBehind) return;
+    isSendWanted = true;
+    if (isSending) return;
+    isSending = true;
+    try {
+      while (isSendWanted && !ending.signal.aborted) {
+        isSendWanted = false;
+        const set = await deps.desired({ id: hostId, inventory });
+        if (!set) continue;
+        if (set.nodeEpoch !== nodeEpoch) {
+          log.error({ alert: "second_session", newest: `${set.nodeEpoch}` }, "a newer session of this host exists");
+          end("a newer session of this host exists");
+        } else if (set.generation !== sentGeneration) {
+          stream.write({ desired: writeDesired(set), body: "desired" });
+          sentGeneration = set.generation;
+        }
+      }
+    } catch (error) {
+      log.warn({ err: error }, "the desired set could not be read; it is sent at the next look");
+    } finally {
+      isSending = false;
+    }
+  }
+
+  async function take(report: HostReport__Output): Promise<void> {
+    if (report.nodeEpoch !== nodeEpoch.toString()) return;
+    const news = report.inventory ? readInventory(report.inventory) : undefined;
+    if (news) inventory = news;
+    await deps.membership.report(session, { inventory: news, openLeaseIds: report.openLeaseIds });
+    const isCurrent = await deps.observer.observe({
+      hostId,
+      nodeEpoch,
+      instances: report.instances.flatMap((wire) => readObservation(wire) ?? []),
+      removed: report.removed as InstanceId[],
+    });
+    if (!isCurrent) {
+      log.error({ alert: "second_session" }, "a newer session of this host exists");
+      end("a newer session of this host exists");
+    }
+    // A look at each report is the net below the pushed changes.
+    void sendDesired();
+  }
+
+  async function read(): Promise<void> {
+    for (;;) {
+      const message = await messages.next();
+      if (!message || ending.signal.aborted) return;
+      if (message.body === "renew" && message.renew) {
+        deps.membership.heard(session);
+        stream.write({ renewed: { sequence: message.renew.sequence, controlTimeMs: Date.now() }, body: "renewed" });
+      } else if (message.body === "report" && message.report) {
+        await take(message.report).catch((error) =>
+          log.warn({ err: error }, "a host report was not written; the next says it again"),
+        );
+      } else if (message.body === "usage" && message.usage) {
+        // Not waited for: a slow settlement must not hold up renewals.
+        void deps.settle(message.usage.records, nodeEpoch.toString()).then((spoolIds) => {
+          // Also when nothing of it is durable: then others may be.
+          if (!ending.signal.aborted) stream.write({ usageAck: { spoolIds: [...spoolIds] }, body: "usageAck" });
+        });
+      }
+    }
+  }
+
+  stream.write({
+    body: "welcome",
+    welcome: {
+      nodeEpoch: nodeEpoch.toString(),
+      leaseTtlMs: deps.times.leaseTtlMs,
+      renewEveryMs: deps.times.renewEveryMs,
+      reportEveryMs: deps.times.reportEveryMs,
+      ticketKey: welcome.ticketKey,
+      controlTimeMs: Date.now(),
+    },
+  });
+  log.info(
+    { hostname: hello.hostname, advertise: hello.advertise, version: hello.agentVersion },
+    "agent session began",
+  );
+  void sendDesired();
+  if (!welcome.isBehind) {
+    const path = { ...session, origin: hello.advertise, ticketKey: welcome.ticketKey };
+    void deps.prover
+      .proveWhile(path, ending.signal)
+      .catch((error) => log.error({ err: error }, "the data path proof ended"));
+  }
+  const ended = read().finally(() => {
+    end("the agent ended it");
+    deps.observer.forget(hostId, nodeEpoch);
+  });
+  return { host: hostId, nodeEpoch, wake: () => void sendDesired(), end, ended };
+}
+
+interface Incoming {
+  /** Undefined when the stream ended or nothing came in time. */
+  next(limitMs?: number): Promise<AgentMessage__Output | undefined>;
+  /** Nothing more is wanted. */
+  stop(): void;
+}
+
+const pauseAbove = 64;
+
+/** Messages in order, with back-pressure: an agent that sends faster than the database writes is made to wait. */
+function incoming(stream: FleetStream): Incoming {
+  const queue: AgentMessage__Output[] = [];
+  let isOver = false;
+  let notify = () => {};
+  const over = () => {
+    isOver = true;
+    notify();
+  };
+  stream.on("data", (message: AgentMessage__Output) => {
+    queue.push(message);
+    if (queue.length > pauseAbove) stream.pause();
+    notify();
+  });
+  for (const event of ["end", "error", "close", "cancelled"]) stream.on(event, over);
+
+  return {
+    stop: over,
+    async next(limitMs) {
+      const deadline = limitMs === undefined ? undefined : performance.now() + limitMs;
+      for (;;) {
+        const message = queue.shift();
+        if (message) {
+          if (queue.length === pauseAbove / 2) stream.resume();
+          return message;
+        }
+        const leftMs = deadline === undefined ? undefined : deadline - performance.now();
+        if (isOver || (leftMs !== undefined && leftMs <= 0)) return undefined;
+        await new Promise<void>((resolve) => {
+          const timer = leftMs === undefined ? undefined : setTimeout(resolve, leftMs);
+          notify = () => {
+            clearTimeout(timer);
+            resolve();
+          };
+        });
+      }
+    },
+  };
+}

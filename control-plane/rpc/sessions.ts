@@ -1,0 +1,51 @@
+// The sessions this replica holds. Of two of one host the newer epoch stays.
+import type { HostId } from "../../proto/ids.ts";
+import { type FleetSession, type FleetStream, openSession, type SessionDeps } from "./fleet-session.ts";
+
+export interface Sessions {
+  accept(stream: FleetStream): void;
+  /** A host's desired set changed, or a session of it began elsewhere. */
+  wake(host: HostId): void;
+  readonly count: number;
+  /** Ends them all, e.g. when this replica stops. */
+  close(): void;
+}
+
+export function createSessions(deps: SessionDeps): Sessions {
+  const byHost = new Map<HostId, FleetSession>();
+  let isClosed = false;
+
+  async function hold(stream: FleetStream): Promise<void> {
+    const session = await openSession(deps, stream);
+    if (!session) return;
+    if (isClosed) return session.end("the control plane stops");
+    const other = byHost.get(session.host);
+    if (other) {
+      const [older, newer] = other.nodeEpoch < session.nodeEpoch ? [other, session] : [session, other];
+      deps.log.error(
+        { alert: "second_session", host: session.host, newest: `${newer.nodeEpoch}` },
+        "two sessions of one host",
+      );
+      older.end("a newer session of this host exists");
+      byHost.set(session.host, newer);
+    } else {
+      byHost.set(session.host, session);
+    }
+    await session.ended;
+    if (byHost.get(session.host) === session) byHost.delete(session.host);
+  }
+
+  return {
+    accept(stream) {
+      hold(stream).catch((error) => deps.log.error({ err: error }, "an agent session failed"));
+    },
+    wake: (host) => byHost.get(host)?.wake(),
+    get count() {
+      return byHost.size;
+    },
+    close() {
+      isClosed = true;
+      for (const session of byHost.values()) session.end("the control plane stops");
+    },
+  };
+}

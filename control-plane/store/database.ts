@@ -1,0 +1,125 @@
+// The connection to PostgreSQL: pool, types, time limits, and transactions that are retried when two of them met.
+
+import { Kysely, PostgresDialect, type Transaction } from "kysely";
+import pg from "pg";
+import type { Logger } from "pino";
+import type { Database } from "./schema.ts";
+
+export interface DatabaseOptions {
+  readonly maxConnections: number;
+  readonly log: Logger;
+  /** For a connection from the pool: also bounds how long a refusal takes while PostgreSQL is away. */
+  readonly connectTimeoutMs?: number;
+  /** One statement on the server; the client gives up a second later. 0: no limit. */
+  readonly statementTimeoutMs?: number;
+}
+
+export interface OpenDatabase {
+  readonly db: Kysely<Database>;
+  readonly pool: pg.Pool;
+  close(): Promise<void>;
+}
+
+const int8 = 20;
+const text = (oid: number, format?: "text" | "binary") => pg.types.getTypeParser(oid, format as "text");
+
+/** Opens no connection yet: the first query does. */
+export function openDatabase(url: string, options: DatabaseOptions): OpenDatabase {
+  const statementTimeoutMs = options.statementTimeoutMs ?? 5_000;
+  const pool = new pg.Pool({
+    connectionString: url,
+    max: options.maxConnections,
+    connectionTimeoutMillis: options.connectTimeoutMs ?? 2_000,
+    idleTimeoutMillis: 60_000,
+    keepAlive: true,
+    application_name: "stoker",
+    statement_timeout: statementTimeoutMs || false,
+    // A peer that vanished without a word would otherwise hold its caller until TCP gives up.
+    ...(statementTimeoutMs ? { query_timeout: statementTimeoutMs + 1_000 } : {}),
+    idle_in_transaction_session_timeout: 30_000,
+    types: {
+      getTypeParser: ((oid: number, format?: "text" | "binary") =>
+        oid === int8 && format !== "binary" ? BigInt : text(oid, format)) as typeof pg.types.getTypeParser,
+    },
+  });
+  // An idle connection that breaks is replaced at its next use; without a listener it would end the process.
+  pool.on("error", (error) => options.log.warn({ err: error }, "an idle database connection broke"));
+  // The same between two statements of a transaction: the next statement then fails and the transaction with it.
+  pool.on("connect", (client) => client.on("error", () => {}));
+  const db = new Kysely<Database>({ dialect: new PostgresDialect({ pool }) });
+  return { db, pool, close: () => db.destroy() };
+}
+
+const retryable = new Set(["40001", "40P01"]);
+
+/** Runs `work` in one transaction, again from the start when PostgreSQL broke a deadlock or a serialisation conflict. */
+export async function inTransaction<T>(
+  db: Kysely<Database>,
+  work: (trx: Transaction<Database>) => Promise<T>,
+  attempts = 5,
+): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await db.transaction().execute(work);
+    } catch (error) {
+      if (attempt >= attempts || !retryable.has(codeOf(error))) throw error;
+      await new Promise((resolve) => setTimeout(resolve, attempt * 5 + Math.random() * 20));
+    }
+  }
+}
+
+function codeOf(error: unknown): string {
+  return typeof error === "object" && error !== null && "code" in error ? String(error.code) : "";
+}
+
+const awayCodes = new Set([
+  "ECONNREFUSED",
+  "ECONNRESET",
+  "EPIPE",
+  "ETIMEDOUT",
+  "ENOENT",
+  "ENOTFOUND",
+  "EAI_AGAIN",
+  "EHOSTUNREACH",
+  "ENETUNREACH",
+  // Statement or lock time limit, shutdown, crash recovery, too many connections.
+  "57014",
+  "57P01",
+  "57P02",
+  "57P03",
+  "55P03",
+  "53300",
+  "25P03",
+]);
+
+/** True when PostgreSQL could not be asked (the answer is unknown), false when it answered with an error. */
+export function isDatabaseAway(error: unknown): boolean {
+  const code = codeOf(error);
+  if (awayCodes.has(code) || code.startsWith("08")) return true;
+  if (!(error instanceof Error) || code !== "") return false;
+  return /connection terminated|timeout exceeded when trying to connect|query read timeout|not queryable/i.test(
+    error.message,
+  );
+}
+
+/** The name of the unique constraint an insert ran into, or undefined. */
+export function uniqueViolation(error: unknown): string | undefined {
+  if (codeOf(error) !== "23505") return undefined;
+  return (error as { constraint?: string }).constraint ?? "";
+}
+
+/** Features know it by its code: they may not import from here. */
+export class DatabaseAway extends Error {
+  readonly code = "store_away";
+  override readonly name = "DatabaseAway";
+}
+
+/** Runs a store's work; an error that means "PostgreSQL could not be asked" comes out as DatabaseAway. */
+export async function asking<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (isDatabaseAway(error)) throw new DatabaseAway("the database cannot be reached", { cause: error });
+    throw error;
+  }
+}

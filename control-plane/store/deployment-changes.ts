@@ -1,0 +1,109 @@
+// Guarded changes of one deployment: by its owner (revision) and the controllers' claims (lock token).
+import { type Kysely, sql, type Transaction } from "kysely";
+import type { AccountId, DeploymentId } from "../../proto/ids.ts";
+import type { Change, Claimed } from "../deployments/store.ts";
+import { announce } from "./change-feed.ts";
+import { inTransaction, uniqueViolation } from "./database.ts";
+import { asDeployment, asInstance, selectDeployments } from "./deployment-rows.ts";
+import type { Database } from "./schema.ts";
+
+export async function changeDeployment(
+  db: Kysely<Database>,
+  id: DeploymentId,
+  account: AccountId,
+  ifRevision: bigint,
+  change: Change,
+): Promise<boolean> {
+  try {
+    return await inTransaction(db, async (trx) => {
+      const moved = await trx
+        .updateTable("deployment")
+        .set((eb) => ({
+          revision: eb("revision", "+", 1n),
+          updated_at: sql<Date>`now()`,
+          ...(change.status === undefined ? {} : { status: change.status }),
+          ...(change.status === "deleted" ? { deleted_at: sql<Date>`now()`, weights_token: null } : {}),
+          ...(change.failReason === undefined ? {} : { fail_reason: change.failReason }),
+          ...(change.minInstances === undefined ? {} : { min_instances: change.minInstances }),
+          ...(change.maxInstances === undefined ? {} : { max_instances: change.maxInstances }),
+          ...(change.extraArgs === undefined ? {} : { extra_args: [...change.extraArgs] }),
+          ...(change.contextLength === undefined ? {} : { context_length: change.contextLength }),
+          ...(change.isNewGeneration ? { generation: eb("generation", "+", 1) } : {}),
+        }))
+        .where("deploy_id", "=", id)
+        .where("account_id", "=", account)
+        .where("revision", "=", ifRevision)
+        .returning("generation")
+        .executeTakeFirst();
+      if (!moved) return false;
+      if (change.isNewGeneration) await regenerate(trx, id, moved.generation);
+      await announce(trx, "deployment", id);
+      return true;
+    });
+  } catch (error) {
+    if (uniqueViolation(error) === "deployment_name") return false;
+    throw error;
+  }
+}
+
+/** Every instance that stays is to run the new generation. Hosts are locked first, in the order all writers use. */
+async function regenerate(trx: Transaction<Database>, id: DeploymentId, generation: number): Promise<void> {
+  const live = trx.selectFrom("instance").where("deploy_id", "=", id).where("tombstoned_at", "is", null);
+  const hosts = await live.select("host_id").distinct().orderBy("host_id").execute();
+  for (const { host_id } of hosts) await bumpHost(trx, host_id);
+  await trx
+    .updateTable("instance")
+    .set({ generation, updated_at: sql<Date>`now()` })
+    .where("deploy_id", "=", id)
+    .where("tombstoned_at", "is", null)
+    .execute();
+  for (const { host_id } of hosts) await announce(trx, "host", host_id);
+}
+
+/** Its desired set changed. */
+export async function bumpHost(trx: Transaction<Database>, hostId: string): Promise<void> {
+  await trx
+    .updateTable("host")
+    .set((eb) => ({ generation: eb("generation", "+", 1n) }))
+    .where("host_id", "=", hostId)
+    .execute();
+}
+
+export async function claimDeployment(
+  db: Kysely<Database>,
+  id: DeploymentId,
+  owner: string,
+  ttlMs: number,
+): Promise<Claimed | undefined> {
+  const claimed = await db
+    .updateTable("deployment")
+    .set((eb) => ({
+      lock_owner: owner,
+      lock_token: eb("lock_token", "+", 1n),
+      lock_expires_at: sql<Date>`now() + make_interval(secs => ${ttlMs / 1000})`,
+    }))
+    .where("deploy_id", "=", (eb) =>
+      eb
+        .selectFrom("deployment as free")
+        .select("free.deploy_id")
+        .where("free.deploy_id", "=", id)
+        .where((free) => free.or([free("lock_expires_at", "is", null), free("lock_expires_at", "<", sql<Date>`now()`)]))
+        .forUpdate()
+        .skipLocked(),
+    )
+    .returning("lock_token")
+    .executeTakeFirst();
+  if (!claimed) return undefined;
+  const row = await selectDeployments(db).where("d.deploy_id", "=", id).executeTakeFirstOrThrow();
+  const instances = await db.selectFrom("instance").selectAll().where("deploy_id", "=", id).execute();
+  return { deployment: asDeployment(row), instances: instances.map(asInstance), lockToken: claimed.lock_token };
+}
+
+export async function releaseClaim(db: Kysely<Database>, claimed: Claimed): Promise<void> {
+  await db
+    .updateTable("deployment")
+    .set({ lock_owner: null, lock_expires_at: null })
+    .where("deploy_id", "=", claimed.deployment.id)
+    .where("lock_token", "=", claimed.lockToken)
+    .execute();
+}

@@ -1,0 +1,113 @@
+// What a controller decided, in one transaction that writes everything or nothing: guarded by its lock token, the
+// deployment's revision and the revision of every host it placed on.
+import { type Kysely, sql, type Transaction } from "kysely";
+import type { Claimed, NewInstance, Verdict } from "../deployments/store.ts";
+import { announce } from "./change-feed.ts";
+import { inTransaction, uniqueViolation } from "./database.ts";
+import { bumpHost } from "./deployment-changes.ts";
+import type { Database } from "./schema.ts";
+
+class LostRace extends Error {}
+
+export async function commitVerdict(db: Kysely<Database>, claimed: Claimed, verdict: Verdict): Promise<boolean> {
+  try {
+    await inTransaction(db, (trx) => write(trx, claimed, verdict));
+    return true;
+  } catch (error) {
+    if (error instanceof LostRace || uniqueViolation(error) === "gpu_claim_exclusive") return false;
+    throw error;
+  }
+}
+
+async function write(trx: Transaction<Database>, claimed: Claimed, verdict: Verdict): Promise<void> {
+  const { deployment, lockToken } = claimed;
+  const isNewStatus = verdict.status !== deployment.status;
+  const moved = await trx
+    .updateTable("deployment")
+    .set((eb) => ({
+      revision: eb("revision", "+", 1n),
+      status: verdict.status,
+      fail_reason: verdict.failReason,
+      pending_reasons: JSON.stringify(verdict.pendingReasons),
+      lock_owner: null,
+      lock_expires_at: null,
+      ...(isNewStatus ? { updated_at: sql<Date>`now()` } : {}),
+    }))
+    .where("deploy_id", "=", deployment.id)
+    .where("lock_token", "=", lockToken)
+    .where("revision", "=", deployment.revision)
+    .executeTakeFirst();
+  if (moved.numUpdatedRows === 0n) throw new LostRace();
+
+  const leaving = await trx
+    .selectFrom("instance")
+    .select(["instance_id", "host_id"])
+    .where("deploy_id", "=", deployment.id)
+    .where("instance_id", "in", verdict.tombstones.length > 0 ? [...verdict.tombstones] : [""])
+    .execute();
+  const placedOn = Map.groupBy(verdict.placements, (placement) => placement.hostId as string);
+  const hosts = [...new Set([...placedOn.keys(), ...leaving.map((row) => row.host_id)])].sort();
+  for (const host of hosts) await moveHost(trx, host, placedOn.get(host));
+  for (const placement of verdict.placements) await insertInstance(trx, claimed, placement);
+  if (leaving.length > 0) {
+    await trx
+      .updateTable("instance")
+      .set({ tombstoned_at: sql<Date>`now()`, updated_at: sql<Date>`now()` })
+      .where(
+        "instance_id",
+        "in",
+        leaving.map((row) => row.instance_id),
+      )
+      .where("tombstoned_at", "is", null)
+      .execute();
+  }
+  await announce(trx, "deployment", deployment.id);
+  for (const host of hosts) await announce(trx, "host", host);
+}
+
+/** Claims move the revision that the placement saw; somebody else's claim since then undoes everything. */
+async function moveHost(
+  trx: Transaction<Database>,
+  hostId: string,
+  placements: readonly NewInstance[] | undefined,
+): Promise<void> {
+  const seen = placements?.[0]?.hostRevision;
+  if (seen === undefined) return bumpHost(trx, hostId);
+  const moved = await trx
+    .updateTable("host")
+    .set((eb) => ({ generation: eb("generation", "+", 1n), revision: eb("revision", "+", 1n) }))
+    .where("host_id", "=", hostId)
+    .where("revision", "=", seen)
+    .where("schedulable", "=", true)
+    .executeTakeFirst();
+  if (moved.numUpdatedRows === 0n) throw new LostRace();
+}
+
+async function insertInstance(trx: Transaction<Database>, claimed: Claimed, placement: NewInstance): Promise<void> {
+  const { deployment } = claimed;
+  await trx
+    .insertInto("instance")
+    .values({
+      instance_id: placement.id,
+      deploy_id: deployment.id,
+      account_id: deployment.account,
+      host_id: placement.hostId,
+      generation: deployment.generation,
+      gpu_uuids: placement.gpus.map((gpu) => gpu.uuid),
+      phase: "pending",
+    })
+    .execute();
+  if (placement.gpus.length === 0) return;
+  await trx
+    .insertInto("gpu_claim")
+    .values(
+      placement.gpus.map((gpu) => ({
+        host_id: placement.hostId,
+        gpu_uuid: gpu.uuid,
+        instance_id: placement.id,
+        account_id: deployment.account,
+        memory_bytes: BigInt(gpu.memoryBytes),
+      })),
+    )
+    .execute();
+}

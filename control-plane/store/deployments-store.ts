@@ -1,0 +1,112 @@
+import { type Kysely, sql } from "kysely";
+import type { DeploymentStore } from "../deployments/store.ts";
+import { asked } from "./asked.ts";
+import { announce } from "./change-feed.ts";
+import { inTransaction, uniqueViolation } from "./database.ts";
+import { changeDeployment, claimDeployment, releaseClaim } from "./deployment-changes.ts";
+import { commitVerdict } from "./deployment-commit.ts";
+import { asDeployment, asInstance, selectDeployments } from "./deployment-rows.ts";
+import { desiredRows } from "./desired-rows.ts";
+import { writeObservations } from "./observations.ts";
+import type { Database } from "./schema.ts";
+
+export function createDeploymentStore(db: Kysely<Database>): DeploymentStore {
+  return asked<DeploymentStore>({
+    async insert(next) {
+      try {
+        await inTransaction(db, async (trx) => {
+          await trx
+            .insertInto("deployment")
+            .values({
+              deploy_id: next.id,
+              account_id: next.account,
+              model_name: next.modelName,
+              version: next.version,
+              task: next.task,
+              type: next.type,
+              engine: next.engine,
+              status: "initializing",
+              gpu: next.gpu,
+              num_gpus: next.numGpus,
+              max_batch_size: next.maxBatchSize,
+              min_instances: next.minInstances,
+              max_instances: next.maxInstances,
+              weights: JSON.stringify(next.weights),
+              weights_token: next.weightsToken,
+              extra_args: [...next.extraArgs],
+              external_url: next.externalUrl,
+              context_length: next.contextLength,
+              memory_bytes: BigInt(next.memoryBytes),
+              pending_reasons: "[]",
+            })
+            .execute();
+          await announce(trx, "deployment", next.id);
+        });
+      } catch (error) {
+        if (uniqueViolation(error) === "deployment_name") return undefined;
+        throw error;
+      }
+      return this.get(next.id, next.account);
+    },
+
+    async get(id, account) {
+      const row = await selectDeployments(db)
+        .where("d.deploy_id", "=", id)
+        .where("d.account_id", "=", account)
+        .executeTakeFirst();
+      return row && asDeployment(row);
+    },
+
+    async list(account, statuses) {
+      const rows = await selectDeployments(db)
+        .where("d.account_id", "=", account)
+        .$if(statuses !== undefined, (query) => query.where("d.status", "in", [...(statuses ?? [])]))
+        .orderBy("d.created_at", "desc")
+        .execute();
+      return rows.map(asDeployment);
+    },
+
+    async instances(id) {
+      const rows = await db
+        .selectFrom("instance")
+        .selectAll()
+        .$if(id !== undefined, (query) => query.where("deploy_id", "=", id as string))
+        .where("tombstoned_at", "is", null)
+        .orderBy("created_at")
+        .execute();
+      return rows.map(asInstance);
+    },
+
+    async active(ids) {
+      const rows = await selectDeployments(db)
+        .$if(ids !== undefined, (query) => query.where("d.deploy_id", "in", [...(ids ?? [])]))
+        .where(sql<boolean>`(d.status not in ('stopped', 'failed', 'deleted') or exists (
+          select 1 from instance i where i.deploy_id = d.deploy_id and i.tombstoned_at is null))`)
+        .orderBy("d.created_at")
+        .execute();
+      if (rows.length === 0) return [];
+      const instances = await db
+        .selectFrom("instance")
+        .selectAll()
+        .where(
+          "deploy_id",
+          "in",
+          rows.map((row) => row.deploy_id),
+        )
+        .orderBy("instance_id")
+        .execute();
+      const byDeployment = Map.groupBy(instances, (instance) => instance.deploy_id);
+      return rows.map((row) => ({
+        deployment: asDeployment(row),
+        instances: (byDeployment.get(row.deploy_id) ?? []).map(asInstance),
+      }));
+    },
+
+    claim: (id, owner, ttlMs) => claimDeployment(db, id, owner, ttlMs),
+    release: (claimed) => releaseClaim(db, claimed),
+    commit: (claimed, verdict) => commitVerdict(db, claimed, verdict),
+    change: (id, account, ifRevision, change) => changeDeployment(db, id, account, ifRevision, change),
+    observe: (host, nodeEpoch, observations, removed) => writeObservations(db, host, nodeEpoch, observations, removed),
+    desired: (host) => desiredRows(db, host),
+  });
+}

@@ -1,0 +1,49 @@
+import type { Kysely } from "kysely";
+import type { DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
+import type { DesiredRows } from "../deployments/store.ts";
+import { asDeployment, asInstance, selectDeployments } from "./deployment-rows.ts";
+import type { Database } from "./schema.ts";
+
+/** The whole set of one host, read in one snapshot: its generation and its rows belong together. */
+export function desiredRows(db: Kysely<Database>, hostId: HostId): Promise<DesiredRows | undefined> {
+  return db
+    .transaction()
+    .setIsolationLevel("repeatable read")
+    .setAccessMode("read only")
+    .execute(async (trx) => {
+      const host = await trx
+        .selectFrom("host")
+        .select(["node_epoch", "generation"])
+        .where("host_id", "=", hostId)
+        .executeTakeFirst();
+      if (!host) return undefined;
+      const rows = await trx
+        .selectFrom("instance")
+        .selectAll()
+        .where("host_id", "=", hostId)
+        .orderBy("instance_id")
+        .execute();
+      const live = rows.filter((row) => row.tombstoned_at === null);
+      const ids = [...new Set(live.map((row) => row.deploy_id))];
+      const deployments = ids.length > 0 ? await selectDeployments(trx).where("d.deploy_id", "in", ids).execute() : [];
+      const byId = new Map(deployments.map((row) => [row.deploy_id as DeploymentId, row]));
+      return {
+        nodeEpoch: host.node_epoch,
+        generation: host.generation,
+        tombstones: rows.filter((row) => row.tombstoned_at !== null).map((row) => row.instance_id as InstanceId),
+        instances: live.flatMap((row) => {
+          const deployment = byId.get(row.deploy_id as DeploymentId);
+          if (!deployment) return [];
+          const record = asDeployment(deployment);
+          return [
+            {
+              instance: asInstance(row),
+              deployment: record,
+              weights: record.weights,
+              weightsToken: deployment.weights_token,
+            },
+          ];
+        }),
+      };
+    });
+}

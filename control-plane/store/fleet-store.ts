@@ -1,0 +1,161 @@
+import { type Kysely, type Selectable, sql, type Transaction } from "kysely";
+import { type GpuType, isGpuType } from "../../proto/gpu.ts";
+import type { AccountId, DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
+import type { FleetStore, GpuClaim, HostRecord, HostSession, Inventory, TicketKeySeal } from "../fleet/store.ts";
+import { asked } from "./asked.ts";
+import { announce } from "./change-feed.ts";
+import { inTransaction } from "./database.ts";
+import type { Database } from "./schema.ts";
+
+export function createFleetStore(db: Kysely<Database>, seal: TicketKeySeal): FleetStore {
+  return asked<FleetStore>({
+    register: (host) =>
+      inTransaction(db, async (trx) => {
+        const values = {
+          hostname: host.hostname,
+          advertise: host.advertise,
+          inventory: JSON.stringify(host.inventory),
+          node_epoch: sql<bigint>`nextval('node_epoch')`,
+          ticket_key: seal.seal(host.ticketKey, host.hostId),
+          agent_version: host.agentVersion,
+          seen_at: new Date(),
+        };
+        const row = await trx
+          .insertInto("host")
+          .values({ host_id: host.hostId, ...values })
+          .onConflict((at) =>
+            at.column("host_id").doUpdateSet({ ...values, revision: (eb) => eb("host.revision", "+", 1n) }),
+          )
+          .returning("node_epoch")
+          .executeTakeFirstOrThrow();
+        await announce(trx, "host", host.hostId);
+        return { nodeEpoch: row.node_epoch };
+      }),
+
+    async heard(beats) {
+      const rows = beats.map((beat) => ({
+        host_id: beat.hostId,
+        node_epoch: beat.nodeEpoch.toString(),
+        leases: beat.leases?.ids ?? null,
+        age_ms: beat.leases?.ageMs ?? 0,
+      }));
+      // Rows are locked in one order: transactions that touch several hosts take the same.
+      await sql`
+        with beat as (
+          select * from jsonb_to_recordset(${JSON.stringify(rows)}::jsonb)
+            as b (host_id text, node_epoch bigint, leases text[], age_ms double precision)
+        ), locked as (
+          select host.host_id from host join beat using (host_id, node_epoch) order by host.host_id
+          for no key update of host
+        )
+        update host set
+          seen_at = now(),
+          open_lease_ids = coalesce(beat.leases, host.open_lease_ids),
+          reported_at = case when beat.leases is null then host.reported_at
+            else now() - make_interval(secs => beat.age_ms / 1000) end
+        from beat join locked using (host_id) where host.host_id = beat.host_id`.execute(db);
+    },
+
+    async seenAt() {
+      const rows = await db.selectFrom("host").select(["host_id", "seen_at"]).execute();
+      return new Map(rows.map((row) => [row.host_id as HostId, row.seen_at.getTime()]));
+    },
+
+    setCondition: (session, to) =>
+      inTransaction(db, async (trx) => {
+        const moved = await ofSession(trx, session)
+          .set({ schedulable: to.schedulable, condition: to.condition })
+          .executeTakeFirst();
+        if (moved.numUpdatedRows > 0n) await announce(trx, "host", session.hostId);
+      }),
+
+    setInventory: (session, inventory) =>
+      inTransaction(db, async (trx) => {
+        const moved = await ofSession(trx, session)
+          .set({ inventory: JSON.stringify(inventory), revision: (eb) => eb("revision", "+", 1n) })
+          .executeTakeFirst();
+        if (moved.numUpdatedRows > 0n) await announce(trx, "host", session.hostId);
+      }),
+
+    async openLeases() {
+      const rows = await db
+        .selectFrom("host")
+        .select(["host_id", "open_lease_ids"])
+        .select(
+          sql<number>`(extract(epoch from now() - coalesce(reported_at, created_at)) * 1000)::float8`.as("age_ms"),
+        )
+        .execute();
+      return rows.map((row) => ({
+        hostId: row.host_id as HostId,
+        leaseIds: row.open_lease_ids,
+        reportAgeMs: row.age_ms,
+      }));
+    },
+
+    async hosts() {
+      const rows = await db.selectFrom("host").selectAll().orderBy("host_id").execute();
+      const claims = await db.selectFrom("gpu_claim").select(["host_id", "gpu_uuid", "account_id"]).execute();
+      const byHost = Map.groupBy(claims, (claim) => claim.host_id);
+      return rows.map((row) =>
+        hostRecord(
+          row,
+          (byHost.get(row.host_id) ?? []).map((c) => ({ gpuUuid: c.gpu_uuid, account: c.account_id as AccountId })),
+        ),
+      );
+    },
+
+    async dataPath(host) {
+      const row = await db
+        .selectFrom("host")
+        .select(["advertise", "ticket_key"])
+        .where("host_id", "=", host)
+        .executeTakeFirst();
+      return row && { origin: row.advertise, ticketKey: seal.open(row.ticket_key, host) };
+    },
+
+    async readyInstances() {
+      const rows = await db
+        .selectFrom("instance as i")
+        .innerJoin("host as h", "h.host_id", "i.host_id")
+        .innerJoin("deployment as d", "d.deploy_id", "i.deploy_id")
+        .select(["i.instance_id", "i.deploy_id", "i.host_id", "h.advertise", "h.ticket_key", "h.node_epoch"])
+        .select("d.max_batch_size")
+        .where("i.phase", "=", "ready")
+        .where("i.tombstoned_at", "is", null)
+        .execute();
+      return rows.map((row) => ({
+        instanceId: row.instance_id as InstanceId,
+        deployId: row.deploy_id as DeploymentId,
+        hostId: row.host_id as HostId,
+        origin: row.advertise,
+        ticketKey: seal.open(row.ticket_key, row.host_id as HostId),
+        maxBatchSize: row.max_batch_size,
+        nodeEpoch: row.node_epoch,
+      }));
+    },
+  });
+}
+
+/** An older session's write changes nothing. */
+const ofSession = (db: Kysely<Database> | Transaction<Database>, session: HostSession) =>
+  db.updateTable("host").where("host_id", "=", session.hostId).where("node_epoch", "=", session.nodeEpoch);
+
+function hostRecord(row: Selectable<Database["host"]>, claims: readonly GpuClaim[]): HostRecord {
+  const inventory = row.inventory as Inventory;
+  return {
+    id: row.host_id as HostId,
+    hostname: row.hostname,
+    advertise: row.advertise,
+    inventory: { ...inventory, gpus: inventory.gpus.map((gpu) => ({ ...gpu, type: gpuType(gpu.type) })) },
+    nodeEpoch: row.node_epoch,
+    generation: row.generation,
+    revision: row.revision,
+    schedulable: row.schedulable,
+    condition: row.condition,
+    agentVersion: row.agent_version,
+    claims,
+    createdAtMs: row.created_at.getTime(),
+  };
+}
+
+const gpuType = (text: string): GpuType => (isGpuType(text) ? text : "other");

@@ -1,0 +1,184 @@
+import { type Kysely, sql } from "kysely";
+import type { BudgetId, LeaseId, ReplicaId, RequestId } from "../../proto/ids.ts";
+import type { GivenBack, LeaseState, LeaseStore, Replica } from "../billing/store.ts";
+import {
+  type LeaseMove,
+  type LockedLease,
+  lockBudgets,
+  lockLeases,
+  moveBudgets,
+  moveLeases,
+  movingMoney,
+} from "./budget-rows.ts";
+import { asking } from "./database.ts";
+import type { Database } from "./schema.ts";
+
+/** At most this many leases in one sweep. */
+const sweepLimit = 500;
+
+export function createLeaseStore(db: Kysely<Database>): LeaseStore {
+  return {
+    registerReplica: (id) =>
+      asking(async () => {
+        const { rows } = await sql<{ epoch: bigint }>`
+          insert into replica (replica_id, epoch) values (${id}, nextval('replica_epoch')) returning epoch`.execute(db);
+        return { id, epoch: rows[0]?.epoch ?? 0n };
+      }),
+
+    touchReplica: (replica) =>
+      asking(async () => {
+        await sql`update replica set seen_at = now() where replica_id = ${replica.id}`.execute(db);
+      }),
+
+    grant: (replica, scopes, ttlMs, size) =>
+      movingMoney(db, async (trx) => {
+        const budgets = new Map(
+          (
+            await lockBudgets(
+              trx,
+              scopes.map((s) => s.budgetId),
+            )
+          ).map((b) => [b.budgetId, b]),
+        );
+        const leases = await lockLeases(
+          trx,
+          scopes.filter((s) => !s.isNew).map((s) => s.leaseId),
+        );
+        const alive = new Set(leases.filter((lease) => isOurs(lease, replica)).map((lease) => lease.leaseId));
+        const gone = scopes.filter((scope) => !scope.isNew && !alive.has(scope.leaseId));
+        if (gone.length > 0) return { kind: "gone", leaseIds: gone.map((scope) => scope.leaseId) } as const;
+        const rooms = scopes.map(({ budgetId }) => roomOf(budgets.get(budgetId)));
+        const amounts = size(scopes.map(({ free }, i) => ({ free, room: rooms[i] }))).map((amount, i) => {
+          const room = rooms[i];
+          return room !== undefined && amount > room ? room : amount;
+        });
+        const granted = scopes.map((scope, i) => ({ ...scope, amount: amounts[i] ?? 0n })).filter((s) => s.amount > 0n);
+        await moveBudgets(
+          trx,
+          granted.map((s) => ({ budgetId: s.budgetId, spent: 0n, leased: s.amount })),
+        );
+        await moveLeases(
+          trx,
+          granted.filter((s) => !s.isNew).map((s) => ({ leaseId: s.leaseId, granted: s.amount })),
+        );
+        const fresh = granted.filter((s) => s.isNew);
+        if (fresh.length > 0) {
+          await trx
+            .insertInto("lease")
+            .values(
+              fresh.map((s) => ({
+                lease_id: s.leaseId,
+                budget_id: s.budgetId,
+                replica_id: replica.id,
+                replica_epoch: replica.epoch,
+                granted: s.amount,
+                expires_at: sql<Date>`now() + make_interval(secs => ${ttlMs / 1000})`,
+              })),
+            )
+            .execute();
+        }
+        return { kind: "granted", amounts } as const;
+      }),
+
+    sync: (replica, leaseIds, requests, ttlMs) =>
+      asking(async () => {
+        // One statement, one snapshot: a record that it sees is inside the `settled` that it returns.
+        const { rows } = await sql<{ leases: StateRow[] | null; recorded: Record<RequestId, number> | null }>`
+          with mine as (
+            select lease_id from lease where lease_id = any(${[...leaseIds]}::text[]) and replica_id = ${replica.id}
+              and replica_epoch = ${replica.epoch.toString()} and closed_at is null order by lease_id for update
+          ), renewed as (
+            update lease set expires_at = now() + make_interval(secs => ${ttlMs / 1000})
+            from mine where lease.lease_id = mine.lease_id
+            returning lease.lease_id, lease.granted::text as granted, lease.settled::text as settled
+          ), recorded as (
+            select request_id, max(attempt) as attempt from usage
+            where request_id = any(${[...requests]}::text[]) and admitted_at > now() - interval '2 days' group by request_id
+          )
+          select (select json_agg(renewed) from renewed) as leases,
+            (select json_object_agg(request_id, attempt) from recorded) as recorded`.execute(db);
+        const row = rows[0];
+        return {
+          leases: (row?.leases ?? []).map(
+            (state): LeaseState => ({
+              leaseId: state.lease_id,
+              granted: BigInt(state.granted),
+              settled: BigInt(state.settled),
+            }),
+          ),
+          recorded: new Map(Object.entries(row?.recorded ?? {}) as [RequestId, number][]),
+        };
+      }),
+
+    giveBack: (replica, items, why) =>
+      movingMoney(db, async (trx) => {
+        const asked = new Map(items.map((item) => [item.leaseId, item]));
+        await lockBudgets(trx, [...new Set(items.map((item) => item.budgetId))].sort());
+        const leases = (await lockLeases(trx, [...asked.keys()])).filter((lease) => isOurs(lease, replica));
+        return await giveUp(trx, leases, (lease, left) => {
+          const item = asked.get(lease.leaseId);
+          const amount = item && item.amount < left ? item.amount : left;
+          return { amount, why: item?.mayClose && amount === left ? why : undefined };
+        });
+      }),
+
+    expiredLeases: (graceMs) =>
+      asking(async () => {
+        const { rows } = await sql<{ lease_id: LeaseId }>`
+          select lease_id from lease where closed_at is null and expires_at < now() - make_interval(secs => ${graceMs / 1000})
+          order by expires_at limit ${sweepLimit}`.execute(db);
+        return rows.map((row) => row.lease_id);
+      }),
+
+    closeExpired: (leaseIds, graceMs) =>
+      movingMoney(db, async (trx) => {
+        const owners = await trx
+          .selectFrom("lease")
+          .select("budget_id")
+          .where("lease_id", "in", [...leaseIds])
+          .execute();
+        await lockBudgets(trx, [...new Set(owners.map((owner) => owner.budget_id as BudgetId))].sort());
+        const leases = (await lockLeases(trx, leaseIds, graceMs)).filter((lease) => lease.isOpen && lease.isExpired);
+        return await giveUp(trx, leases, (_, left) => ({ amount: left, why: "dead" }));
+      }),
+  };
+}
+
+interface StateRow {
+  readonly lease_id: LeaseId;
+  readonly granted: string;
+  readonly settled: string;
+}
+
+const isOurs = (lease: LockedLease, replica: Replica): boolean =>
+  lease.isOpen && lease.replicaId === (replica.id as ReplicaId) && lease.replicaEpoch === replica.epoch;
+
+/** No such budget: no room. No limit: undefined. */
+function roomOf(budget: { limit: bigint | null; spent: bigint; leased: bigint } | undefined): bigint | undefined {
+  if (!budget) return 0n;
+  if (budget.limit === null) return undefined;
+  const room = budget.limit - budget.spent - budget.leased;
+  return room > 0n ? room : 0n;
+}
+
+async function giveUp(
+  trx: Parameters<typeof moveLeases>[0],
+  leases: readonly LockedLease[],
+  decide: (lease: LockedLease, left: bigint) => { readonly amount: bigint; readonly why: string | undefined },
+): Promise<GivenBack[]> {
+  const moves: LeaseMove[] = [];
+  const byBudget = new Map<BudgetId, bigint>();
+  const given = leases.map((lease): GivenBack => {
+    const left = lease.granted > lease.settled ? lease.granted - lease.settled : 0n;
+    const { amount, why } = decide(lease, left);
+    moves.push({ leaseId: lease.leaseId, granted: -amount, ...(why === undefined ? {} : { why }) });
+    byBudget.set(lease.budgetId, (byBudget.get(lease.budgetId) ?? 0n) + amount);
+    return { leaseId: lease.leaseId, given: amount, isClosed: why !== undefined };
+  });
+  await moveLeases(trx, moves);
+  await moveBudgets(
+    trx,
+    [...byBudget].map(([budgetId, amount]) => ({ budgetId, spent: 0n, leased: -amount })),
+  );
+  return given;
+}

@@ -1,0 +1,54 @@
+import { sql } from "kysely";
+import { type Migration, Migrator } from "kysely/migration";
+import type { Logger } from "pino";
+import { openDatabase } from "./database.ts";
+import * as spine from "./migrations/0001-spine.ts";
+import * as fleet from "./migrations/0002-fleet.ts";
+
+/** In order. Imported by name: what runs is what was reviewed, whatever lies in the folder. */
+const migrations: Record<string, Migration> = { "0001-spine": spine, "0002-fleet": fleet };
+
+/** Public message: what happened, why, what to do. */
+export class MigrationRefused extends Error {
+  override readonly name = "MigrationRefused";
+}
+
+/**
+ * Brings the database at `url` to this version's schema; several replicas may call it at once (Kysely's migrator takes an
+ * advisory lock). Throws MigrationRefused when the database was already changed by a newer version.
+ */
+export async function migrateDatabase(url: string, options: { readonly log: Logger }): Promise<void> {
+  // A migration of a large table, and waiting for another replica's, take longer than any request may.
+  const { db, close } = openDatabase(url, {
+    maxConnections: 2,
+    log: options.log,
+    statementTimeoutMs: 0,
+    connectTimeoutMs: 10_000,
+  });
+  try {
+    const applied = await appliedNames(db);
+    const unknown = applied.filter((name) => !(name in migrations));
+    if (unknown.length > 0) {
+      throw new MigrationRefused(
+        `The database was changed by a newer version of Stoker (${unknown.join(", ")}), which this version does not know. ` +
+          "Start the newer version, or restore a backup made before the upgrade.",
+      );
+    }
+    const migrator = new Migrator({ db, provider: { getMigrations: async () => migrations } });
+    const { error, results } = await migrator.migrateToLatest();
+    for (const result of results ?? [])
+      options.log.info({ migration: result.migrationName, status: result.status }, "migration");
+    if (error !== undefined) throw error;
+  } finally {
+    await close();
+  }
+}
+
+async function appliedNames(db: ReturnType<typeof openDatabase>["db"]): Promise<string[]> {
+  const { rows: found } = await sql<{
+    there: boolean;
+  }>`select to_regclass('kysely_migration') is not null as there`.execute(db);
+  if (!found[0]?.there) return [];
+  const { rows } = await sql<{ name: string }>`select name from kysely_migration order by name`.execute(db);
+  return rows.map((row) => row.name);
+}

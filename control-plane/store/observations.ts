@@ -1,0 +1,91 @@
+// A host's report becomes rows. The host's row is locked first, which also fences an older session.
+import { type Kysely, sql, type Transaction } from "kysely";
+import type { HostId, InstanceId } from "../../proto/ids.ts";
+import type { Observation } from "../deployments/store.ts";
+import { announce } from "./change-feed.ts";
+import { inTransaction } from "./database.ts";
+import type { Database } from "./schema.ts";
+
+export function writeObservations(
+  db: Kysely<Database>,
+  host: HostId,
+  nodeEpoch: bigint,
+  observations: readonly Observation[],
+  removed: readonly InstanceId[],
+): Promise<{ readonly isFenced: boolean; readonly unknown: readonly InstanceId[] }> {
+  return inTransaction(db, async (trx) => {
+    const current = await trx
+      .selectFrom("host")
+      .select("host_id")
+      .where("host_id", "=", host)
+      .where("node_epoch", "=", nodeEpoch)
+      .forUpdate()
+      .executeTakeFirst();
+    if (!current) return { isFenced: true, unknown: [] };
+
+    const rows = await trx.selectFrom("instance").selectAll().where("host_id", "=", host).execute();
+    const known = new Map(rows.map((row) => [row.instance_id, row]));
+    const changed = new Set<string>();
+    for (const seen of observations) {
+      const row = known.get(seen.instanceId);
+      if (!row) continue;
+      await write(trx, seen);
+      const isNews =
+        row.phase !== seen.phase ||
+        row.observed_generation !== seen.generation ||
+        row.fail_code !== seen.failCode ||
+        row.context_length !== seen.contextLength;
+      if (isNews) changed.add(row.deploy_id);
+    }
+    const isHostChanged = await forget(trx, host, removed, changed);
+    for (const deployId of [...changed].sort()) await announce(trx, "deployment", deployId);
+    if (isHostChanged) await announce(trx, "host", host);
+    // A removed instance is often reported once more by the same message.
+    const unknown = observations.filter((seen) => !known.has(seen.instanceId)).map((seen) => seen.instanceId);
+    return { isFenced: false, unknown };
+  });
+}
+
+async function write(trx: Transaction<Database>, seen: Observation): Promise<void> {
+  await trx
+    .updateTable("instance")
+    .set({
+      phase: seen.phase,
+      observed_generation: seen.generation,
+      fail_code: seen.failCode,
+      fail_message: seen.failMessage,
+      bytes_done: seen.bytesDone,
+      bytes_total: seen.bytesTotal,
+      restarts: seen.restarts,
+      context_length: seen.contextLength,
+      identity: seen.identity,
+      updated_at: sql<Date>`now()`,
+    })
+    .where("instance_id", "=", seen.instanceId)
+    .execute();
+}
+
+/** Only what we asked to be removed is forgotten; with its row go its GPU claims, and the tombstone from the desired set. */
+async function forget(
+  trx: Transaction<Database>,
+  host: HostId,
+  removed: readonly InstanceId[],
+  changed: Set<string>,
+): Promise<boolean> {
+  if (removed.length === 0) return false;
+  const gone = await trx
+    .deleteFrom("instance")
+    .where("host_id", "=", host)
+    .where("instance_id", "in", [...removed])
+    .where("tombstoned_at", "is not", null)
+    .returning("deploy_id")
+    .execute();
+  if (gone.length === 0) return false;
+  for (const row of gone) changed.add(row.deploy_id);
+  await trx
+    .updateTable("host")
+    .set((eb) => ({ generation: eb("generation", "+", 1n), revision: eb("revision", "+", 1n) }))
+    .where("host_id", "=", host)
+    .execute();
+  return true;
+}

@@ -1,0 +1,98 @@
+// What the HTTP edge may ask of deployments and hosts, with its ports filled in.
+import type { AccountId } from "../../proto/ids.ts";
+import type { Directory } from "../catalog/directory.ts";
+import { offerModel } from "../catalog/offer-model.ts";
+import type { CatalogStore } from "../catalog/store.ts";
+import {
+  deleteDeployment,
+  getDeployment,
+  startDeployment,
+  stopDeployment,
+  updateDeployment,
+} from "../deployments/change.ts";
+import { createDeployment, type KnownModel } from "../deployments/create.ts";
+import { createExternal } from "../deployments/create-external.ts";
+import { DeploymentStoreAway } from "../deployments/errors.ts";
+import { type AskForLogs, mergeLogs, readLogs } from "../deployments/logs.ts";
+import { instanceLogs } from "../fleet/instance-logs.ts";
+import type { AdminVerbs, DeploymentVerbs, NodeView } from "../http/verbs.ts";
+import type { Fleet } from "./fleet.ts";
+import { demoModel } from "./known-models.ts";
+import type { HubTokens } from "./seals.ts";
+
+interface VerbDeps {
+  readonly fleet: Fleet;
+  readonly directory: Directory;
+  readonly catalog: CatalogStore;
+  readonly tokens: HubTokens;
+  /** Nano-USD left; null: no limit. */
+  readonly funds: (account: AccountId) => Promise<bigint | null>;
+}
+
+export function createDeploymentVerbs({ fleet, directory, tokens, funds }: VerbDeps): DeploymentVerbs {
+  const store = fleet.deploymentStore;
+  const ask: AskForLogs = (host, instance, query, signal) =>
+    instanceLogs(fleet.fleetStore, host, instance, query, signal);
+
+  async function publicModel(name: string): Promise<KnownModel | undefined> {
+    const offered = directory.resolve(name, "" as AccountId);
+    const found = offered && (await store.get(offered.deployId, offered.owner));
+    return found && { weights: found.weights, memoryBytes: found.memoryBytes, contextLength: found.contextLength };
+  }
+  const createDeps = { store, funds, sealToken: tokens.seal, demoModel, publicModel };
+
+  return {
+    createLlm: (caller, request) => answering(() => createDeployment(createDeps, caller, request)),
+    get: ({ account }, id) => answering(() => getDeployment(store, account, id)),
+    list: ({ account }, statuses) => answering(() => store.list(account, statuses)),
+    update: ({ account }, id, update) => answering(() => updateDeployment(store, account, id, update)),
+    remove: ({ account }, id) => answering(() => deleteDeployment(store, account, id)),
+    stop: ({ account }, id) => answering(() => stopDeployment(store, account, id)),
+    start: ({ account }, id) => answering(() => startDeployment(store, account, id)),
+    logs: ({ account }, id, query, signal) =>
+      answering(async () => {
+        const deployment = await getDeployment(store, account, id);
+        return mergeLogs(await readLogs({ store, ask }, deployment, query, signal), query);
+      }),
+  };
+}
+
+export function createAdminVerbs({ fleet, catalog, directory }: VerbDeps): AdminVerbs {
+  const store = fleet.deploymentStore;
+  const hasHost = async (idOrName: string) =>
+    (await fleet.fleetStore.hosts()).some((host) => host.id === idOrName || host.hostname === idOrName);
+
+  async function nodes(): Promise<readonly NodeView[]> {
+    const instances = Map.groupBy(await store.instances(undefined), (instance) => instance.hostId);
+    return (await fleet.snapshot()).map((host) => ({
+      ...host,
+      instances: (instances.get(host.id) ?? []).map(({ id, deployId }) => ({
+        id,
+        deployId,
+        inFlight: fleet.routing.inFlight(id),
+      })),
+    }));
+  }
+
+  return {
+    offerModel: (offer) =>
+      answering(async () => {
+        const offered = await offerModel(catalog, offer);
+        // The next request to this replica is priced by the offer, not by what was known a moment ago.
+        await directory.refresh();
+        return offered;
+      }),
+    createExternal: (caller, request) => answering(() => createExternal({ store, hasHost }, caller, request)),
+    nodes: () => answering(nodes),
+  };
+}
+
+/** A database that is away is an answer to the caller, not a defect. */
+async function answering<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof Error && error.name === "DatabaseAway") throw new DeploymentStoreAway(error);
+    throw error;
+  }
+}

@@ -1,0 +1,92 @@
+// Hosts, GPUs, deployments and sessions as metrics. A scrape reads what the last looks left in memory and waits for nothing.
+import { setTimeout as wait } from "node:timers/promises";
+import { Gauge, Histogram, type Registry } from "prom-client";
+import type { Transition } from "../deployments/controller.ts";
+import { deploymentStatuses } from "../deployments/deployment.ts";
+import type { HostView } from "../fleet/host.ts";
+
+export interface FleetMetrics {
+  onTransition(transition: Transition): void;
+  watch(sources: FleetSources): void;
+  /** Looks at the hosts now and then until aborted. */
+  run(signal: AbortSignal): Promise<void>;
+}
+
+export interface FleetSources {
+  readonly snapshot: () => Promise<readonly HostView[]>;
+  readonly sessions: () => number;
+  readonly deployments: () => ReadonlyMap<string, number>;
+}
+
+const everyMs = 10_000;
+
+export function createFleetMetrics(registry: Registry): FleetMetrics {
+  const registers = [registry];
+  let sources: FleetSources | undefined;
+  const seconds = new Histogram({
+    name: "stoker_deploy_transition_seconds",
+    help: "Time a deployment spent in a status before the next",
+    labelNames: ["from", "to"] as const,
+    buckets: [0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1_200, 1_800],
+    registers,
+  });
+  const nodes = new Gauge({ name: "stoker_nodes", help: "Hosts by state", labelNames: ["state"] as const, registers });
+  const gpus = new Gauge({
+    name: "stoker_gpus",
+    help: "GPUs by type and state",
+    labelNames: ["type", "state"] as const,
+    registers,
+  });
+  new Gauge({
+    name: "stoker_deployments",
+    help: "Deployments by status, deleted ones left out",
+    labelNames: ["status"] as const,
+    registers,
+    collect() {
+      const counts = sources?.deployments();
+      for (const status of deploymentStatuses) if (status !== "deleted") this.set({ status }, counts?.get(status) ?? 0);
+    },
+  });
+  new Gauge({
+    name: "stoker_agent_sessions",
+    help: "Agent sessions this replica holds",
+    registers,
+    collect() {
+      this.set(sources?.sessions() ?? 0);
+    },
+  });
+
+  function show(hosts: readonly HostView[]): void {
+    nodes.reset();
+    gpus.reset();
+    for (const state of ["ready", "not_schedulable", "unreachable", "lost"]) nodes.set({ state }, 0);
+    for (const host of hosts) {
+      nodes.inc({ state: nodeState(host) });
+      const claimed = new Set(host.claims.map((claim) => claim.gpuUuid));
+      for (const gpu of host.inventory.gpus) {
+        const state = gpu.isHealthy ? (claimed.has(gpu.uuid) ? "allocated" : "free") : "unhealthy";
+        gpus.inc({ type: gpu.type, state });
+      }
+    }
+  }
+
+  return {
+    onTransition: ({ from, to, seconds: spent }) => seconds.observe({ from, to }, spent),
+    watch(from) {
+      sources = from;
+    },
+    async run(signal) {
+      while (!signal.aborted) {
+        // The last sample stays on the page while the database is away.
+        if (sources) await sources.snapshot().then(show, () => {});
+        await wait(everyMs, undefined, { signal }).catch(() => {});
+      }
+    },
+  };
+}
+
+/** One word for a host: may it be given work, and if not, why. */
+export function nodeState(host: Pick<HostView, "state" | "schedulable">): string {
+  if (host.state !== "live") return host.state;
+  return host.schedulable ? "ready" : "not_schedulable";
+}

@@ -1,0 +1,100 @@
+// Hosts, deployments and agent sessions put together: everything that needs only the database, the change feed and a few
+// ports of other features.
+import type { Logger } from "pino";
+import type { UsageRecord__Output } from "../../proto/gen/stoker/fleet/v1/UsageRecord.ts";
+import type { AccountId, HostId } from "../../proto/ids.ts";
+import { createController, type Transition } from "../deployments/controller.ts";
+import { desiredSet } from "../deployments/desired.ts";
+import { createObserver } from "../deployments/observe.ts";
+import { createHostClocks, type HostClockLimits } from "../fleet/host-clocks.ts";
+import { createMembership } from "../fleet/membership.ts";
+import { createProver } from "../fleet/prover.ts";
+import { createRoutingTable } from "../fleet/routing-table.ts";
+import { snapshot } from "../fleet/snapshot.ts";
+import type { TicketKeySeal } from "../fleet/store.ts";
+import type { SessionTimes } from "../rpc/fleet-session.ts";
+import { createSessions } from "../rpc/sessions.ts";
+import type { ChangeFeed } from "../store/change-feed.ts";
+import type { OpenDatabase } from "../store/database.ts";
+import { createDeploymentStore } from "../store/deployments-store.ts";
+import { createFleetStore } from "../store/fleet-store.ts";
+import { refreshOn } from "./refresh-loop.ts";
+
+export interface FleetParts {
+  readonly db: OpenDatabase["db"];
+  readonly feed: Pick<ChangeFeed, "on">;
+  readonly seal: TicketKeySeal;
+  readonly openToken: (account: AccountId, sealed: Buffer) => Promise<string>;
+  readonly settle: (records: readonly UsageRecord__Output[], nodeEpoch: string) => Promise<readonly string[]>;
+  /** Names this replica in claims. */
+  readonly owner: string;
+  readonly limits: HostClockLimits;
+  readonly times: SessionTimes;
+  readonly log: Logger;
+  readonly onTransition?: (transition: Transition) => void;
+  readonly beatEveryMs?: number;
+  readonly resyncMs?: number;
+}
+
+export type Fleet = ReturnType<typeof createFleet>;
+
+export function createFleet(parts: FleetParts) {
+  const { db, feed, log } = parts;
+  const monotonicMs = () => performance.now();
+  const fleetStore = createFleetStore(db, parts.seal);
+  const deploymentStore = createDeploymentStore(db);
+  const clocks = createHostClocks({ limits: parts.limits, monotonicMs });
+  const routing = createRoutingTable({ store: fleetStore, clocks });
+  const look = () => snapshot({ store: fleetStore, clocks });
+  const membership = createMembership({
+    store: fleetStore,
+    clocks,
+    routing,
+    monotonicMs,
+    log,
+    ...(parts.beatEveryMs === undefined ? {} : { everyMs: parts.beatEveryMs }),
+  });
+  const controller = createController({
+    store: deploymentStore,
+    snapshot: look,
+    hostState: (host) => clocks.state(host),
+    owner: parts.owner,
+    log,
+    ...(parts.onTransition ? { onTransition: parts.onTransition } : {}),
+    ...(parts.resyncMs === undefined ? {} : { resyncMs: parts.resyncMs }),
+  });
+  const sessions = createSessions({
+    membership,
+    prover: createProver({ store: fleetStore, clocks, routing, log }),
+    observer: createObserver({ store: deploymentStore, log }),
+    desired: (host) => desiredSet({ store: deploymentStore, openToken: parts.openToken }, host),
+    settle: parts.settle,
+    times: parts.times,
+    log,
+  });
+  const routeLoop = refreshOn(feed, ["deployment", "host"], {
+    what: "routing table",
+    refresh: routing.refresh,
+    everyMs: parts.resyncMs ?? 5_000,
+    log,
+  });
+  feed.on("host", (host) => {
+    sessions.wake(host as HostId);
+    controller.wake();
+  });
+  feed.on("deployment", () => controller.wake());
+
+  return {
+    fleetStore,
+    deploymentStore,
+    clocks,
+    routing,
+    sessions,
+    controller,
+    snapshot: look,
+    /** Ends when all loops have. Load the routing table before. */
+    run: async (signal: AbortSignal): Promise<void> => {
+      await Promise.all([membership.run(signal), controller.run(signal), routeLoop.run(signal)]);
+    },
+  };
+}

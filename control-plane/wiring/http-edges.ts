@@ -1,0 +1,20 @@
+import type { createHttp } from "../http/create-http.ts";
+
+type HttpEdge = Awaited<ReturnType<typeof createHttp>>;
+
+/** Returns the port it listens on. */
+export async function listenOn(
+  edge: HttpEdge,
+  address: { readonly host: string; readonly port: number },
+): Promise<number> {
+  await edge.listen({ host: address.host, port: address.port });
+  const bound = edge.server.address();
+  return typeof bound === "object" && bound ? bound.port : address.port;
+}
+
+/** Takes nothing new, gives what runs `drainMs`, then cuts it. */
+export async function drain(edge: HttpEdge, drainMs: number): Promise<void> {
+  const cut = setTimeout(() => edge.server.closeAllConnections(), drainMs);
+  await edge.close();
+  clearTimeout(cut);
+}

@@ -1,0 +1,43 @@
+import { randomBytes } from "node:crypto";
+import { closeSync, fsyncSync, linkSync, mkdirSync, openSync, readFileSync, rmSync, writeSync } from "node:fs";
+import { join } from "node:path";
+
+/** The secret agents come in with, from `agent.secret` (mode 0600) in the folder; made when there is none. */
+export function readJoinSecret(folder: string): string {
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const path = join(folder, "agent.secret");
+  for (let attempt = 1; attempt <= 2; attempt++) {
+    const found = read(path);
+    if (found !== undefined) return found;
+    make(path);
+  }
+  throw new Error(`${path} is empty. Remove it, then start again; agents take up the new secret at their next start.`);
+}
+
+function read(path: string): string | undefined {
+  try {
+    return readFileSync(path, "utf8").trim() || undefined;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    throw error;
+  }
+}
+
+/** Whole or not at all; of two that start at once the first one's stays. */
+function make(path: string): void {
+  const fresh = `${path}.${randomBytes(6).toString("hex")}`;
+  const file = openSync(fresh, "wx", 0o600);
+  try {
+    writeSync(file, `${randomBytes(32).toString("base64url")}\n`);
+    fsyncSync(file);
+  } finally {
+    closeSync(file);
+  }
+  try {
+    linkSync(fresh, path);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+  } finally {
+    rmSync(fresh, { force: true });
+  }
+}

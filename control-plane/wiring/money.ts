@@ -1,0 +1,63 @@
+// Billing put together.
+import type { Logger } from "pino";
+import type { Registry } from "prom-client";
+import { type AccountId, randomId } from "../../proto/ids.ts";
+import { createDeliveredCounts } from "../billing/delivered-counts.ts";
+import { createBudgets } from "../billing/leases.ts";
+import { createBillingMetrics } from "../billing/metrics.ts";
+import { createRequestLabels } from "../billing/request-labels.ts";
+import { createSettlement } from "../billing/settle.ts";
+import { createBillingUpkeep } from "../billing/upkeep.ts";
+import { createUsageQueries } from "../billing/usage-queries.ts";
+import type { OpenDatabase } from "../store/database.ts";
+import { createLeaseStore } from "../store/lease-store.ts";
+import { createSettlementStore } from "../store/settlement-store.ts";
+import { createUsageStore } from "../store/usage-store.ts";
+
+export type Money = Awaited<ReturnType<typeof createMoney>>;
+
+/** Registers this replica under a new epoch. Throws when the database is away. */
+export async function createMoney(deps: {
+  readonly db: OpenDatabase["db"];
+  readonly registry: Registry;
+  readonly openLeaseIds: () => Promise<ReadonlySet<string> | undefined>;
+  readonly log: Logger;
+}) {
+  const { db, log } = deps;
+  const metrics = createBillingMetrics(deps.registry);
+  const leaseStore = createLeaseStore(db);
+  const settlementStore = createSettlementStore(db);
+  const usageStore = createUsageStore(db);
+  const replica = await leaseStore.registerReplica(randomId<"replica">(16));
+  const budgets = createBudgets({ store: leaseStore, replica, log, metrics, openLeaseIds: deps.openLeaseIds });
+  const labels = createRequestLabels({ store: usageStore, log });
+  const delivered = createDeliveredCounts({ store: settlementStore, log, metrics });
+  const upkeep = createBillingUpkeep({ store: settlementStore, log, metrics });
+  return {
+    replica,
+    budgets,
+    labels,
+    delivered,
+    settlement: createSettlement({ store: settlementStore, log, metrics }),
+    usage: createUsageQueries({ store: usageStore }),
+    /** Nano-USD left; null: no limit. */
+    async funds(account: AccountId): Promise<bigint | null> {
+      const now = new Date();
+      const found = await usageStore.funds(account, Date.UTC(now.getUTCFullYear(), now.getUTCMonth()));
+      if (!found) return 0n;
+      return found.limit === null ? null : found.limit - found.spent;
+    },
+    async start() {
+      await upkeep.start();
+      budgets.start();
+      labels.start();
+    },
+    /** In the order in which money flows: counts and labels first, slices back last. */
+    async stop() {
+      await delivered.stop();
+      await labels.stop();
+      await upkeep.stop();
+      await budgets.stop();
+    },
+  };
+}

@@ -1,0 +1,56 @@
+// Keeps something in memory fresh: read anew when a pushed change says so, one reading at a time, and now and then anyway.
+import { setTimeout as wait } from "node:timers/promises";
+import type { Logger } from "pino";
+import type { ChangeFeed } from "../store/change-feed.ts";
+
+export interface RefreshLoop {
+  run(signal: AbortSignal): Promise<void>;
+}
+
+export function refreshOn(
+  feed: Pick<ChangeFeed, "on">,
+  topics: readonly string[],
+  target: {
+    readonly what: string;
+    readonly refresh: () => Promise<void>;
+    readonly everyMs: number;
+    readonly log: Logger;
+  },
+): RefreshLoop {
+  let isWanted = false;
+  let wake = () => {};
+  for (const topic of topics) {
+    feed.on(topic, () => {
+      isWanted = true;
+      wake();
+    });
+  }
+  return {
+    async run(signal) {
+      let isAway = false;
+      while (!signal.aborted) {
+        const timer = new AbortController();
+        const woken = new Promise<void>((resolve) => {
+          wake = resolve;
+        });
+        if (!isWanted) {
+          const end = AbortSignal.any([signal, timer.signal]);
+          await Promise.race([woken, wait(target.everyMs, undefined, { signal: end }).catch(() => {})]);
+          timer.abort();
+        }
+        if (signal.aborted) return;
+        isWanted = false;
+        try {
+          await target.refresh();
+          if (isAway) target.log.info({ what: target.what }, "reads again");
+          isAway = false;
+        } catch (error) {
+          if (!isAway) target.log.warn({ err: error, what: target.what }, "cannot be read anew; what is known stays");
+          isAway = true;
+          isWanted = true;
+          await wait(500, undefined, { signal }).catch(() => {});
+        }
+      }
+    },
+  };
+}

@@ -1,0 +1,51 @@
+import type * as grpc from '@grpc/grpc-js';
+import type { MessageTypeDefinition } from '@grpc/proto-loader';
+
+import type { AgentMessage as _stoker_fleet_v1_AgentMessage, AgentMessage__Output as _stoker_fleet_v1_AgentMessage__Output } from './stoker/fleet/v1/AgentMessage.ts';
+import type { ControlMessage as _stoker_fleet_v1_ControlMessage, ControlMessage__Output as _stoker_fleet_v1_ControlMessage__Output } from './stoker/fleet/v1/ControlMessage.ts';
+import type { DesiredState as _stoker_fleet_v1_DesiredState, DesiredState__Output as _stoker_fleet_v1_DesiredState__Output } from './stoker/fleet/v1/DesiredState.ts';
+import type { FleetClient as _stoker_fleet_v1_FleetClient, FleetDefinition as _stoker_fleet_v1_FleetDefinition } from './stoker/fleet/v1/Fleet.ts';
+import type { Gpu as _stoker_fleet_v1_Gpu, Gpu__Output as _stoker_fleet_v1_Gpu__Output } from './stoker/fleet/v1/Gpu.ts';
+import type { Hello as _stoker_fleet_v1_Hello, Hello__Output as _stoker_fleet_v1_Hello__Output } from './stoker/fleet/v1/Hello.ts';
+import type { HostReport as _stoker_fleet_v1_HostReport, HostReport__Output as _stoker_fleet_v1_HostReport__Output } from './stoker/fleet/v1/HostReport.ts';
+import type { InstanceReport as _stoker_fleet_v1_InstanceReport, InstanceReport__Output as _stoker_fleet_v1_InstanceReport__Output } from './stoker/fleet/v1/InstanceReport.ts';
+import type { InstanceSpec as _stoker_fleet_v1_InstanceSpec, InstanceSpec__Output as _stoker_fleet_v1_InstanceSpec__Output } from './stoker/fleet/v1/InstanceSpec.ts';
+import type { Inventory as _stoker_fleet_v1_Inventory, Inventory__Output as _stoker_fleet_v1_Inventory__Output } from './stoker/fleet/v1/Inventory.ts';
+import type { LeaseRenewed as _stoker_fleet_v1_LeaseRenewed, LeaseRenewed__Output as _stoker_fleet_v1_LeaseRenewed__Output } from './stoker/fleet/v1/LeaseRenewed.ts';
+import type { Renew as _stoker_fleet_v1_Renew, Renew__Output as _stoker_fleet_v1_Renew__Output } from './stoker/fleet/v1/Renew.ts';
+import type { UsageAck as _stoker_fleet_v1_UsageAck, UsageAck__Output as _stoker_fleet_v1_UsageAck__Output } from './stoker/fleet/v1/UsageAck.ts';
+import type { UsageBatch as _stoker_fleet_v1_UsageBatch, UsageBatch__Output as _stoker_fleet_v1_UsageBatch__Output } from './stoker/fleet/v1/UsageBatch.ts';
+import type { UsageRecord as _stoker_fleet_v1_UsageRecord, UsageRecord__Output as _stoker_fleet_v1_UsageRecord__Output } from './stoker/fleet/v1/UsageRecord.ts';
+import type { Weights as _stoker_fleet_v1_Weights, Weights__Output as _stoker_fleet_v1_Weights__Output } from './stoker/fleet/v1/Weights.ts';
+import type { Welcome as _stoker_fleet_v1_Welcome, Welcome__Output as _stoker_fleet_v1_Welcome__Output } from './stoker/fleet/v1/Welcome.ts';
+
+type SubtypeConstructor<Constructor extends new (...args: any) => any, Subtype> = {
+  new(...args: ConstructorParameters<Constructor>): Subtype;
+};
+
+export interface ProtoGrpcType {
+  stoker: {
+    fleet: {
+      v1: {
+        AgentMessage: MessageTypeDefinition<_stoker_fleet_v1_AgentMessage, _stoker_fleet_v1_AgentMessage__Output>
+        ControlMessage: MessageTypeDefinition<_stoker_fleet_v1_ControlMessage, _stoker_fleet_v1_ControlMessage__Output>
+        DesiredState: MessageTypeDefinition<_stoker_fleet_v1_DesiredState, _stoker_fleet_v1_DesiredState__Output>
+        Fleet: SubtypeConstructor<typeof grpc.Client, _stoker_fleet_v1_FleetClient> & { service: _stoker_fleet_v1_FleetDefinition }
+        Gpu: MessageTypeDefinition<_stoker_fleet_v1_Gpu, _stoker_fleet_v1_Gpu__Output>
+        Hello: MessageTypeDefinition<_stoker_fleet_v1_Hello, _stoker_fleet_v1_Hello__Output>
+        HostReport: MessageTypeDefinition<_stoker_fleet_v1_HostReport, _stoker_fleet_v1_HostReport__Output>
+        InstanceReport: MessageTypeDefinition<_stoker_fleet_v1_InstanceReport, _stoker_fleet_v1_InstanceReport__Output>
+        InstanceSpec: MessageTypeDefinition<_stoker_fleet_v1_InstanceSpec, _stoker_fleet_v1_InstanceSpec__Output>
+        Inventory: MessageTypeDefinition<_stoker_fleet_v1_Inventory, _stoker_fleet_v1_Inventory__Output>
+        LeaseRenewed: MessageTypeDefinition<_stoker_fleet_v1_LeaseRenewed, _stoker_fleet_v1_LeaseRenewed__Output>
+        Renew: MessageTypeDefinition<_stoker_fleet_v1_Renew, _stoker_fleet_v1_Renew__Output>
+        UsageAck: MessageTypeDefinition<_stoker_fleet_v1_UsageAck, _stoker_fleet_v1_UsageAck__Output>
+        UsageBatch: MessageTypeDefinition<_stoker_fleet_v1_UsageBatch, _stoker_fleet_v1_UsageBatch__Output>
+        UsageRecord: MessageTypeDefinition<_stoker_fleet_v1_UsageRecord, _stoker_fleet_v1_UsageRecord__Output>
+        Weights: MessageTypeDefinition<_stoker_fleet_v1_Weights, _stoker_fleet_v1_Weights__Output>
+        Welcome: MessageTypeDefinition<_stoker_fleet_v1_Welcome, _stoker_fleet_v1_Welcome__Output>
+      }
+    }
+  }
+}
+

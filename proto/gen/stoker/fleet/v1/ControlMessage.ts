@@ -1,0 +1,22 @@
+// Original file: proto/fleet/v1/fleet.proto
+
+import type { Welcome as _stoker_fleet_v1_Welcome, Welcome__Output as _stoker_fleet_v1_Welcome__Output } from '../../../stoker/fleet/v1/Welcome.ts';
+import type { LeaseRenewed as _stoker_fleet_v1_LeaseRenewed, LeaseRenewed__Output as _stoker_fleet_v1_LeaseRenewed__Output } from '../../../stoker/fleet/v1/LeaseRenewed.ts';
+import type { DesiredState as _stoker_fleet_v1_DesiredState, DesiredState__Output as _stoker_fleet_v1_DesiredState__Output } from '../../../stoker/fleet/v1/DesiredState.ts';
+import type { UsageAck as _stoker_fleet_v1_UsageAck, UsageAck__Output as _stoker_fleet_v1_UsageAck__Output } from '../../../stoker/fleet/v1/UsageAck.ts';
+
+export interface ControlMessage {
+  'welcome'?: (_stoker_fleet_v1_Welcome | null);
+  'renewed'?: (_stoker_fleet_v1_LeaseRenewed | null);
+  'desired'?: (_stoker_fleet_v1_DesiredState | null);
+  'usageAck'?: (_stoker_fleet_v1_UsageAck | null);
+  'body'?: "welcome"|"renewed"|"desired"|"usageAck";
+}
+
+export interface ControlMessage__Output {
+  'welcome'?: (_stoker_fleet_v1_Welcome__Output | null);
+  'renewed'?: (_stoker_fleet_v1_LeaseRenewed__Output | null);
+  'desired'?: (_stoker_fleet_v1_DesiredState__Output | null);
+  'usageAck'?: (_stoker_fleet_v1_UsageAck__Output | null);
+  'body'?: "welcome"|"renewed"|"desired"|"usageAck";
+}

@@ -1,0 +1,41 @@
+// Original file: proto/fleet/v1/fleet.proto
+
+import type { Long } from '@grpc/proto-loader';
+
+export interface InstanceReport {
+  'instanceId'?: (string);
+  'deployId'?: (string);
+  'generation'?: (number | string | Long);
+  'phase'?: (string);
+  'failCode'?: (string);
+  'failMessage'?: (string);
+  'bytesDone'?: (number | string | Long);
+  'bytesTotal'?: (number | string | Long);
+  'inFlight'?: (number);
+  'waiting'?: (number);
+  'restarts'?: (number);
+  'startedAtMs'?: (number | string | Long);
+  'identity'?: (string);
+  'tokensPerSecond'?: (number | string);
+  'contextLength'?: (number);
+  'memoryBytes'?: (number | string | Long);
+}
+
+export interface InstanceReport__Output {
+  'instanceId': (string);
+  'deployId': (string);
+  'generation': (string);
+  'phase': (string);
+  'failCode': (string);
+  'failMessage': (string);
+  'bytesDone': (string);
+  'bytesTotal': (string);
+  'inFlight': (number);
+  'waiting': (number);
+  'restarts': (number);
+  'startedAtMs': (string);
+  'identity': (string);
+  'tokensPerSecond': (number);
+  'contextLength': (number);
+  'memoryBytes': (string);
+}

@@ -1,0 +1,44 @@
+// Original file: proto/fleet/v1/fleet.proto
+
+import type { Weights as _stoker_fleet_v1_Weights, Weights__Output as _stoker_fleet_v1_Weights__Output } from '../../../stoker/fleet/v1/Weights.ts';
+import type { Long } from '@grpc/proto-loader';
+
+export interface InstanceSpec {
+  'instanceId'?: (string);
+  'deployId'?: (string);
+  'generation'?: (number | string | Long);
+  'engine'?: (string);
+  'servedModelName'?: (string);
+  'task'?: (string);
+  'weights'?: (_stoker_fleet_v1_Weights | null);
+  'gpuUuids'?: (string)[];
+  'maxBatchSize'?: (number);
+  'contextLength'?: (number);
+  'memoryBytes'?: (number | string | Long);
+  'cpus'?: (number | string);
+  'extraArgs'?: (string)[];
+  'image'?: (string);
+  'externalUrl'?: (string);
+  'draining'?: (boolean);
+  'chatTemplate'?: (string);
+}
+
+export interface InstanceSpec__Output {
+  'instanceId': (string);
+  'deployId': (string);
+  'generation': (string);
+  'engine': (string);
+  'servedModelName': (string);
+  'task': (string);
+  'weights': (_stoker_fleet_v1_Weights__Output | null);
+  'gpuUuids': (string)[];
+  'maxBatchSize': (number);
+  'contextLength': (number);
+  'memoryBytes': (string);
+  'cpus': (number);
+  'extraArgs': (string)[];
+  'image': (string);
+  'externalUrl': (string);
+  'draining': (boolean);
+  'chatTemplate': (string);
+}

@@ -1,0 +1,13 @@
+// Original file: proto/fleet/v1/fleet.proto
+
+import type { Long } from '@grpc/proto-loader';
+
+export interface LeaseRenewed {
+  'sequence'?: (number | string | Long);
+  'controlTimeMs'?: (number | string | Long);
+}
+
+export interface LeaseRenewed__Output {
+  'sequence': (string);
+  'controlTimeMs': (string);
+}

@@ -1,0 +1,63 @@
+// Original file: proto/fleet/v1/fleet.proto
+
+import type { Long } from '@grpc/proto-loader';
+
+export interface UsageRecord {
+  'spoolId'?: (number | string | Long);
+  'requestId'?: (string);
+  'attempt'?: (number);
+  'admittedAtMs'?: (number | string | Long);
+  'endedAtMs'?: (number | string | Long);
+  'instanceId'?: (string);
+  'deployId'?: (string);
+  'nodeEpoch'?: (number | string | Long);
+  'accountId'?: (string);
+  'keyId'?: (string);
+  'replicaId'?: (string);
+  'model'?: (string);
+  'leaseIds'?: (string)[];
+  'holdNanoUsd'?: (string);
+  'inputTokens'?: (number | string | Long);
+  'cachedInputTokens'?: (number | string | Long);
+  'outputTokens'?: (number | string | Long);
+  'reasoningTokens'?: (number | string | Long);
+  'source'?: (string);
+  'endReason'?: (string);
+  'priceVersion'?: (number | string | Long);
+  'inputRate'?: (string);
+  'cachedInputRate'?: (string);
+  'outputRate'?: (string);
+  'queueMs'?: (number);
+  'firstByteMs'?: (number);
+  'totalMs'?: (number);
+}
+
+export interface UsageRecord__Output {
+  'spoolId': (string);
+  'requestId': (string);
+  'attempt': (number);
+  'admittedAtMs': (string);
+  'endedAtMs': (string);
+  'instanceId': (string);
+  'deployId': (string);
+  'nodeEpoch': (string);
+  'accountId': (string);
+  'keyId': (string);
+  'replicaId': (string);
+  'model': (string);
+  'leaseIds': (string)[];
+  'holdNanoUsd': (string);
+  'inputTokens': (string);
+  'cachedInputTokens': (string);
+  'outputTokens': (string);
+  'reasoningTokens': (string);
+  'source': (string);
+  'endReason': (string);
+  'priceVersion': (string);
+  'inputRate': (string);
+  'cachedInputRate': (string);
+  'outputRate': (string);
+  'queueMs': (number);
+  'firstByteMs': (number);
+  'totalMs': (number);
+}

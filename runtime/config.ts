@@ -1,0 +1,75 @@
+// Environment of the model server -> one frozen object. Every problem is reported at once.
+export interface RuntimeConfig {
+  readonly instanceId: string;
+  readonly modelPath: string;
+  readonly servedModelName: string;
+  readonly maxBatchSize: number;
+  /** Tokens per sequence; 0 = what the model was trained on, bounded by memory. */
+  readonly contextLength: number;
+  /** llama.cpp spins while it waits: a thread more than the granted cores stalls all of them. */
+  readonly threads: number;
+  /** 0 = unbounded. */
+  readonly memoryBytes: number;
+  readonly gpuLayers: "auto" | number;
+  readonly host: string;
+  readonly port: number;
+  readonly addressFile: string | undefined;
+  readonly chatTemplateFile: string | undefined;
+  /** 0 = off. */
+  readonly orphanTimeoutMs: number;
+  readonly logLevel: string;
+}
+
+export class ConfigError extends Error {
+  readonly problems: readonly string[];
+  constructor(problems: readonly string[]) {
+    super(`bad configuration: ${problems.join("; ")}`);
+    this.name = "ConfigError";
+    this.problems = problems;
+  }
+}
+
+const logLevels = ["trace", "debug", "info", "warn", "error", "fatal", "silent"];
+
+/** Throws ConfigError. `cores` is what the machine offers this process. */
+export function readConfig(env: Readonly<Record<string, string | undefined>>, cores: number): RuntimeConfig {
+  const problems: string[] = [];
+  const text = (key: string) => env[key]?.trim() || undefined;
+  const need = (key: string) => {
+    const value = text(key);
+    if (value === undefined) problems.push(`${key} is required`);
+    return value ?? "";
+  };
+  const number = (key: string, fallback: number, min: number, max: number, whole = true) => {
+    const raw = text(key);
+    if (raw === undefined) return fallback;
+    const value = Number(raw);
+    if (!Number.isFinite(value) || value < min || value > max || (whole && !Number.isInteger(value)))
+      problems.push(`${key} must be ${whole ? "a whole number" : "a number"} from ${min} to ${max}, not "${raw}"`);
+    return value;
+  };
+  const modelPath = need("STOKER_MODEL_PATH");
+  if (modelPath !== "" && !modelPath.endsWith(".gguf")) problems.push("STOKER_MODEL_PATH must name a .gguf file");
+  const layers = text("STOKER_GPU_LAYERS");
+  const logLevel = text("STOKER_LOG_LEVEL") ?? "info";
+  if (!logLevels.includes(logLevel)) problems.push(`STOKER_LOG_LEVEL must be one of ${logLevels.join(", ")}`);
+  const cpus = number("STOKER_CPUS", cores, 0.01, 4096, false);
+  const config: RuntimeConfig = {
+    instanceId: need("STOKER_INSTANCE_ID"),
+    modelPath,
+    servedModelName: need("STOKER_SERVED_MODEL_NAME"),
+    maxBatchSize: number("STOKER_MAX_BATCH_SIZE", 1, 1, 256),
+    contextLength: number("STOKER_CONTEXT_LENGTH", 0, 0, 10_000_000),
+    threads: Math.max(1, Math.floor(Math.min(cpus, cores))),
+    memoryBytes: number("STOKER_MEMORY_BYTES", 0, 0, Number.MAX_SAFE_INTEGER),
+    gpuLayers: layers === undefined || layers === "auto" ? "auto" : number("STOKER_GPU_LAYERS", 0, 0, 10_000),
+    host: text("STOKER_HOST") ?? "127.0.0.1",
+    port: number("STOKER_PORT", 0, 0, 65_535),
+    addressFile: text("STOKER_ADDRESS_FILE"),
+    chatTemplateFile: text("STOKER_CHAT_TEMPLATE_FILE"),
+    orphanTimeoutMs: number("STOKER_ORPHAN_TIMEOUT_MS", 0, 0, 86_400_000),
+    logLevel,
+  };
+  if (problems.length > 0) throw new ConfigError(problems);
+  return Object.freeze(config);
+}

@@ -1,0 +1,81 @@
+// The model's own chat template (Jinja, from its GGUF file or from the catalogue) -> prompt text.
+import { Template } from "@huggingface/jinja";
+import { type ChatPrompt, EngineRefusal } from "../server/text-engine.ts";
+import { hermes } from "./tools/hermes.ts";
+import type { ToolFormat } from "./tools/tool-format.ts";
+
+export interface SpecialTexts {
+  readonly bos: string;
+  readonly eos: string;
+}
+
+/** Marks the end of the message that is to be continued; templates may trim around it, never inside. */
+const continueHere = "\u2063stoker-continue-here\u2063";
+const probeTool = {
+  type: "function",
+  function: { name: "stoker_probe", description: "probe", parameters: { type: "object", properties: {} } },
+};
+
+export class ChatTemplate {
+  readonly toolFormat: ToolFormat | undefined;
+  readonly #template: Template;
+  readonly #texts: SpecialTexts;
+
+  /** Throws when the template cannot be read. */
+  constructor(source: string, texts: SpecialTexts) {
+    this.#template = new Template(source);
+    this.#texts = texts;
+    this.toolFormat = this.#showsTools(source) ? hermes : undefined;
+  }
+
+  /** Throws EngineRefusal("prompt") with the template's own words. */
+  render(prompt: ChatPrompt): string {
+    try {
+      return this.#render(prompt);
+    } catch (error) {
+      // Templates that want the system message first get it first.
+      const system = prompt.messages.findIndex((message) => message.role === "system");
+      if (system > 0) {
+        const messages = [...prompt.messages];
+        messages.unshift(...messages.splice(system, 1));
+        return this.render({ ...prompt, messages });
+      }
+      const words = error instanceof Error ? error.message : String(error);
+      throw new EngineRefusal("prompt", `the model's chat template refuses these messages: ${words}`, {
+        param: "messages",
+        cause: error,
+      });
+    }
+  }
+
+  #render(prompt: ChatPrompt): string {
+    const last = prompt.messages.at(-1);
+    const continued = prompt.continuesLastMessage && last !== undefined;
+    const messages = continued
+      ? [...prompt.messages.slice(0, -1), { ...last, content: last.content + continueHere }]
+      : prompt.messages;
+    const text = this.#template.render({
+      ...prompt.templateArguments,
+      messages,
+      ...(prompt.tools ? { tools: prompt.tools } : {}),
+      add_generation_prompt: !continued,
+      bos_token: this.#texts.bos,
+      eos_token: this.#texts.eos,
+    });
+    if (!continued) return text;
+    const end = text.lastIndexOf(continueHere);
+    if (end < 0) throw new Error("the last message does not appear in the prompt, so it cannot be continued");
+    return text.slice(0, end);
+  }
+
+  /** A template takes tools when it names them and writes something else when there is one. */
+  #showsTools(source: string): boolean {
+    if (!/\btools\b/.test(source)) return false;
+    const prompt = { messages: [{ role: "user", content: "hi" }], continuesLastMessage: false, templateArguments: {} };
+    try {
+      return this.#render({ ...prompt, tools: [probeTool] }) !== this.#render({ ...prompt, tools: undefined });
+    } catch {
+      return false;
+    }
+  }
+}

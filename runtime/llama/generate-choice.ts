@@ -1,0 +1,118 @@
+// One choice on one sequence: reuse the cached prefix, evaluate the rest of the prompt, then sample token by token.
+// Every step is one entry of a round, and between two steps the request may be cancelled.
+import type { LlamaModel, Token } from "node-llama-cpp";
+import type { ChoiceSink, GenerationJob, RunningUsage } from "../server/text-engine.ts";
+import { ChoiceText } from "./choice-text.ts";
+import type { LlamaSequence } from "./llama-sequence.ts";
+import { PieceDecoder } from "./piece-decoder.ts";
+import type { PromptPace } from "./prompt-pace.ts";
+import { maxTopLogprobs } from "./raw-logprobs.ts";
+import type { Rounds } from "./rounds.ts";
+import { type SamplerState, samplerOptions } from "./sampler-options.ts";
+import { scorePrompt } from "./score-prompt.ts";
+
+export interface ChoiceContext {
+  readonly model: LlamaModel;
+  readonly rounds: Rounds;
+  readonly pace: PromptPace;
+  readonly maxTokens: number;
+  readonly sampler: Omit<SamplerState, "prompt" | "generated">;
+  /** One more token was sampled. */
+  readonly onToken: () => void;
+}
+
+/** Returns early, without `finish`, when the signal aborts. */
+export async function generateChoice(
+  context: ChoiceContext,
+  job: GenerationJob,
+  choice: number,
+  sequence: LlamaSequence,
+  sink: ChoiceSink,
+  usage: RunningUsage,
+  signal: AbortSignal,
+): Promise<void> {
+  const { model, rounds } = context;
+  const { prompt } = job;
+  // The prompt counts once, however many choices evaluate it.
+  const evaluated = (tokens: number) => {
+    if (choice === 0) usage.inputTokens = tokens;
+  };
+  let at = 0;
+  if (job.scorePrompt) {
+    await sequence.clear();
+    const scores = await scorePrompt(sequence, context, job, evaluated, signal);
+    if (signal.aborted) return;
+    sink.prompt?.(choice, scores);
+    at = prompt.length - 1;
+  } else {
+    at = await sequence.reuse(prompt);
+    if (choice === 0) usage.cachedInputTokens = at;
+    evaluated(at);
+  }
+  while (prompt.length - at > context.pace.tokens) {
+    if (signal.aborted) return;
+    const chunk = prompt.slice(at, at + context.pace.tokens);
+    const seconds = await rounds.run(() => timed(() => sequence.evaluate(chunk)));
+    context.pace.observe(seconds);
+    at += chunk.length;
+    evaluated(at);
+  }
+  if (signal.aborted) return;
+
+  const generated: number[] = [];
+  const tail = (tokens: readonly number[], previous: readonly number[]) =>
+    model.detokenize(tokens as Token[], job.showsSpecialTokens, previous as Token[]);
+  const text = new ChoiceText(new PieceDecoder(tail, prompt), job.stops);
+  const isStopToken = new Set(job.stopTokenIds);
+  const top = job.topLogprobs;
+  const iterator = sequence.inner.evaluateWithMetadata(
+    prompt.slice(at) as Token[],
+    { probabilities: (top !== undefined) as true },
+    samplerOptions(job.sampling, { ...context.sampler, prompt, generated }, model),
+  );
+  const finish = (reason: "stop" | "length") => {
+    const rest = text.end();
+    if (rest.text !== "" || rest.logprobs.length > 0) void sink.piece(choice, rest);
+    sink.finish(choice, reason);
+  };
+  try {
+    for (;;) {
+      const { value, done } = await rounds.run(() => iterator.next());
+      evaluated(prompt.length);
+      if (done || value === undefined) throw new Error("the model ended its generation without a token");
+      const token = value.token as number;
+      usage.outputTokens += 1;
+      context.onToken();
+      generated.push(token);
+      if (signal.aborted) return;
+      const isEnd = model.isEogToken(token as Token);
+      // After a finished grammar only the end fits: ignore_eos would repeat it for ever.
+      if (isStopToken.has(token) || (isEnd && (!job.ignoreEos || job.constraint))) return finish("stop");
+      const score = top === undefined ? undefined : scoreOf(token, value.probabilities, top);
+      const { piece, isStopped } = isEnd
+        ? { piece: { text: "", logprobs: [] }, isStopped: false }
+        : text.push(token, score);
+      const wait = piece.text !== "" || piece.logprobs.length > 0 ? sink.piece(choice, piece) : undefined;
+      if (isStopped) return sink.finish(choice, "stop");
+      if (generated.length >= context.maxTokens) return finish("length");
+      if (wait) await wait;
+      if (signal.aborted) return;
+    }
+  } finally {
+    await iterator.return();
+  }
+}
+
+async function timed(work: () => Promise<void>): Promise<number> {
+  const startedAt = performance.now();
+  await work();
+  return (performance.now() - startedAt) / 1000;
+}
+
+/** `logprobs` holds the chosen and the most likely tokens; the chosen one may not be among the latter. */
+export function scoreOf(token: number, logprobs: ReadonlyMap<number, number> | undefined, top: number) {
+  const ranked = [...(logprobs ?? [])]
+    .map(([id, logprob]) => ({ token: id, logprob }))
+    .sort((a, b) => b.logprob - a.logprob);
+  return { token, logprob: logprobs?.get(token), top: ranked.slice(0, Math.min(top, maxTopLogprobs)) };
+}

@@ -1,0 +1,174 @@
+// TextEngine on node-llama-cpp: one model, one context, `sequences` requests at a time in shared batches.
+import { type LlamaGrammar, LlamaGrammarEvaluationState, type Token, TokenBias } from "node-llama-cpp";
+import {
+  type ChatPrompt,
+  type ChoiceSink,
+  type CompiledConstraint,
+  type Constraint,
+  type EngineLoad,
+  EngineRefusal,
+  type GenerationJob,
+  type RunningUsage,
+  type TextEngine,
+} from "../server/text-engine.ts";
+import type { ChatTemplate } from "./chat-template.ts";
+import { generateChoice } from "./generate-choice.ts";
+import { constraintGrammar } from "./grammar/constraint-grammar.ts";
+import { UnsupportedConstraint } from "./grammar/grammar-rules.ts";
+import { LlamaSequence } from "./llama-sequence.ts";
+import type { OpenModel } from "./open-model.ts";
+import { PromptPace } from "./prompt-pace.ts";
+import { reportRawLogprobs } from "./raw-logprobs.ts";
+import { Rounds } from "./rounds.ts";
+import { seedOf } from "./sampler-options.ts";
+import { SequencePool } from "./sequence-pool.ts";
+import type { ToolFormat } from "./tools/tool-format.ts";
+
+/** What explicit null or no max_tokens means, unless the context has less room. */
+const defaultMaxTokens = 16_384;
+
+class CompiledGrammar implements CompiledConstraint {
+  readonly gbnf: string;
+  readonly grammar: LlamaGrammar;
+  constructor(gbnf: string, grammar: LlamaGrammar) {
+    this.gbnf = gbnf;
+    this.grammar = grammar;
+  }
+}
+
+export class LlamaEngine implements TextEngine {
+  readonly contextLength: number;
+  readonly maxBatchSize: number;
+  readonly provider: string;
+  readonly #open: OpenModel;
+  readonly #template: ChatTemplate | undefined;
+  readonly #sequences: readonly LlamaSequence[];
+  readonly #pool: SequencePool<LlamaSequence>;
+  readonly #rounds: Rounds;
+  readonly #pace: PromptPace;
+  #tokensGenerated = 0;
+
+  constructor(open: OpenModel, template: ChatTemplate | undefined, onRound: (size: number, seconds: number) => void) {
+    this.#open = open;
+    this.#template = template;
+    this.contextLength = open.contextLength;
+    this.maxBatchSize = open.context.totalSequences;
+    this.provider = open.provider;
+    this.#sequences = Array.from({ length: this.maxBatchSize }, () => new LlamaSequence(open.context.getSequence()));
+    this.#pool = new SequencePool(this.#sequences);
+    this.#rounds = new Rounds(onRound);
+    this.#pace = new PromptPace(open.longestPromptStep);
+    reportRawLogprobs(open.context);
+  }
+
+  get toolFormat(): ToolFormat | undefined {
+    return this.#template?.toolFormat;
+  }
+
+  renderChat(prompt: ChatPrompt): readonly number[] {
+    if (!this.#template)
+      throw new EngineRefusal("prompt", "this model has no chat template; use /v1/completions", { param: "messages" });
+    return this.tokenize(this.#template.render(prompt));
+  }
+
+  tokenize(text: string): readonly number[] {
+    const { tokens } = this.#open.model;
+    const ids = this.#open.model.tokenize(text, true) as number[];
+    const needsBos = tokens.bos !== null && (tokens.shouldPrependBosToken || ids.length === 0) && ids[0] !== tokens.bos;
+    return needsBos ? [tokens.bos as number, ...ids] : ids;
+  }
+
+  tokenText(token: number): string {
+    return this.#open.model.detokenize([token as Token], true);
+  }
+
+  async compile(constraint: Constraint): Promise<CompiledConstraint> {
+    try {
+      const gbnf = constraintGrammar(constraint);
+      return new CompiledGrammar(gbnf, await this.#open.llama.createGrammar({ grammar: gbnf }));
+    } catch (error) {
+      const words =
+        error instanceof UnsupportedConstraint ? error.message : "it makes a grammar that llama.cpp refuses";
+      throw new EngineRefusal("constraint", `the answer cannot be held to this format: ${words}`, { cause: error });
+    }
+  }
+
+  async generate(job: GenerationJob, sink: ChoiceSink, usage: RunningUsage, signal: AbortSignal): Promise<void> {
+    const room = this.contextLength - job.prompt.length;
+    if (room < 1)
+      throw new EngineRefusal(
+        "context_length",
+        `this model's context is ${this.contextLength} tokens, but the prompt has ${job.prompt.length}; shorten it by at least ${1 - room}`,
+      );
+    const maxTokens = Math.min(job.maxTokens ?? defaultMaxTokens, room);
+    let sequences: readonly LlamaSequence[];
+    try {
+      sequences = await this.#pool.acquire(job.prompt, job.choices, signal);
+    } catch (error) {
+      if (signal.aborted) return;
+      throw error;
+    }
+    const failed = new AbortController();
+    const either = AbortSignal.any([signal, failed.signal]);
+    const runs = sequences.map((sequence, choice) =>
+      this.#runChoice(job, choice, maxTokens, sequence, sink, usage, either).catch((error: unknown) => {
+        failed.abort(error);
+        throw error;
+      }),
+    );
+    const results = await Promise.allSettled(runs);
+    const failure = results.find((result) => result.status === "rejected");
+    if (failure) throw failure.reason;
+  }
+
+  async #runChoice(
+    job: GenerationJob,
+    choice: number,
+    maxTokens: number,
+    sequence: LlamaSequence,
+    sink: ChoiceSink,
+    usage: RunningUsage,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { model } = this.#open;
+    const grammar =
+      job.constraint instanceof CompiledGrammar
+        ? new LlamaGrammarEvaluationState({ model, grammar: job.constraint.grammar })
+        : undefined;
+    const context = {
+      model,
+      rounds: this.#rounds,
+      pace: this.#pace,
+      maxTokens,
+      sampler: {
+        grammar,
+        seed: seedOf(job.sampling.seed, choice, Math.random),
+        newBias: () => TokenBias.for(model),
+      },
+      onToken: () => {
+        this.#tokensGenerated += 1;
+      },
+    };
+    let hasFailed = true;
+    try {
+      await generateChoice(context, job, choice, sequence, sink, usage, signal);
+      hasFailed = false;
+    } finally {
+      await sequence.settle(hasFailed).finally(() => this.#pool.release(sequence));
+    }
+  }
+
+  load(): EngineLoad {
+    const held = this.#sequences.reduce((sum, sequence) => sum + sequence.length, 0);
+    return {
+      running: this.#pool.running,
+      waiting: this.#pool.waiting,
+      tokensGenerated: this.#tokensGenerated,
+      kvUsageRatio: held / (this.#open.context.contextSize * this.#sequences.length),
+    };
+  }
+
+  async close(): Promise<void> {
+    await this.#open.llama.dispose();
+  }
+}

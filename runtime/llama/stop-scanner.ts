@@ -1,0 +1,44 @@
+// Finds stop sequences in text that comes in pieces. Text that may be the beginning of one is held back, so nothing of a
+// stop sequence ever leaves.
+export interface Scanned {
+  /** May leave now. */
+  readonly text: string;
+  /** A stop sequence was found: `text` ends before it and nothing may follow. */
+  readonly isStopped: boolean;
+}
+
+export class StopScanner {
+  readonly #stops: readonly string[];
+  #held = "";
+
+  constructor(stops: readonly string[]) {
+    this.#stops = stops.filter((stop) => stop !== "");
+  }
+
+  push(piece: string): Scanned {
+    if (this.#stops.length === 0) return { text: piece, isStopped: false };
+    const text = this.#held + piece;
+    const found = this.#stops.map((stop) => text.indexOf(stop)).filter((at) => at >= 0);
+    if (found.length > 0) {
+      this.#held = "";
+      return { text: text.slice(0, Math.min(...found)), isStopped: true };
+    }
+    const keep = Math.max(...this.#stops.map((stop) => overlap(text, stop)));
+    this.#held = text.slice(text.length - keep);
+    return { text: text.slice(0, text.length - keep), isStopped: false };
+  }
+
+  /** What was held back in vain. */
+  flush(): string {
+    const text = this.#held;
+    this.#held = "";
+    return text;
+  }
+}
+
+/** Length of the longest proper beginning of `stop` with which `text` ends. */
+export function overlap(text: string, stop: string): number {
+  for (let length = Math.min(stop.length - 1, text.length); length > 0; length--)
+    if (text.endsWith(stop.slice(0, length))) return length;
+  return 0;
+}

@@ -1,0 +1,28 @@
+// How a model family writes tool calls: a grammar that forces them and a parser that reads them while they stream.
+// One file per format; the chat template says which one a model speaks.
+
+export interface ToolDefinition {
+  readonly name: string;
+  /** JSON Schema of the arguments; undefined = any object. */
+  readonly parameters: unknown;
+}
+
+/** What became certain with the last text. */
+export type ToolEvent =
+  | { readonly kind: "text"; readonly text: string }
+  | { readonly kind: "call"; readonly index: number; readonly name: string }
+  /** A further part of the JSON text of that call's arguments. */
+  | { readonly kind: "arguments"; readonly index: number; readonly text: string };
+
+export interface ToolCallParser {
+  push(text: string): readonly ToolEvent[];
+  /** No text follows. */
+  end(): readonly ToolEvent[];
+}
+
+export interface ToolFormat {
+  readonly name: string;
+  /** GBNF in which only calls of these tools fit. Throws UnsupportedConstraint. */
+  grammar(tools: readonly ToolDefinition[], options: { readonly maxCalls: number }): string;
+  parser(): ToolCallParser;
+}

@@ -1,0 +1,105 @@
+// The model server process: listen at once, load the model, serve, drain on SIGTERM.
+// Exit codes: 0 drained, 1 the model could not be loaded or the port not be opened, 2 bad configuration.
+import type { Server } from "node:http";
+import { availableParallelism } from "node:os";
+import { type Logger, pino } from "pino";
+import { ConfigError, type RuntimeConfig, readConfig } from "./config.ts";
+import { openEngine } from "./llama/open-engine.ts";
+import { writeAddressFile } from "./server/address-file.ts";
+import { drained } from "./server/drain.ts";
+import { createRuntimeServer } from "./server/http-server.ts";
+import { RuntimeMetrics } from "./server/metrics.ts";
+import { watchForOrphan } from "./server/orphan-watch.ts";
+import { RuntimeState } from "./server/runtime-state.ts";
+import { UsageLog } from "./server/usage-log.ts";
+
+const drainBoundMs = 600_000;
+const closeBoundMs = 3_000;
+
+function newLog(level: string, instanceId?: string): Logger {
+  return pino({
+    level,
+    base: { component: "runtime", instanceId },
+    formatters: { level: (label) => ({ level: label }) },
+  });
+}
+
+async function main(config: RuntimeConfig): Promise<void> {
+  const log = newLog(config.logLevel, config.instanceId);
+  const state = new RuntimeState(config.instanceId, config.servedModelName);
+  const metrics = new RuntimeMetrics(state);
+  const server = createRuntimeServer({ state, metrics, log, usageLog: new UsageLog() });
+
+  const impatient = new AbortController();
+  const stop = (why: string) => {
+    if (state.phase.status === "draining") return impatient.abort();
+    void shutDown(log, state, server, why, impatient.signal);
+  };
+  process.on("SIGTERM", () => stop("SIGTERM"));
+  process.on("SIGINT", () => stop("SIGINT"));
+
+  const port = await listen(server, config);
+  const { host, instanceId: instance_id } = config;
+  if (config.addressFile) await writeAddressFile(config.addressFile, { host, port, pid: process.pid, instance_id });
+  log.info({ host, port, threads: config.threads, maxBatchSize: config.maxBatchSize }, "listening");
+  watchForOrphan(state, config.orphanTimeoutMs, () => stop("no request from the agent"));
+
+  const startedAt = performance.now();
+  const engine = await openEngine({
+    ...config,
+    sequences: config.maxBatchSize,
+    onProgress: (progress) => state.loaded(progress),
+    onRound: (size, seconds) => metrics.round(size, seconds),
+    onLog: (level, line) =>
+      level === "error" || level === "fatal"
+        ? log.warn({ llama: line.trim() }, "llama.cpp")
+        : log.debug({ llama: line.trim() }, "llama.cpp"),
+  });
+  state.ready(engine);
+  const { provider, contextLength, toolFormat } = engine;
+  log.info(
+    { ms: Math.round(performance.now() - startedAt), provider, contextLength, tools: toolFormat?.name },
+    "model ready",
+  );
+}
+
+async function listen(server: Server, { host, port }: RuntimeConfig): Promise<number> {
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(port, host, resolve);
+  });
+  const address = server.address();
+  return typeof address === "object" && address ? address.port : port;
+}
+
+async function shutDown(
+  log: Logger,
+  state: RuntimeState,
+  server: Server,
+  why: string,
+  impatient: AbortSignal,
+): Promise<void> {
+  state.drain();
+  log.info({ why, open: state.open }, "draining");
+  const isClean = await drained(state, drainBoundMs, impatient);
+  // The last bytes of the last answers are still on their way.
+  const closed = new Promise((resolve) => server.close(resolve));
+  await within(closeBoundMs, isClean ? closed : undefined);
+  server.closeAllConnections();
+  // Memory goes with the process; only a GPU driver is glad of an orderly end.
+  await within(closeBoundMs, state.engine?.close());
+  log.info({ isClean }, "stopped");
+  process.exit(0);
+}
+
+async function within(ms: number, work: Promise<unknown> | undefined): Promise<void> {
+  await Promise.race([work, new Promise((resolve) => setTimeout(resolve, ms))]);
+}
+
+try {
+  await main(readConfig(process.env, availableParallelism()));
+} catch (error) {
+  const isConfig = error instanceof ConfigError;
+  newLog("info", process.env["STOKER_INSTANCE_ID"]).error(error instanceof Error ? error.message : String(error));
+  process.exit(isConfig ? 2 : 1);
+}

@@ -1,0 +1,135 @@
+// Chat completions on the wire: deltas, tool calls, the whole message.
+import { randomBytes } from "node:crypto";
+import type { ToolCallParser, ToolEvent } from "../llama/tools/tool-format.ts";
+import type { AnswerFormat, TokenNames } from "./answer-format.ts";
+import type { FinishReason, Piece, TokenLogprob } from "./text-engine.ts";
+
+interface ToolCall {
+  readonly id: string;
+  readonly type: "function";
+  readonly function: { readonly name: string; arguments: string };
+}
+
+interface ChoiceState {
+  text: string;
+  readonly calls: ToolCall[];
+  readonly logprobs: TokenLogprob[];
+  readonly parser: ToolCallParser | undefined;
+  hasRole: boolean;
+  reason: FinishReason | "tool_calls" | null;
+}
+
+export interface ChatAnswerOptions {
+  readonly id: string;
+  readonly created: number;
+  readonly model: string;
+  readonly n: number;
+  readonly hasLogprobs: boolean;
+  readonly names: TokenNames;
+  /** Undefined: tool calls are not looked for. */
+  readonly newParser: (() => ToolCallParser) | undefined;
+}
+
+export class ChatAnswer implements AnswerFormat {
+  readonly frameHead: Readonly<Record<string, unknown>>;
+  readonly wholeHead: Readonly<Record<string, unknown>>;
+  readonly wholeTail = { service_tier: "default" };
+  readonly #options: ChatAnswerOptions;
+  readonly #choices: readonly ChoiceState[];
+
+  constructor(options: ChatAnswerOptions) {
+    const { id, created, model, n, newParser } = options;
+    this.#options = options;
+    this.frameHead = { id, object: "chat.completion.chunk", created, model };
+    this.wholeHead = { id, object: "chat.completion", created, model };
+    this.#choices = Array.from({ length: n }, () => ({
+      text: "",
+      calls: [],
+      logprobs: [],
+      parser: newParser?.(),
+      hasRole: false,
+      reason: null,
+    }));
+  }
+
+  piece(index: number, piece: Piece): readonly unknown[] {
+    const choice = this.#choices[index] as ChoiceState;
+    choice.logprobs.push(...piece.logprobs);
+    const events: readonly ToolEvent[] = choice.parser
+      ? choice.parser.push(piece.text)
+      : [{ kind: "text", text: piece.text }];
+    return this.#frames(index, choice, events, piece.logprobs);
+  }
+
+  finish(index: number, reason: FinishReason): readonly unknown[] {
+    const choice = this.#choices[index] as ChoiceState;
+    const frames = this.#frames(index, choice, choice.parser?.end() ?? [], []);
+    choice.reason = reason === "stop" && choice.calls.length > 0 ? "tool_calls" : reason;
+    const delta = this.#withRole(choice, choice.hasRole ? {} : { content: "" });
+    return [...frames, { index, delta, finish_reason: choice.reason }];
+  }
+
+  whole(): readonly unknown[] {
+    return this.#choices.map((choice, index) => ({
+      index,
+      message: {
+        role: "assistant",
+        content: choice.text === "" && choice.calls.length > 0 ? null : choice.text,
+        reasoning_content: null,
+        ...(choice.calls.length > 0 ? { tool_calls: choice.calls } : {}),
+      },
+      finish_reason: choice.reason,
+      logprobs: this.#logprobs(choice.logprobs),
+    }));
+  }
+
+  #frames(index: number, choice: ChoiceState, events: readonly ToolEvent[], scores: readonly TokenLogprob[]) {
+    if (events.length === 0 && scores.length === 0) return [];
+    let content = "";
+    const calls = new Map<number, Record<string, unknown>>();
+    for (const event of events) {
+      if (event.kind === "text") {
+        content += event.text;
+        choice.text += event.text;
+      } else if (event.kind === "call") {
+        const call: ToolCall = { id: newCallId(), type: "function", function: { name: event.name, arguments: "" } };
+        choice.calls[event.index] = call;
+        calls.set(event.index, { index: event.index, ...call, function: { ...call.function } });
+      } else {
+        (choice.calls[event.index] as ToolCall).function.arguments += event.text;
+        const delta = calls.get(event.index) ?? { index: event.index, function: { arguments: "" } };
+        (delta["function"] as { arguments: string }).arguments += event.text;
+        calls.set(event.index, delta);
+      }
+    }
+    const delta = this.#withRole(choice, {
+      ...(content !== "" || calls.size === 0 ? { content } : {}),
+      ...(calls.size > 0 ? { tool_calls: [...calls.values()] } : {}),
+    });
+    const logprobs = this.#options.hasLogprobs ? { logprobs: this.#logprobs(scores) } : {};
+    return [{ index, delta, ...logprobs, finish_reason: null }];
+  }
+
+  #withRole(choice: ChoiceState, delta: object): object {
+    if (choice.hasRole) return delta;
+    choice.hasRole = true;
+    return { role: "assistant", ...delta };
+  }
+
+  #logprobs(scores: readonly TokenLogprob[]) {
+    if (!this.#options.hasLogprobs) return null;
+    const { names } = this.#options;
+    const entry = (token: number, logprob: number | undefined) => {
+      const name = names.name(token);
+      return { token: name, logprob: logprob ?? null, bytes: name.includes("\uFFFD") ? null : [...Buffer.from(name)] };
+    };
+    return {
+      content: scores.map((score) => ({
+        ...entry(score.token, score.logprob),
+        top_logprobs: score.top.map((other) => entry(other.token, other.logprob)),
+      })),
+    };
+  }
+}
+
+const newCallId = () => `call_${randomBytes(18).toString("base64url").replace(/[-_]/g, "x")}`;

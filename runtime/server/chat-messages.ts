@@ -1,0 +1,82 @@
+// Messages of a chat as the template takes them: text only, tool arguments as objects.
+import { type Body, isObject } from "./fields.ts";
+import { invalid, RequestError } from "./request-error.ts";
+import type { ChatMessage } from "./text-engine.ts";
+
+const roles: Readonly<Record<string, string>> = {
+  system: "system",
+  developer: "system",
+  user: "user",
+  assistant: "assistant",
+  tool: "tool",
+};
+
+/** Throws RequestError. */
+export function readMessages(messages: readonly unknown[] | undefined): readonly ChatMessage[] {
+  if (messages === undefined || messages.length === 0)
+    throw invalid("messages", "messages must be a list of at least one message");
+  return messages.map(readMessage);
+}
+
+function readMessage(message: unknown, i: number): ChatMessage {
+  const at = `messages.${i}`;
+  if (!isObject(message)) throw invalid(at, `${at} must be an object`);
+  const role = roles[String(message["role"])];
+  if (role === undefined) throw invalid(`${at}.role`, `${at}.role must be system, user, assistant or tool`);
+  const calls =
+    role === "assistant" ? readToolCalls(message["tool_calls"] ?? undefined, `${at}.tool_calls`) : undefined;
+  const content = readContent(message["content"] ?? undefined, `${at}.content`, role === "assistant");
+  if (role === "tool" && typeof message["tool_call_id"] !== "string")
+    throw invalid(`${at}.tool_call_id`, `${at}.tool_call_id is required in a message of role tool`);
+  return {
+    role,
+    content,
+    ...(calls ? { tool_calls: calls } : {}),
+    ...(role === "tool" ? { tool_call_id: message["tool_call_id"] } : {}),
+    ...(typeof message["name"] === "string" ? { name: message["name"] } : {}),
+    ...(typeof message["reasoning_content"] === "string" ? { reasoning_content: message["reasoning_content"] } : {}),
+  };
+}
+
+function readContent(content: unknown, at: string, mayBeAbsent: boolean): string {
+  if (typeof content === "string") return content;
+  if (content === undefined && mayBeAbsent) return "";
+  if (!Array.isArray(content)) throw invalid(at, `${at} must be a string or a list of parts`);
+  return content.map((part, i) => readPart(part, `${at}.${i}`)).join("\n");
+}
+
+function readPart(part: unknown, at: string): string {
+  if (!isObject(part)) throw invalid(at, `${at} must be an object with a type`);
+  const { type, text } = part;
+  if (type !== "text")
+    throw new RequestError(400, `${at} is a part of type ${JSON.stringify(type)}; this model takes text parts only`, {
+      param: at,
+    });
+  if (typeof text !== "string") throw invalid(`${at}.text`, `${at}.text must be a string`);
+  return text;
+}
+
+function readToolCalls(calls: unknown, at: string): readonly Body[] | undefined {
+  if (calls === undefined) return undefined;
+  if (!Array.isArray(calls)) throw invalid(at, `${at} must be a list`);
+  if (calls.length === 0) return undefined;
+  return calls.map((call: unknown, i) => {
+    const f = isObject(call) ? call["function"] : undefined;
+    if (!isObject(call) || !isObject(f) || typeof f["name"] !== "string")
+      throw invalid(
+        `${at}.${i}`,
+        `${at}.${i} must be {"id":..,"type":"function","function":{"name":..,"arguments":..}}`,
+      );
+    return { ...call, type: "function", function: { ...f, arguments: readArguments(f["arguments"]) } };
+  });
+}
+
+/** Templates write arguments as JSON themselves, so they get the object; text that is none stays text. */
+function readArguments(value: unknown): unknown {
+  if (typeof value !== "string") return value ?? {};
+  try {
+    return JSON.parse(value);
+  } catch {
+    return value;
+  }
+}

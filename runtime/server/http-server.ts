@@ -1,0 +1,62 @@
+// The HTTP paths that every engine speaks.
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { health, models } from "./health.ts";
+import { RequestError } from "./request-error.ts";
+import { runChat } from "./run-chat.ts";
+import { runCompletion } from "./run-completion.ts";
+import { type GenerationDeps, serveGeneration } from "./serve-generation.ts";
+import { usageRecord } from "./usage-log.ts";
+import { writeJson } from "./write-json.ts";
+
+export function createRuntimeServer(deps: GenerationDeps): Server {
+  const server = createServer((request, response) => {
+    deps.state.heard();
+    void route(deps, request, response).catch((error: unknown) => {
+      deps.log.error({ err: error }, "answer failed");
+      response.destroy();
+    });
+  });
+  // Longer than any client keeps an idle connection: the side that may still send must be the one that closes it.
+  server.keepAliveTimeout = 75_000;
+  return server;
+}
+
+async function route(deps: GenerationDeps, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const path = (request.url ?? "/").split("?", 1)[0] as string;
+  switch (`${request.method} ${path}`) {
+    case "POST /v1/completions":
+      return serveGeneration(deps, "text_completion", path, runCompletion, request, response);
+    case "POST /v1/chat/completions":
+      return serveGeneration(deps, "chat", path, runChat, request, response);
+    case "GET /health": {
+      const { status, body } = health(deps.state);
+      return writeJson(response, status, body);
+    }
+    case "GET /v1/models":
+      return writeJson(response, 200, models(deps.state));
+    case "GET /metrics": {
+      const { registry } = deps.metrics;
+      response.writeHead(200, { "content-type": registry.contentType });
+      response.end(await registry.metrics());
+      return;
+    }
+    default:
+      return other(deps, request, response, path);
+  }
+}
+
+function other(deps: GenerationDeps, request: IncomingMessage, response: ServerResponse, path: string): void {
+  const id = request.method === "GET" ? /^\/usage\/([^/]+)$/.exec(path)?.[1] : undefined;
+  const entry = id === undefined ? undefined : deps.usageLog.find(decodeId(id));
+  const what = id === undefined ? "there is no such path here" : "no request of that id is remembered";
+  if (entry) writeJson(response, 200, usageRecord(entry));
+  else writeJson(response, 404, new RequestError(404, what, { code: "not_found" }).body);
+}
+
+function decodeId(id: string): string {
+  try {
+    return decodeURIComponent(id);
+  } catch {
+    return id;
+  }
+}

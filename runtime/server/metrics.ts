@@ -1,0 +1,106 @@
+// The registry of one model server: its own numbers and the GenAI server histograms.
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
+import type { RuntimeState } from "./runtime-state.ts";
+
+export interface RequestFigures {
+  readonly operation: "chat" | "text_completion";
+  readonly seconds: number;
+  readonly firstTokenSeconds: number | undefined;
+  readonly inputTokens: number;
+  readonly cachedInputTokens: number;
+  readonly outputTokens: number;
+  /** Status of the answer when it failed, e.g. `422`. */
+  readonly errorType: string | undefined;
+}
+
+const durations = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
+const firstTokens = [
+  0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560,
+];
+const perToken = [0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5];
+const batchSizes = [1, 2, 4, 8, 16, 32, 64, 96, 128, 256];
+
+export class RuntimeMetrics {
+  readonly registry = new Registry();
+  readonly #model: string;
+  readonly #duration: Histogram;
+  readonly #firstToken: Histogram;
+  readonly #perToken: Histogram;
+  readonly #tokens: Counter;
+  readonly #batch: Histogram;
+  readonly #infer: Histogram;
+
+  constructor(state: RuntimeState) {
+    const registers = [this.registry];
+    this.#model = state.model;
+    collectDefaultMetrics({ register: this.registry });
+    const gauge = (name: string, help: string, read: () => number) =>
+      new Gauge({
+        name,
+        help,
+        registers,
+        collect() {
+          this.set(read());
+        },
+      });
+    gauge("stoker_runtime_num_requests_running", "Sequences in the batch", () => state.engine?.load().running ?? 0);
+    gauge(
+      "stoker_runtime_num_requests_waiting",
+      "Sequences that wait for a place",
+      () => state.engine?.load().waiting ?? 0,
+    );
+    gauge("stoker_runtime_kv_cache_usage_ratio", "KV cells in use", () => state.engine?.load().kvUsageRatio ?? 0);
+    const labelNames = [
+      "gen_ai_operation_name",
+      "gen_ai_provider_name",
+      "gen_ai_request_model",
+      "gen_ai_response_model",
+    ];
+    const server = (name: string, help: string, buckets: number[], extra: string[] = []) =>
+      new Histogram({ name: `gen_ai_server_${name}`, help, buckets, labelNames: [...labelNames, ...extra], registers });
+    this.#duration = server("request_duration_seconds", "Request until the last byte", durations, ["error_type"]);
+    this.#firstToken = server("time_to_first_token_seconds", "Request until the first token", firstTokens);
+    this.#perToken = server("time_per_output_token_seconds", "Mean per token after the first", perToken);
+    this.#tokens = new Counter({
+      name: "stoker_runtime_tokens_total",
+      help: "Tokens by kind: prompt (cached ones included), cached, generated",
+      labelNames: ["kind"],
+      registers,
+    });
+    this.#batch = new Histogram({
+      name: "stoker_runtime_batch_size",
+      help: "Sequences per step",
+      buckets: batchSizes,
+      registers,
+    });
+    this.#infer = new Histogram({
+      name: "stoker_runtime_infer_seconds",
+      help: "Time per step",
+      buckets: firstTokens,
+      registers,
+    });
+  }
+
+  round(size: number, seconds: number): void {
+    this.#batch.observe(size);
+    this.#infer.observe(seconds);
+  }
+
+  request(figures: RequestFigures): void {
+    const { firstTokenSeconds, outputTokens, seconds, errorType } = figures;
+    const labels = {
+      gen_ai_operation_name: figures.operation,
+      gen_ai_provider_name: "stoker",
+      gen_ai_request_model: this.#model,
+      gen_ai_response_model: this.#model,
+    };
+    this.#duration.observe(errorType === undefined ? labels : { ...labels, error_type: errorType }, seconds);
+    if (firstTokenSeconds !== undefined) {
+      this.#firstToken.observe(labels, firstTokenSeconds);
+      if (outputTokens > 1) this.#perToken.observe(labels, (seconds - firstTokenSeconds) / (outputTokens - 1));
+    }
+    this.#tokens.inc({ kind: "prompt" }, figures.inputTokens);
+    this.#tokens.inc({ kind: "cached" }, figures.cachedInputTokens);
+    this.#tokens.inc({ kind: "generated" }, outputTokens);
+  }
+}

@@ -1,0 +1,70 @@
+// POST /v1/chat/completions: messages -> prompt by the model's template -> job -> answer.
+import { randomBytes } from "node:crypto";
+import { UnsupportedConstraint } from "../llama/grammar/grammar-rules.ts";
+import type { ToolFormat } from "../llama/tools/tool-format.ts";
+import { tokenNames } from "./answer-format.ts";
+import { ChatAnswer } from "./chat-answer.ts";
+import { type ChatRequest, readChatRequest } from "./chat-request.ts";
+import { deliver, type Exchange } from "./deliver.ts";
+import type { Body } from "./fields.ts";
+import { RequestError } from "./request-error.ts";
+import type { Constraint, TextEngine } from "./text-engine.ts";
+
+/** Calls that "required" may make at once: an end, also for a model that would never stop calling. */
+const maxParallelCalls = 4;
+
+export async function runChat(engine: TextEngine, model: string, body: Body, exchange: Exchange): Promise<void> {
+  const request = readChatRequest(body);
+  const { toolFormat } = engine;
+  if (request.tools.length > 0 && !toolFormat)
+    throw new RequestError(405, `Tool calling is not supported for model: ${model}`, { param: "tools" });
+  const tools = request.toolChoice.kind === "none" ? [] : request.tools;
+  const prompt = engine.renderChat({
+    messages: request.messages,
+    tools: tools.length > 0 ? tools.map((tool) => tool.wire) : undefined,
+    continuesLastMessage: request.continuesLastMessage,
+    templateArguments: request.templateArguments,
+  });
+  const wanted = (toolFormat && callConstraint(request, toolFormat)) ?? request.constraint;
+  const constraint = wanted ? await engine.compile(wanted) : undefined;
+  const format = new ChatAnswer({
+    id: `chatcmpl-${randomBytes(12).toString("hex")}`,
+    created: Math.floor(Date.now() / 1000),
+    model,
+    n: request.n,
+    hasLogprobs: request.topLogprobs !== undefined,
+    names: tokenNames((token) => engine.tokenText(token), request.tokensAsIds),
+    newParser: tools.length > 0 && toolFormat ? () => toolFormat.parser() : undefined,
+  });
+  const job = {
+    prompt,
+    choices: request.n,
+    maxTokens: request.maxTokens,
+    sampling: request.sampling,
+    stops: request.stops,
+    stopTokenIds: request.stopTokenIds,
+    ignoreEos: request.ignoreEos,
+    topLogprobs: request.topLogprobs,
+    scorePrompt: false,
+    constraint,
+    showsSpecialTokens: tools.length > 0,
+  };
+  await deliver(engine, job, format, request, exchange);
+}
+
+/** `required` and a named tool are held by grammar; `auto` leaves the model free. */
+function callConstraint(request: ChatRequest, format: ToolFormat): Constraint | undefined {
+  const { toolChoice, tools } = request;
+  if (toolChoice.kind !== "required" && toolChoice.kind !== "named") return undefined;
+  const allowed = toolChoice.kind === "named" ? tools.filter((tool) => tool.name === toolChoice.name) : tools;
+  const maxCalls = toolChoice.kind === "required" && request.allowsParallelCalls ? maxParallelCalls : 1;
+  try {
+    return { kind: "gbnf", grammar: format.grammar(allowed, { maxCalls }) };
+  } catch (error) {
+    if (!(error instanceof UnsupportedConstraint)) throw error;
+    throw new RequestError(400, `the arguments of this tool cannot be held to its schema: ${error.message}`, {
+      param: "tools",
+      cause: error,
+    });
+  }
+}

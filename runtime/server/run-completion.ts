@@ -1,0 +1,39 @@
+// POST /v1/completions: body -> job -> answer.
+import { randomBytes } from "node:crypto";
+import { tokenNames } from "./answer-format.ts";
+import { CompletionAnswer } from "./completion-answer.ts";
+import { readCompletionRequest } from "./completion-request.ts";
+import { deliver, type Exchange } from "./deliver.ts";
+import type { Body } from "./fields.ts";
+import { invalid } from "./request-error.ts";
+import type { TextEngine } from "./text-engine.ts";
+
+export async function runCompletion(engine: TextEngine, model: string, body: Body, exchange: Exchange): Promise<void> {
+  const request = readCompletionRequest(body);
+  const prompt = engine.tokenize(request.prompt);
+  if (prompt.length === 0) throw invalid("prompt", "prompt must not be empty: this model has no token to begin with");
+  const hasLogprobs = request.topLogprobs !== undefined;
+  const format = new CompletionAnswer({
+    id: `cmpl-${randomBytes(12).toString("hex")}`,
+    created: Math.floor(Date.now() / 1000),
+    model,
+    n: request.n,
+    echo: request.echo ? request.prompt : undefined,
+    hasLogprobs,
+    names: tokenNames((token) => engine.tokenText(token), request.tokensAsIds),
+  });
+  const job = {
+    prompt,
+    choices: request.n,
+    maxTokens: request.maxTokens,
+    sampling: request.sampling,
+    stops: request.stops,
+    stopTokenIds: request.stopTokenIds,
+    ignoreEos: request.ignoreEos,
+    topLogprobs: request.topLogprobs,
+    scorePrompt: request.echo && hasLogprobs,
+    constraint: undefined,
+    showsSpecialTokens: false,
+  };
+  await deliver(engine, job, format, request, exchange);
+}

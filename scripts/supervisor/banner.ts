@@ -1,0 +1,43 @@
+import { relative } from "node:path";
+
+export interface Running {
+  readonly url: string;
+  readonly keyFile: string;
+  /** The model to call, or undefined when none is served. */
+  readonly model: string | undefined;
+}
+
+/** What the operator needs next: where it is, where the key is, and a call to paste. */
+export function banner(running: Running, cwd: string): string {
+  const near = relative(cwd, running.keyFile);
+  const keyFile = near !== "" && !near.startsWith("..") ? near : running.keyFile;
+  const lines = [
+    "",
+    `Stoker is ready at ${running.url} (reference: ${running.url}/docs).`,
+    `The key is in ${keyFile}`,
+    "",
+  ];
+  if (running.model === undefined) lines.push("Your account:", "", `  ${curl("", keyFile, `${running.url}/v1/me`)}`);
+  else lines.push("A first answer, streamed:", "", streamingCall(running.url, keyFile, running.model));
+  return [...lines, "", "Ctrl-C stops everything.", ""].join("\n");
+}
+
+function streamingCall(url: string, keyFile: string, model: string): string {
+  const body = JSON.stringify({
+    model,
+    stream: true,
+    temperature: 0,
+    max_tokens: 60,
+    messages: [{ role: "user", content: "Tell me the capital of France." }],
+  });
+  return [
+    `  ${curl("-N ", keyFile, `${url}/v1/compat/chat/completions`)} \\`,
+    `    -H 'Content-Type: application/json' \\`,
+    `    -d '${body.replaceAll("'", "'\\''")}'`,
+  ].join("\n");
+}
+
+function curl(flags: string, keyFile: string, url: string): string {
+  const quoted = /^[\w./-]+$/.test(keyFile) ? keyFile : `'${keyFile.replaceAll("'", "'\\''")}'`;
+  return `curl ${flags}${url} -H "Authorization: Bearer $(cat ${quoted})"`;
+}

@@ -1,0 +1,121 @@
+// Deploys and offers a model the way any customer would: through POST /deploy/llm, then the operator's offer.
+import { setTimeout as sleep } from "node:timers/promises";
+import type { DemoModel } from "../../control-plane/catalog/demo-models.ts";
+import { type Answer, type Api, refusal } from "./api.ts";
+import type { Step } from "./screen.ts";
+import { UpError } from "./up-error.ts";
+
+/** How long nothing may move: bytes of a download or a change of status start it anew. */
+const stillLimitMs = 300_000;
+/** A restarted control plane knows yesterday's instances before its agents have started today's. */
+const answerLimitMs = 120_000;
+
+interface Deployment {
+  readonly deploy_id: string;
+  readonly model_name: string;
+  readonly status: string;
+  readonly fail_reason: string;
+  /** Bytes of the weights, while they are downloaded. */
+  /** Why it is not placed yet, host by host. */
+  readonly pending_reasons?: readonly { readonly host: string; readonly why: string }[];
+  readonly progress?: { readonly phase?: string; readonly done_bytes?: number; readonly total_bytes?: number } | null;
+}
+
+/** Idempotent: a deployment of that name is used as it is; one that failed or was stopped is made anew. */
+export async function deployModel(api: Api, model: DemoModel, step: Step, signal: AbortSignal): Promise<void> {
+  const deployId = (await existing(api, model, step)) ?? (await create(api, model));
+  await untilDeployed(api, deployId, step, signal);
+  await offer(api, model.modelName, {
+    deploy_id: deployId,
+    description: `${model.description} (${model.license})`,
+    pricing: {
+      input: usd(model.rates.input),
+      cached_input: usd(model.rates.cachedInput),
+      output: usd(model.rates.output),
+    },
+  });
+  await untilItAnswers(api, model.modelName, signal);
+}
+
+/** Makes a deployment a serverless model of every account. Pricing is USD per million tokens. */
+export async function offer(api: Api, name: string, terms: object): Promise<void> {
+  const answer = await api.call("PUT", `/v1/admin/models/${name}`, terms);
+  if (answer.status >= 300) throw new UpError(`The model ${name} could not be offered: ${refusal(answer)}.`);
+}
+
+async function existing(api: Api, model: DemoModel, step: Step): Promise<string | undefined> {
+  const answer = await api.call("GET", "/deploy/list");
+  const all = Array.isArray(answer.body) ? (answer.body as Deployment[]) : [];
+  const found = all.find((one) => one.model_name === model.modelName && one.status !== "deleted");
+  if (!found) return undefined;
+  if (found.status !== "failed" && found.status !== "stopped") return found.deploy_id;
+  if (found.fail_reason) step.note(`the last attempt failed: ${found.fail_reason}; trying again`);
+  const removed = await api.call("DELETE", `/deploy/${found.deploy_id}`);
+  if (removed.status >= 300) throw new UpError(`The old deployment could not be removed: ${refusal(removed)}.`);
+  return undefined;
+}
+
+async function create(api: Api, model: DemoModel): Promise<string> {
+  const gpu = await gpuType(api);
+  const answer = await api.call("POST", "/deploy/llm", {
+    model_name: model.modelName,
+    gpu,
+    num_gpus: 1,
+    max_batch_size: model.maxBatchSize,
+    hf: { repo: model.repo },
+  });
+  if (answer.status >= 300) throw new UpError(`The model could not be deployed: ${refusal(answer)}.`);
+  return (answer.body as Deployment).deploy_id;
+}
+
+/** What this machine offers: `other` where it has no NVIDIA GPU. */
+async function gpuType(api: Api): Promise<string> {
+  const answer = await api.call("GET", "/v1/admin/nodes");
+  const nodes = (answer.body?.nodes ?? []) as { readonly gpus: readonly { readonly type: string }[] }[];
+  const types = nodes.flatMap((node) => node.gpus.map(({ type }) => type));
+  return types.includes("other") ? "other" : (types[0] ?? "other");
+}
+
+/** One token, so that the printed call works when it is printed. */
+async function untilItAnswers(api: Api, model: string, signal: AbortSignal): Promise<void> {
+  const deadline = performance.now() + answerLimitMs;
+  let last: Answer | undefined;
+  while (performance.now() < deadline) {
+    last = await api.call("POST", "/v1/completions", { model, prompt: "1", max_tokens: 1 }).catch(() => undefined);
+    if (last !== undefined && ![404, 429, 500, 502, 503, 504].includes(last.status)) return;
+    await sleep(500, undefined, { signal });
+  }
+  throw new UpError(`The model ${model} does not answer: ${last ? refusal(last) : "no answer in time"}.`);
+}
+
+async function untilDeployed(api: Api, deployId: string, step: Step, signal: AbortSignal): Promise<void> {
+  let seen = "";
+  let deadline = performance.now() + stillLimitMs;
+  while (performance.now() < deadline) {
+    signal.throwIfAborted();
+    const answer = await api.call("GET", `/deploy/${deployId}`).catch(() => undefined);
+    if (answer?.status === 200) {
+      const now = answer.body as Deployment;
+      if (now.status === "deployed") return;
+      if (now.status === "failed") throw new UpError(`The model could not be served: ${now.fail_reason}`);
+      const state = `${now.status} ${now.progress?.done_bytes ?? ""}`;
+      if (state !== seen) deadline = performance.now() + stillLimitMs;
+      seen = state;
+      show(now, step);
+    }
+    await sleep(250, undefined, { signal });
+  }
+  throw new UpError(
+    `The model did not become ready: nothing moved for ${stillLimitMs / 1000} s; see the logs of the agent.`,
+  );
+}
+
+/** From nano-USD, both per million tokens. */
+const usd = (nano: bigint): number => Number(nano) / 1e9;
+
+function show(now: Deployment, step: Step): void {
+  const why = now.status === "initializing" ? now.pending_reasons?.[0]?.why : undefined;
+  step.note(why === undefined ? (now.progress?.phase ?? now.status) : `waiting: ${why}`);
+  const { done_bytes: done, total_bytes: total } = now.progress ?? {};
+  if (typeof done === "number" && typeof total === "number" && total > 0) step.bytes(done, total);
+}

@@ -1,0 +1,75 @@
+// The environment contracts of the children. Everything else of the operator's environment passes through, so that
+// HF_ENDPOINT, HF_TOKEN or STOKER_LOG_LEVEL work with `up` as well.
+import { join } from "node:path";
+
+/** Variables that mean something to `up` or to the CLI and something else, or nothing, to a child. */
+const ownVariables = ["DATA", "MODEL", "AGENTS", "EXTERNAL", "PORT", "HOST", "DRIVER", "API_KEY"].map(
+  (name) => `STOKER_${name}`,
+);
+
+function passedThrough(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  const kept = { ...env };
+  for (const name of ownVariables) delete kept[name];
+  return kept;
+}
+
+export interface ControlPlanePlaces {
+  readonly dataDir: string;
+  readonly port: number;
+  readonly rpcPort: number;
+  readonly databaseUrl: string;
+}
+
+export function controlPlaneEnvironment(env: NodeJS.ProcessEnv, places: ControlPlanePlaces): NodeJS.ProcessEnv {
+  return {
+    ...passedThrough(env),
+    STOKER_HOST: "127.0.0.1",
+    STOKER_PORT: String(places.port),
+    STOKER_ADMIN_PORT: "0",
+    STOKER_RPC_PORT: String(places.rpcPort),
+    DATABASE_URL: places.databaseUrl,
+    STOKER_SECRETS_DIR: join(places.dataDir, "secrets"),
+    STOKER_ADMIN_KEY_FILE: join(places.dataDir, "admin.key"),
+    STOKER_PORTS_FILE: join(places.dataDir, "run", "control-plane-ports"),
+    STOKER_STOP_WITH_PARENT: "1",
+  };
+}
+
+export interface Machine {
+  readonly cores: number;
+  readonly memoryBytes: number;
+}
+
+export interface AgentPlaces {
+  readonly machine: Machine;
+  readonly dataDir: string;
+  readonly rpcPort: number;
+  readonly driver: "docker" | "process";
+  /** 1-based. */
+  readonly number: number;
+  readonly agents: number;
+}
+
+export function agentEnvironment(env: NodeJS.ProcessEnv, places: AgentPlaces): NodeJS.ProcessEnv {
+  const kept = passedThrough(env);
+  delete kept["DATABASE_URL"];
+  return {
+    ...kept,
+    STOKER_CONTROL: `127.0.0.1:${places.rpcPort}`,
+    STOKER_AGENT_SECRET_FILE: join(places.dataDir, "secrets", "agent.secret"),
+    STOKER_AGENT_DATA: join(places.dataDir, "agents", String(places.number)),
+    STOKER_NODE_NAME: `local-${places.number}`,
+    STOKER_MODELS_DIR: join(places.dataDir, "models"),
+    STOKER_DRIVER: places.driver,
+    STOKER_STOP_WITH_PARENT: "1",
+    STOKER_STOP_INSTANCES: "1",
+    ...(places.agents > 1 && kept["STOKER_GPUS"] === undefined ? share(places.machine, places.agents) : {}),
+  };
+}
+
+/** Each of several agents would offer the whole machine; together they may only offer it once. */
+function share(machine: Machine, agents: number): NodeJS.ProcessEnv {
+  const gpus = Math.max(1, Math.floor((2 * machine.cores) / agents));
+  const memoryBytes = Math.floor((0.75 * machine.memoryBytes) / agents / gpus);
+  return { STOKER_GPUS: String(gpus), STOKER_GPU_MEMORY_BYTES: String(memoryBytes) };
+}

@@ -1,0 +1,38 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { type Api, refusal } from "./api.ts";
+import { offer } from "./deploy-model.ts";
+import type { ExternalServer } from "./options.ts";
+import { UpError } from "./up-error.ts";
+
+const maxBatchSize = 64;
+/** A server that is there is seen within its first probes. */
+const answerLimitMs = 15_000;
+const pricing = { input: 0.02, cached_input: 0.01, output: 0.04 };
+
+/** Serves an OpenAI-compatible server that already runs as an instance, with the same keys, gate, metering and money. */
+export async function serveExternal(api: Api, server: ExternalServer, warn: (line: string) => void): Promise<void> {
+  const answer = await api.call("POST", "/v1/admin/external", {
+    name: server.name,
+    url: server.url,
+    max_batch_size: maxBatchSize,
+  });
+  if (answer.status >= 300) {
+    throw new UpError(
+      `The server ${server.name} at ${new URL(server.url).host} could not be served: ${refusal(answer)}.`,
+    );
+  }
+  await offer(api, server.name, {
+    deploy_id: answer.body?.deploy_id,
+    description: "An OpenAI-compatible server beside Stoker",
+    pricing,
+  });
+  const deadline = performance.now() + answerLimitMs;
+  while (performance.now() < deadline) {
+    if ((await api.call("GET", `/deploy/${answer.body?.deploy_id}`)).body?.status === "deployed") return;
+    await sleep(200);
+  }
+  warn(
+    `${server.name} is not served yet: ${new URL(server.url).host} does not answer as an OpenAI-compatible server that ` +
+      "lists this name under /v1/models. It is served as soon as it does.",
+  );
+}

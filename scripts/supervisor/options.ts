@@ -1,0 +1,116 @@
+import { availableParallelism } from "node:os";
+import { join, resolve } from "node:path";
+import { Command, InvalidArgumentError, Option } from "commander";
+import { demoModels } from "../../control-plane/catalog/demo-models.ts";
+
+export type DriverChoice = "auto" | "process" | "docker";
+
+export interface ExternalServer {
+  readonly name: string;
+  readonly url: string;
+}
+
+export interface UpOptions {
+  readonly port: number;
+  /** Absolute. */
+  readonly dataDir: string;
+  /** Undefined for `none`. */
+  readonly model: string | undefined;
+  readonly driver: DriverChoice;
+  readonly agents: number;
+  readonly externals: readonly ExternalServer[];
+}
+
+const root = resolve(import.meta.dirname, "../..");
+
+/** Flags win over `STOKER_…` variables. Prints help or the mistake and ends the process (2) on wrong usage. */
+export function readOptions(argv: readonly string[], env: NodeJS.ProcessEnv): UpOptions {
+  const command = new Command("scripts/up")
+    .description("Starts PostgreSQL, the control plane and agents on this machine and serves a small model.")
+    .addOption(
+      new Option("--port <port>", "port of the API on 127.0.0.1").env("STOKER_PORT").argParser(port).default(8080),
+    )
+    .addOption(
+      new Option(
+        "--data <folder>",
+        "where accounts, usage, weights and logs live (default: .stoker in the repository)",
+      ).env("STOKER_DATA"),
+    )
+    .addOption(
+      new Option("--model <name>", "model to deploy and offer at the start")
+        .env("STOKER_MODEL")
+        .choices([...demoModels.map(({ key }) => key), "none"])
+        .default("smollm2-135m"),
+    )
+    .addOption(
+      new Option("--driver <driver>", "how instances run; auto is docker where an engine and the image are there")
+        .env("STOKER_DRIVER")
+        .choices(["auto", "process", "docker"])
+        .default("auto"),
+    )
+    .addOption(
+      new Option("--agents <n>", "number of agents on this machine").env("STOKER_AGENTS").argParser(agents).default(1),
+    )
+    .option(
+      "--external <name=url>",
+      "serve an OpenAI-compatible server that already runs (repeatable; STOKER_EXTERNAL, separated by commas)",
+      external,
+      [],
+    )
+    .helpOption("-h, --help", "show this text")
+    .allowExcessArguments(false)
+    .exitOverride((error) => process.exit(error.exitCode === 0 ? 0 : 2));
+  command.parse([...argv], { from: "user" });
+  const given = command.opts<{
+    port: number;
+    data?: string;
+    model: string;
+    driver: DriverChoice;
+    agents: number;
+    external: ExternalServer[];
+  }>();
+  const fromEnv = (env["STOKER_EXTERNAL"] ?? "").split(",").filter((text) => text !== "");
+  return {
+    port: given.port,
+    dataDir: given.data === undefined ? join(root, ".stoker") : resolve(given.data),
+    model: given.model === "none" ? undefined : given.model,
+    driver: given.driver,
+    agents: given.agents,
+    externals: given.external.length > 0 ? given.external : fromEnv.reduce(externalOfEnv, []),
+  };
+}
+
+function port(text: string): number {
+  const value = Number(text);
+  if (!Number.isInteger(value) || value < 1 || value > 65535) throw new InvalidArgumentError("A port is 1 to 65535.");
+  return value;
+}
+
+function agents(text: string): number {
+  const value = Number(text);
+  const most = Math.max(4, availableParallelism());
+  if (!Number.isInteger(value) || value < 1 || value > most) {
+    throw new InvalidArgumentError(`This machine takes 1 to ${most} agents.`);
+  }
+  return value;
+}
+
+function external(text: string, before: readonly ExternalServer[]): ExternalServer[] {
+  const cut = text.indexOf("=");
+  const name = text.slice(0, cut);
+  const url = text.slice(cut + 1);
+  if (cut < 1 || !URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
+    throw new InvalidArgumentError("Give it as NAME=URL, for example my/model=http://127.0.0.1:8000.");
+  }
+  if (before.some((server) => server.name === name)) throw new InvalidArgumentError(`The name ${name} is given twice.`);
+  return [...before, { name, url: url.replace(/\/$/, "") }];
+}
+
+function externalOfEnv(before: ExternalServer[], text: string): ExternalServer[] {
+  try {
+    return external(text, before);
+  } catch (error) {
+    process.stderr.write(`error: STOKER_EXTERNAL: ${(error as Error).message}\n`);
+    process.exit(2);
+  }
+}

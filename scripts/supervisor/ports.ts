@@ -1,0 +1,54 @@
+import { readFileSync, renameSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { UpError } from "./up-error.ts";
+
+export async function demandFree(port: number): Promise<void> {
+  const failure = await tryListen(port);
+  if (!failure) return;
+  if (failure === "EACCES") {
+    throw new UpError(`Port ${port} may only be used by root; choose another with --port, for example --port 8080.`);
+  }
+  throw new UpError(`Port ${port} is already in use by another program; stop it or choose another with --port.`);
+}
+
+/**
+ * An inner port, the one of the last start where it is still free: agents find the control plane again on `rpc`, and it
+ * finds PostgreSQL on `postgres`. Kept in `<data>/ports.json`.
+ */
+export async function innerPort(dataDir: string, name: "rpc" | "postgres"): Promise<number> {
+  const path = join(dataDir, "ports.json");
+  const known = readKnown(path);
+  const port = await keepOrFind(known[name]);
+  const draft = `${path}.new`;
+  writeFileSync(draft, `${JSON.stringify({ ...known, [name]: port })}\n`, { mode: 0o600 });
+  renameSync(draft, path);
+  return port;
+}
+
+async function keepOrFind(port: number | undefined): Promise<number> {
+  if (port !== undefined && !(await tryListen(port))) return port;
+  return new Promise((resolve, reject) => {
+    const probe = createServer().once("error", reject);
+    probe.listen(0, "127.0.0.1", () => {
+      const address = probe.address();
+      probe.close(() => resolve(typeof address === "object" && address ? address.port : 0));
+    });
+  });
+}
+
+function tryListen(port: number): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    const probe = createServer();
+    probe.once("error", (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message));
+    probe.listen({ port, host: "127.0.0.1", exclusive: true }, () => probe.close(() => resolve(undefined)));
+  });
+}
+
+function readKnown(path: string): { rpc?: number; postgres?: number } {
+  try {
+    return JSON.parse(readFileSync(path, "utf8"));
+  } catch {
+    return {};
+  }
+}

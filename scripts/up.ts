@@ -1,0 +1,103 @@
+// The supervisor of one machine: PostgreSQL, control plane, agents, a first model. Usage: scripts/up --help
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { demoModelByKey } from "../control-plane/catalog/demo-models.ts";
+import { untilAgentsConnected } from "./supervisor/agents-connected.ts";
+import { openApi } from "./supervisor/api.ts";
+import { banner } from "./supervisor/banner.ts";
+import { deployModel } from "./supervisor/deploy-model.ts";
+import { chooseDriver } from "./supervisor/driver-choice.ts";
+import { serveExternal } from "./supervisor/external.ts";
+import { clearLeftOvers } from "./supervisor/left-overs.ts";
+import { takeLock } from "./supervisor/lock.ts";
+import { readOptions, type UpOptions } from "./supervisor/options.ts";
+import { demandFree } from "./supervisor/ports.ts";
+import { preflight } from "./supervisor/preflight.ts";
+import { openScreen } from "./supervisor/screen.ts";
+import { createStack } from "./supervisor/stack.ts";
+import { UpError } from "./supervisor/up-error.ts";
+
+const options = readOptions(process.argv.slice(2), process.env);
+const url = `http://127.0.0.1:${options.port}`;
+const keyFile = join(options.dataDir, "admin.key");
+const screen = openScreen(process.stdout, 3 + (options.model ? 1 : 0) + options.externals.length);
+const stack = createStack(options.dataDir, options.port, process.env, screen);
+const stopping = new AbortController();
+let askedToStop = () => {};
+const stopAsked = new Promise<void>((resolve) => (askedToStop = resolve));
+
+for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(name, onSignal);
+
+/** Undefined until the data folder is ours: what runs in it belongs to another start. */
+let releaseLock: (() => void) | undefined;
+try {
+  // A new data folder is not begun for a start that cannot be; on an old one the lock has the better sentence.
+  if (!existsSync(options.dataDir)) await demandFree(options.port);
+  preflight(options.dataDir);
+  releaseLock = takeLock(options.dataDir, url);
+  const model = await start(options, stopping.signal);
+  screen.close();
+  process.stdout.write(`${banner({ url, keyFile, model }, process.cwd())}\n`);
+  await stopAsked;
+  await stack.stop();
+  process.stdout.write("Stopped.\n");
+} catch (error) {
+  screen.close();
+  const asked = stopping.signal.aborted;
+  if (!asked) process.stderr.write(`scripts/up: ${explain(error)}\n`);
+  if (releaseLock) await stack.stop();
+  if (asked) process.stdout.write("Stopped.\n");
+  else process.exitCode = 1;
+} finally {
+  releaseLock?.();
+}
+process.exit();
+
+/** Returns the name of a model that can be called now. */
+async function start(want: UpOptions, signal: AbortSignal): Promise<string | undefined> {
+  await clearLeftOvers(want.dataDir, screen.say);
+  await demandFree(want.port);
+  const { driver, why } = await chooseDriver(want.driver);
+  const databaseUrl = await stack.startDatabase(signal);
+  await stack.startControlPlane(databaseUrl, signal);
+  const api = openApi(url, keyFile, signal);
+  if (why) screen.say(why);
+  const agents = stack.startAgents(driver, want.agents);
+  await untilAgentsConnected({ api, agents, dataDir: want.dataDir, step: screen.step("Agent"), signal });
+
+  const served: string[] = [];
+  const demo = want.model === undefined ? undefined : demoModelByKey(want.model);
+  if (demo) {
+    const step = screen.step(`Model ${demo.modelName}`);
+    await deployModel(api, demo, step, signal);
+    step.done();
+    served.push(demo.modelName);
+  }
+  for (const server of want.externals) {
+    const step = screen.step(`External server ${server.name}`);
+    await serveExternal(api, server, screen.warn);
+    step.done();
+    served.push(server.name);
+  }
+  return served[0];
+}
+
+function onSignal(): void {
+  if (stopping.signal.aborted) {
+    process.stdout.write("Stopped at once; what was running is lost.\n");
+    if (releaseLock) stack.kill();
+    releaseLock?.();
+    process.exit(130);
+  }
+  screen.close();
+  process.stdout.write("\nStopping: requests in flight are finished first. Press Ctrl-C again to stop at once.\n");
+  stopping.abort(new UpError("stopped"));
+  askedToStop();
+}
+
+function explain(error: unknown): string {
+  if (error instanceof UpError) return error.message;
+  const { code, message, stack: trace } = error as NodeJS.ErrnoException;
+  if (code === "ENOSPC") return `No disk space: free some on the disk of ${options.dataDir} and start again.`;
+  return trace ?? message ?? String(error);
+}

@@ -1,0 +1,183 @@
+// Who may import whom (docs/ARCHITECTURE.md), read from the import statements themselves. No compiler is asked: a checker
+// that relies on one may find nothing and pass, so each rule here also asserts that it saw files.
+import { globSync, readFileSync } from "node:fs";
+import { dirname, join, normalize, sep } from "node:path";
+import { describe, expect, test } from "vitest";
+
+const root = join(import.meta.dirname, "..");
+const product = ["proto", "control-plane", "agent", "runtime", "cli", "scripts"];
+const files = globSync(`{${product.join(",")}}/**/*.ts`, { cwd: root }).map((path) => path.split(sep).join("/"));
+
+interface Import {
+  readonly file: string;
+  readonly target: string;
+  readonly isTypeOnly: boolean;
+}
+
+/** A zone is the longest prefix that matches a file. Everyone may import proto and the own zone. */
+interface Zone {
+  readonly may?: readonly string[];
+  /** Types alone: a port is declared by its user and implemented elsewhere. */
+  readonly mayTypes?: readonly string[];
+}
+
+const leaves = ["accounts", "quotas", "billing", "catalog", "assets", "fleet"].map((leaf) => `control-plane/${leaf}/`);
+const refusal = "control-plane/service-error.ts";
+const featurePorts = ["deployments/", "inference/"].map((flow) => `control-plane/${flow}`).concat(leaves);
+
+const zones: Readonly<Record<string, Zone>> = {
+  "proto/": {},
+  "control-plane/": {},
+  "control-plane/main.ts": { may: ["control-plane/"] },
+  "control-plane/wiring/": { may: ["control-plane/"] },
+  "control-plane/http/": { may: ["control-plane/inference/", "control-plane/deployments/", ...leaves, refusal] },
+  "control-plane/rpc/": {
+    may: ["control-plane/deployments/", "control-plane/fleet/", "control-plane/billing/", refusal],
+  },
+  "control-plane/jobs/": {
+    may: ["inference/", "deployments/", "billing/", "assets/"].map((part) => `control-plane/${part}`).concat(refusal),
+  },
+  "control-plane/inference/": {
+    may: ["accounts/", "quotas/", "billing/", "catalog/", "fleet/"]
+      .map((leaf) => `control-plane/${leaf}`)
+      .concat(refusal),
+  },
+  "control-plane/deployments/": {
+    may: ["quotas/", "catalog/", "fleet/"].map((leaf) => `control-plane/${leaf}`).concat(refusal),
+  },
+  ...Object.fromEntries(leaves.map((leaf) => [leaf, { may: [refusal] }])),
+  "control-plane/store/": { may: [refusal], mayTypes: featurePorts.map((feature) => `${feature}store.ts`) },
+  "control-plane/signals/": { may: [refusal], mayTypes: featurePorts.map((feature) => `${feature}store.ts`) },
+  "agent/": {},
+  "agent/main.ts": { may: ["agent/"] },
+  "agent/wiring/": { may: ["agent/"] },
+  "agent/reconcile/": { may: ["agent/engines/"] },
+  // The port's own error class is a value, so this one file may be imported whole.
+  "agent/docker/": { may: ["agent/reconcile/driver.ts"] },
+  "agent/process/": { may: ["agent/reconcile/driver.ts"] },
+  "agent/external/": { may: ["agent/reconcile/driver.ts"] },
+  "agent/ingress/": { mayTypes: ["agent/reconcile/driver.ts"] },
+  "agent/backups/": { mayTypes: ["agent/reconcile/driver.ts"] },
+  "agent/state/": { mayTypes: ["agent/session/store.ts", "agent/ingress/spool.ts"] },
+  "agent/engines/": { mayTypes: ["agent/reconcile/driver.ts"] },
+  "agent/fingerprint/": {},
+  "agent/session/": {},
+  "agent/weights/": {},
+  "agent/metrics/": {},
+  "runtime/": { may: ["runtime/"] },
+  "cli/": { may: ["cli/"] },
+  // Tools of the repository, not of the product: they may read any part of it, but no test.
+  "scripts/": { may: ["agent/", "control-plane/", "runtime/", "cli/", "scripts/"] },
+};
+
+/** One importer per driver: the package appears in that folder alone. */
+const drivers: Readonly<Record<string, readonly string[]>> = {
+  kysely: ["control-plane/store/"],
+  pg: ["control-plane/store/"],
+  ioredis: ["control-plane/signals/"],
+  fastify: ["control-plane/http/", "scripts/openapi.ts"],
+  dockerode: ["agent/docker/"],
+  "node:sqlite": ["agent/state/"],
+  "node-llama-cpp": ["runtime/llama/"],
+  "onnxruntime-node": ["runtime/onnx/"],
+  "@huggingface/transformers": ["runtime/onnx/"],
+};
+
+describe("the import rules", () => {
+  const imports = files.flatMap(importsOf);
+
+  test("are checked against real files", () => {
+    expect(files.length).toBeGreaterThan(50);
+    expect(imports.length).toBeGreaterThan(100);
+  });
+
+  test("every file imports only what its zone may", () => {
+    const wrong = imports.filter((one) => isLocal(one.target) && !isAllowed(one));
+    expect(wrong.map(sentence)).toEqual([]);
+  });
+
+  test("each driver package has one importer", () => {
+    const wrong = imports.filter(({ file, target }) => {
+      const allowed = drivers[packageOf(target)];
+      return allowed !== undefined && !allowed.some((prefix) => file.startsWith(prefix));
+    });
+    expect(wrong.map(sentence)).toEqual([]);
+  });
+
+  test("no two zones import each other in a circle of features", () => {
+    const between = new Set(
+      imports
+        .filter((one) => isLocal(one.target) && !one.isTypeOnly)
+        .map((one) => `${folderOf(one.file)} ${folderOf(one.target)}`),
+    );
+    const circles = [...between].filter((edge) => {
+      const [from, to] = edge.split(" ");
+      return from !== to && !isRoot(from) && !isRoot(to) && between.has(`${to} ${from}`);
+    });
+    expect(circles).toEqual([]);
+  });
+});
+
+test("no source file is longer than 400 lines", () => {
+  const everything = globSync("{proto,control-plane,agent,runtime,cli,scripts,bench,test}/**/*.ts", {
+    cwd: root,
+  }).filter((path) => !path.startsWith(join("proto", "gen")));
+  expect(everything.length).toBeGreaterThan(50);
+  const long = everything
+    .map((path) => ({ path, lines: readFileSync(join(root, path), "utf8").trimEnd().split("\n").length }))
+    .filter(({ lines }) => lines > 400);
+  expect(long.map(({ path, lines }) => `${path} has ${lines} lines`)).toEqual([]);
+});
+
+function importsOf(file: string): Import[] {
+  const text = readFileSync(join(root, file), "utf8");
+  const found: Import[] = [];
+  const add = (specifier: string, isTypeOnly: boolean): void => {
+    const target = specifier.startsWith(".")
+      ? normalize(join(dirname(file), specifier))
+          .split(sep)
+          .join("/")
+      : specifier;
+    found.push({ file, target, isTypeOnly });
+  };
+  for (const [, type, names = "", specifier = ""] of text.matchAll(
+    /^\s*(?:import|export)\s+(type\s+)?([^"';]*?)\s*from\s*["']([^"']+)["']/gm,
+  )) {
+    add(specifier, type !== undefined || namesAreTypes(names));
+  }
+  for (const [, specifier = ""] of text.matchAll(/^\s*import\s+["']([^"']+)["']/gm)) add(specifier, false);
+  for (const [, specifier = ""] of text.matchAll(/\bimport\(\s*["'`]([^"'`]+)["'`]/g)) add(specifier, false);
+  return found;
+}
+
+function namesAreTypes(names: string): boolean {
+  const listed = /^\{([^}]*)\}$/.exec(names.trim())?.[1];
+  const items =
+    listed
+      ?.split(",")
+      .map((name) => name.trim())
+      .filter((name) => name !== "") ?? [];
+  return items.length > 0 && items.every((name) => name.startsWith("type "));
+}
+
+function isAllowed({ file, target, isTypeOnly }: Import): boolean {
+  const key = zoneOf(file);
+  const zone = zones[key];
+  if (!zone) return false;
+  if (target.startsWith("proto/") || (key.endsWith("/") && zoneOf(target) === key)) return true;
+  const starts = (prefix: string): boolean => target.startsWith(prefix);
+  return (zone.may ?? []).some(starts) || (isTypeOnly && (zone.mayTypes ?? []).some(starts));
+}
+
+function zoneOf(path: string): string {
+  return Object.keys(zones).reduce((best, key) => (path.startsWith(key) && key.length > best.length ? key : best), "");
+}
+
+const isLocal = (target: string): boolean => /^[\w-]+\/.*\.(ts|json|mjs)$/.test(target) && !target.startsWith("node:");
+const packageOf = (target: string): string =>
+  target.startsWith("node:") ? target : target.split("/", target.startsWith("@") ? 2 : 1).join("/");
+const folderOf = (path: string): string => path.split("/").slice(0, 2).join("/");
+const isRoot = (folder = ""): boolean =>
+  folder.endsWith(".ts") || !folder.includes("/") || /^(cli|scripts|proto|runtime)\//.test(folder);
+const sentence = ({ file, target, isTypeOnly }: Import): string =>
+  `${file} must not import ${isTypeOnly ? "types of " : ""}${target}`;

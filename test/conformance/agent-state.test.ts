@@ -1,0 +1,207 @@
+import { mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import pino from "pino";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { NewUsageRecord } from "../../agent/ingress/spool.ts";
+import { type AgentState, openState } from "../../agent/state/open-state.ts";
+import type { DesiredState__Output } from "../../proto/gen/stoker/fleet/v1/DesiredState.ts";
+
+let folder: string;
+let file: string;
+let state: AgentState;
+let errors: string[];
+
+const open = async () => {
+  const log = pino({ level: "warn" }, { write: (line: string) => errors.push(JSON.parse(line).msg) });
+  return openState(file, log);
+};
+const record = (requestId: string, change: Partial<NewUsageRecord> = {}): NewUsageRecord => ({
+  requestId,
+  attempt: 1,
+  leaseIds: ["lease1"],
+  outputTokens: 5,
+  endReason: "stop",
+  source: "engine",
+  ...change,
+});
+const start = (requestId: string, leaseIds = ["lease1"]) =>
+  state.spool.start({
+    requestId,
+    attempt: 1,
+    leaseIds,
+    record: record(requestId, { leaseIds, endReason: "lost", outputTokens: 0 }),
+  });
+const reopen = async () => {
+  await state.close();
+  state = await open();
+};
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), "stoker-state-"));
+  file = join(folder, "state.db");
+  errors = [];
+  state = await open();
+});
+afterEach(async () => {
+  await state.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+describe("usage spool", () => {
+  it("keeps records, oldest first, until they are acknowledged, over restarts", async () => {
+    for (const id of ["a", "b", "c"]) await state.spool.end(record(id));
+    await reopen();
+    const rows = await state.spool.pending(2);
+    expect(rows.map((r) => r.requestId)).toEqual(["a", "b"]);
+    expect(rows[0]).toMatchObject({ outputTokens: 5, endReason: "stop" });
+    await state.spool.acknowledge(rows.map((r) => String(r.spoolId)));
+    expect((await state.spool.pending(10)).map((r) => r.requestId)).toEqual(["c"]);
+    expect(state.spool.depth()).toMatchObject({ records: 1 });
+  });
+
+  it("takes an acknowledgement of what it no longer has", async () => {
+    await state.spool.acknowledge(["1", "99999999999"]);
+    expect(state.spool.depth().records).toBe(0);
+  });
+
+  it("gives every record an id above all earlier ones and never gives one again, not even with a new file", async () => {
+    await state.spool.end(record("a"));
+    const [a] = await state.spool.pending(1);
+    await state.spool.acknowledge([String(a?.spoolId)]);
+    await reopen();
+    await state.spool.end(record("b"));
+    const [b] = await state.spool.pending(1);
+    expect(BigInt(b?.spoolId as string)).toBeGreaterThan(BigInt(a?.spoolId as string));
+    await state.close();
+    for (const tail of ["", "-wal", "-shm"]) rmSync(file + tail, { force: true });
+    state = await open();
+    await state.spool.end(record("c"));
+    const [c] = await state.spool.pending(1);
+    expect(BigInt(c?.spoolId as string)).toBeGreaterThan(BigInt(b?.spoolId as string));
+  });
+
+  it("commits what waited together: a thousand records take far fewer commits than records", async () => {
+    const reader = new DatabaseSync(file, { readOnly: true });
+    const version = () => Number(reader.prepare("PRAGMA data_version").get()?.["data_version"]);
+    let commits = 0;
+    let last = version();
+    await Promise.all(
+      Array.from({ length: 1_000 }, async (_, i) => {
+        await state.spool.end(record(`r${i}`));
+        if (version() !== last) commits += 1;
+        last = version();
+      }),
+    );
+    reader.close();
+    expect(state.spool.depth().records).toBe(1_000);
+    expect(commits).toBeLessThan(100);
+  });
+
+  it("shows another connection the record by the time `end` resolves", async () => {
+    start("a");
+    await state.spool.end(record("a"));
+    const reader = new DatabaseSync(file, { readOnly: true });
+    expect(reader.prepare("SELECT count(*) AS n FROM records").get()).toEqual({ n: 1 });
+    expect(reader.prepare("SELECT count(*) AS n FROM starts").get()).toEqual({ n: 0 });
+    reader.close();
+  });
+
+  it("makes a lost record of every start row without an end, once, and of nothing else", async () => {
+    start("ended");
+    await state.spool.openLeaseIds();
+    await state.spool.end(record("ended"));
+    start("cut", ["lease2"]);
+    await state.spool.openLeaseIds();
+    for (let life = 0; life < 2; life++) {
+      await reopen();
+      const rows = await state.spool.pending(10);
+      expect(rows.map((r) => [r.requestId, r.endReason, r.outputTokens])).toEqual([
+        ["ended", "stop", 5],
+        ["cut", "lost", 0],
+      ]);
+    }
+  });
+
+  it("names the leases of requests in flight and of records nobody has acknowledged", async () => {
+    start("running", ["lease1", "lease2"]);
+    await state.spool.end(record("ended", { leaseIds: ["lease3"] }));
+    expect([...(await state.spool.openLeaseIds())].sort()).toEqual(["lease1", "lease2", "lease3"]);
+    const [row] = await state.spool.pending(1);
+    await state.spool.acknowledge([String(row?.spoolId)]);
+    expect([...(await state.spool.openLeaseIds())].sort()).toEqual(["lease1", "lease2"]);
+  });
+
+  it("wakes its listeners for a new record and for those it opened with", async () => {
+    let woken = 0;
+    state.spool.onPending(() => {
+      woken += 1;
+    });
+    await state.spool.end(record("a"));
+    expect(woken).toBe(1);
+    await reopen();
+    await new Promise<void>((done) => state.spool.onPending(done));
+  });
+});
+
+describe("a file that cannot be written", () => {
+  it("admits nothing, loses nothing, and recovers by itself", async () => {
+    const other = new DatabaseSync(file);
+    other.exec("BEGIN EXCLUSIVE");
+    const ended = state.spool.end(record("a"));
+    await expect.poll(() => state.spool.isWritable, { timeout: 10_000 }).toBe(false);
+    other.exec("ROLLBACK");
+    other.close();
+    await ended;
+    expect(state.spool.isWritable).toBe(true);
+    expect((await state.spool.pending(10)).map((r) => r.requestId)).toEqual(["a"]);
+    expect(errors.join()).toContain("cannot write usage records");
+  });
+});
+
+describe("a corrupt file", () => {
+  it("is moved aside with an error that says what it costs; the host keeps its name and starts afresh", async () => {
+    const host = state.session.hostId();
+    await state.spool.end(record("a"));
+    await state.close();
+    for (const tail of ["-wal", "-shm"]) rmSync(file + tail, { force: true });
+    writeFileSync(file, Buffer.alloc(8192, 0x5a));
+    state = await open();
+    expect(state.session.hostId()).toBe(host);
+    expect(state.session.desired()).toBeUndefined();
+    expect(await state.spool.pending(10)).toEqual([]);
+    expect(errors.join()).toContain("will not be billed");
+    expect(readdirSync(folder).some((name) => name.includes("state.db.corrupt-"))).toBe(true);
+    await state.spool.end(record("b"));
+    expect(state.spool.depth().records).toBe(1);
+  });
+});
+
+describe("session store", () => {
+  const desired: DesiredState__Output = { nodeEpoch: "7", generation: "3", instances: [], tombstones: ["gone"] };
+
+  it("is empty on a fresh host, and keeps name, set and highest epoch over restarts", async () => {
+    expect(state.session.desired()).toBeUndefined();
+    expect(state.session.highestEpoch()).toBe(0n);
+    const host = state.session.hostId();
+    await state.session.save(desired);
+    await reopen();
+    expect(state.session.hostId()).toBe(host);
+    expect(state.session.desired()).toEqual(desired);
+    expect(state.session.highestEpoch()).toBe(7n);
+    await state.session.sawEpoch(5n);
+    await state.session.sawEpoch(9n);
+    await reopen();
+    expect(state.session.highestEpoch()).toBe(9n);
+  });
+
+  it("keeps its file from other users of the machine", () => {
+    expect(statSync(file).mode & 0o077).toBe(0);
+  });
+});
+
+it("says what to do when its folder cannot be used", async () => {
+  const log = pino({ level: "silent" });
+  await expect(openState(join(folder, "missing", "state.db"), log)).rejects.toThrow(/cannot open the agent's state/);
+});

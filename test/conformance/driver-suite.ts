@@ -1,0 +1,201 @@
+// What every ContainerDriver promises. A driver brings a maker of drivers over one and the same host state, so that a
+// second object can stand for the next life of the agent.
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+import type { ContainerDriver, ContainerPlan, Observed } from "../../agent/reconcile/driver.ts";
+import type { DeploymentId, InstanceId } from "../../proto/ids.ts";
+import { randomId } from "../../proto/ids.ts";
+
+/** What the stand-in of a model server does besides serving; see test/fakes/tiny-runtime.ts. */
+export interface Behaviour {
+  readonly lines?: readonly string[];
+  readonly exitCode?: number;
+  readonly exitAfterMs?: number;
+  readonly holdBytes?: number;
+  readonly ignoreTerm?: boolean;
+}
+
+export interface DriverHost {
+  /** A driver over this host; made again it stands for a restarted agent. */
+  open(): Promise<ContainerDriver>;
+  /** A plan that runs the tiny runtime with this behaviour. `memoryBytes` 0: no limit. */
+  plan(
+    named: { readonly instanceId: InstanceId; readonly deployId: DeploymentId; readonly generation: number },
+    behaviour: Behaviour,
+    memoryBytes: number,
+  ): ContainerPlan;
+  /** Ends what a failed test left. */
+  clean(): Promise<void>;
+}
+
+const signal = () => AbortSignal.timeout(60_000);
+const patient = { timeout: 45_000, interval: 100 };
+
+export function driverConformance(name: string, makeHost: () => Promise<DriverHost>): void {
+  describe(`${name} driver`, () => {
+    let host: DriverHost;
+    let driver: ContainerDriver;
+    const opened: ContainerDriver[] = [];
+    const started: InstanceId[] = [];
+
+    const open = async () => {
+      const one = await host.open();
+      opened.push(one);
+      return one;
+    };
+    beforeAll(async () => {
+      host = await makeHost();
+      driver = await open();
+    });
+    afterEach(async () => {
+      for (const id of started.splice(0)) {
+        await driver.stop(id, 0, signal());
+        await driver.remove(id, signal());
+      }
+    });
+    afterAll(async () => {
+      for (const one of opened) await one.close();
+      await host?.clean();
+    });
+
+    const named = (generation = 1) => {
+      const instanceId = randomId<"instance">(16);
+      started.push(instanceId);
+      return { instanceId, deployId: randomId<"deployment">(16), generation };
+    };
+    const find = async (id: InstanceId, by = driver): Promise<Observed | undefined> =>
+      (await by.list(signal())).find((one) => one.instanceId === id);
+    const untilState = <State extends Observed["state"]>(id: InstanceId, state: State, by = driver) =>
+      vi.waitFor(async () => {
+        const seen = await find(id, by);
+        expect(seen?.state).toBe(state);
+        return seen as Extract<Observed, { state: State }>;
+      }, patient);
+    const run = async (behaviour: Behaviour = {}, memoryBytes = 0) => {
+      const plan = host.plan(named(), behaviour, memoryBytes);
+      await driver.start(plan, signal());
+      return plan;
+    };
+    const health = async (origin: string) =>
+      (await (await fetch(`${origin}/health`, { signal: signal() })).json()) as { instance_id: string };
+
+    it("starts an instance that answers under its own id at the origin it reports", async () => {
+      const plan = await run();
+      const seen = await untilState(plan.instanceId, "running");
+      expect(seen).toMatchObject({ deployId: plan.deployId, generation: 1 });
+      await vi.waitFor(async () => expect((await health(seen.origin)).instance_id).toBe(plan.instanceId), patient);
+      expect(Math.abs(Date.now() - seen.startedAtMs)).toBeLessThan(60_000);
+    });
+
+    it("takes a second start of what runs as done", async () => {
+      const plan = await run();
+      const first = await untilState(plan.instanceId, "running");
+      await driver.start(plan, signal());
+      const second = await untilState(plan.instanceId, "running");
+      expect(second.identity).toBe(first.identity);
+      expect((await driver.list(signal())).filter((one) => one.instanceId === plan.instanceId)).toHaveLength(1);
+    });
+
+    it("calls back when an instance ends by itself and tells its exit code", async () => {
+      let calls = 0;
+      driver.watch(() => calls++);
+      const plan = await run({ exitCode: 3, exitAfterMs: 50 });
+      const seen = await untilState(plan.instanceId, "exited");
+      expect(seen).toMatchObject({ exitCode: 3, oomKilled: false });
+      await vi.waitFor(() => expect(calls).toBeGreaterThan(0), patient);
+    });
+
+    it("starts an exited instance again as something new", async () => {
+      const plan = await run({ exitCode: 1 });
+      const ended = await untilState(plan.instanceId, "exited");
+      await driver.start({ ...plan, env: host.plan(plan, {}, 0).env }, signal());
+      const again = await vi.waitFor(async () => {
+        const seen = await find(plan.instanceId);
+        expect(seen && seen.identity !== ended.identity).toBe(true);
+        return seen;
+      }, patient);
+      expect(again?.identity).not.toBe(ended.identity);
+    });
+
+    it("ends an instance by SIGTERM within its grace, with exit code 0, and keeps the record", async () => {
+      const plan = await run();
+      await untilState(plan.instanceId, "running");
+      await driver.stop(plan.instanceId, 20_000, signal());
+      expect(await find(plan.instanceId)).toMatchObject({ state: "exited", exitCode: 0 });
+    });
+
+    it("ends an instance that ignores SIGTERM when the grace is over", async () => {
+      const plan = await run({ ignoreTerm: true });
+      await untilState(plan.instanceId, "running");
+      await driver.stop(plan.instanceId, 1_000, signal());
+      const seen = await find(plan.instanceId);
+      expect(seen).toMatchObject({ state: "exited", oomKilled: false });
+    });
+
+    it("has nothing to do for an instance it does not know", async () => {
+      const nobody = randomId<"instance">(16);
+      await driver.stop(nobody, 100, signal());
+      await driver.remove(nobody, signal());
+      expect(await driver.logs(nobody, { limit: 10 }, signal())).toEqual([]);
+    });
+
+    it("forgets a removed instance, its logs included", async () => {
+      const plan = await run({ exitCode: 0 });
+      await untilState(plan.instanceId, "exited");
+      await driver.remove(plan.instanceId, signal());
+      expect(await find(plan.instanceId)).toBeUndefined();
+      expect(await driver.logs(plan.instanceId, { limit: 10 }, signal())).toEqual([]);
+    });
+
+    it("says so when an instance was ended for its memory", async () => {
+      const plan = await run({ holdBytes: 700e6 }, 128 * 1024 * 1024);
+      expect(await untilState(plan.instanceId, "exited")).toMatchObject({ oomKilled: true });
+    });
+
+    it("serves logs in order, without secrets, the last ones first to stay", async () => {
+      const secret = `stk_${"a1B2".repeat(10)}`;
+      const lines = ["first line", `key ${secret} and Bearer abc.def.ghi`, "third line", "last line"];
+      const plan = await run({ lines });
+      await untilState(plan.instanceId, "running");
+      const all = await vi.waitFor(async () => {
+        const found = await driver.logs(plan.instanceId, { limit: 100 }, signal());
+        expect(found.map((one) => one.line)).toContain("last line");
+        return found;
+      }, patient);
+      const text = all.map((one) => one.line).join("\n");
+      expect(text).toContain("first line");
+      expect(text).not.toContain(secret);
+      expect(text).not.toContain("abc.def.ghi");
+      expect(all.map((one) => one.at)).toEqual([...all.map((one) => one.at)].sort());
+      expect(all.every((one) => /^\d{9,}\.\d{9}$/.test(one.at))).toBe(true);
+      const two = await driver.logs(plan.instanceId, { limit: 2 }, signal());
+      expect(two).toEqual(all.slice(-2));
+    });
+
+    it("serves only the lines of the time asked for", async () => {
+      const plan = await run({ lines: ["some line"] });
+      await untilState(plan.instanceId, "running");
+      await vi.waitFor(
+        async () => expect(await driver.logs(plan.instanceId, { limit: 10 }, signal())).not.toEqual([]),
+        patient,
+      );
+      const later = { fromMs: Date.now() + 60_000, limit: 10 };
+      const earlier = { fromMs: 0, toMs: Date.now() - 600_000, limit: 10 };
+      expect(await driver.logs(plan.instanceId, later, signal())).toEqual([]);
+      expect(await driver.logs(plan.instanceId, earlier, signal())).toEqual([]);
+    });
+
+    it("finds what an earlier agent started, as the same thing, and can end it", async () => {
+      const plan = await run();
+      const before = await untilState(plan.instanceId, "running");
+      await driver.close();
+      const next = await open();
+      driver = next;
+      const after = await untilState(plan.instanceId, "running", next);
+      expect(after).toEqual(before);
+      await next.start(plan, signal());
+      expect((await find(plan.instanceId, next))?.identity).toBe(before.identity);
+      await next.stop(plan.instanceId, 10_000, signal());
+      expect((await find(plan.instanceId, next))?.state).toBe("exited");
+    });
+  });
+}

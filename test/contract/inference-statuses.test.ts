@@ -1,0 +1,75 @@
+import { describe, it } from "vitest";
+import { BudgetStoreAway, InsufficientFunds } from "../../control-plane/billing/hold.ts";
+import { chat, text } from "../fakes/edge.ts";
+import { ada, apiKey, type FakePorts, servedModel } from "../fakes/ports.ts";
+import { check, type Row } from "./status-row.ts";
+
+const suspended = (suspendReason: string) => (ports: FakePorts) => {
+  ports.authenticator.callers.set(apiKey, { ...ada, suspendReason });
+};
+
+const refuseHold = (hold: FakePorts["budgets"]["hold"]) => (ports: FakePorts) => {
+  ports.budgets.hold = hold;
+};
+
+const rows: readonly Row[] = [
+  {
+    call: "POST ",
+    status: 401,
+    key: null,
+    holds: { error: { type: "authentication_error", code: "invalid_api_key" } },
+  },
+  {
+    call: "POST ",
+    status: 402,
+    given: refuseHold(() => {
+      throw new InsufficientFunds();
+    }),
+    holds: { error: { code: "insufficient_quota" } },
+    headers: { "x-should-retry": "false" },
+  },
+  {
+    call: "POST ",
+    status: 402,
+    given: suspended("overdue-invoices"),
+    holds: { error: { code: "insufficient_quota" } },
+  },
+  { call: "POST ", status: 403, given: suspended("admin"), holds: { error: { code: "account_suspended" } } },
+  {
+    call: "POST ",
+    status: 404,
+    given: ({ models }) => void Object.assign(models, { models: [] }),
+    holds: { error: { code: "model_not_found", param: "model" } },
+  },
+  {
+    call: "POST ",
+    status: 404,
+    given: ({ models }) => void Object.assign(models, { models: [servedModel({ isPublic: false })] }),
+  },
+  {
+    call: "POST ",
+    status: 503,
+    given: refuseHold(() => Promise.reject(new BudgetStoreAway(new Error("x")))),
+    headers: { "retry-after": "2" },
+    holds: { error: { type: "server_error" } },
+  },
+  {
+    call: "POST ",
+    status: 503,
+    holds: { error: { code: "model_not_ready" } },
+    headers: { "x-stoker-phase": "deployed" },
+  },
+];
+
+describe.each([
+  ["/v1/completions", text()],
+  ["/v1/compat/completions", text()],
+  ["/v1/compat/chat/completions", chat()],
+  ["/v1/openai/chat/completions", chat()],
+  ["/v1/chat/completions", chat({ stream: true })],
+  ["/v1/chat/completions/", chat()],
+])("POST %s", (path, body) => {
+  it.each(rows.map((row, i) => [`${row.status} (${i})`, row] as const))("%s", (_name, row) =>
+    check({ ...row, call: `POST ${path}`, body }),
+  );
+});

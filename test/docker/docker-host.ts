@@ -1,0 +1,96 @@
+// A real engine and the images the docker suite runs. Where there is none and none can be started, the suite says loudly
+// what was not proven. Images are built from a base made on this machine: no registry is asked.
+import { execFile } from "node:child_process";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { pino } from "pino";
+import { afterAll } from "vitest";
+import { createDockerDriver, type DockerDriverOptions } from "../../agent/docker/docker-driver.ts";
+import type { ContainerDriver } from "../../agent/reconcile/driver.ts";
+import { findOrStartEngine } from "../../scripts/suites/docker-engine.ts";
+
+const root = join(import.meta.dirname, "../..");
+const run = promisify(execFile);
+/** Apart from what a user of this machine has built. */
+export const runtimeImage = "stoker-runtime:test";
+export const tinyImage = "stoker-tiny-runtime:test";
+/** A range of its own, so that networks of a Stoker that runs here do not meet the tests'. */
+export const testSubnet = "10.233.0.0/20";
+
+export type DockerHost = { readonly ok: true } | { readonly ok: false; readonly reason: string };
+
+/** Answers once engine and images are there; the engine is stopped after the file's tests if it was started for them. */
+export async function dockerHost(notProven: string): Promise<DockerHost> {
+  const engine = await findOrStartEngine();
+  if (!engine.ok) return loudly(engine.reason, notProven);
+  afterAll(() => engine.stop());
+  try {
+    await run("sh", [join(root, "scripts/runtime-image.sh"), "--base", "debootstrap", "--tag", runtimeImage], {
+      maxBuffer: 64 * 1024 * 1024,
+      timeout: 550_000,
+    });
+    await buildTinyImage();
+    return { ok: true };
+  } catch (error) {
+    const { stderr, message } = error as { stderr?: string; message: string };
+    // A build that can run here and fails is a failure, not a reason to skip.
+    if (!/needs root|debootstrap is missing|docker command is missing/.test(stderr ?? "")) throw error;
+    return loudly(stderr?.trim() ?? message, notProven);
+  }
+}
+
+export function testDriver(nodeName: string, more: Partial<DockerDriverOptions> = {}): ContainerDriver {
+  const log = pino({ level: "silent" });
+  return createDockerDriver({ log, nodeName, runtimeImage, containerSubnet: testSubnet, ...more });
+}
+
+/** The docker command; answers with its standard output. */
+export async function docker(...args: string[]): Promise<string> {
+  return (await run("docker", args, { timeout: 60_000 })).stdout.trim();
+}
+
+/** Node inside a running container, as its own user; answers with what it prints. */
+export function inside(container: string, script: string): Promise<string> {
+  return docker("exec", container, "node", "--input-type=module", "-e", script);
+}
+
+/** Everything a node's driver may have left, in the engine. */
+export async function leftOf(nodeName: string): Promise<string[]> {
+  const filter = `label=stoker.node=${nodeName}`;
+  const containers = await docker("ps", "-aq", "--filter", filter);
+  const networks = await docker("network", "ls", "-q", "--filter", filter);
+  return `${containers}\n${networks}`.split("\n").filter((line) => line !== "");
+}
+
+export async function clear(nodeName: string): Promise<void> {
+  const filter = `label=stoker.node=${nodeName}`;
+  const containers = (await docker("ps", "-aq", "--filter", filter)).split("\n").filter(Boolean);
+  if (containers.length > 0) await docker("rm", "-f", ...containers);
+  const networks = (await docker("network", "ls", "-q", "--filter", filter)).split("\n").filter(Boolean);
+  if (networks.length > 0) await docker("network", "rm", ...networks);
+}
+
+/** The runtime image with the tiny stand-in as its program. */
+async function buildTinyImage(): Promise<void> {
+  const context = await mkdtemp(join(tmpdir(), "stoker-tiny-"));
+  try {
+    const lines = [
+      `FROM ${runtimeImage}`,
+      "COPY tiny-runtime.ts /app/",
+      'ENTRYPOINT ["node", "--disable-warning=ExperimentalWarning", "/app/tiny-runtime.ts"]',
+    ];
+    await writeFile(join(context, "Dockerfile"), lines.join("\n"));
+    await run("cp", [join(root, "test/fakes/tiny-runtime.ts"), context]);
+    const env = { ...process.env, DOCKER_BUILDKIT: "0" };
+    await run("docker", ["build", "--quiet", "--tag", tinyImage, context], { env, timeout: 120_000 });
+  } finally {
+    await rm(context, { recursive: true, force: true });
+  }
+}
+
+function loudly(reason: string, notProven: string): DockerHost {
+  console.warn(`\n*** NOT PROVEN on a real Docker engine: ${notProven}\n*** because ${reason}\n`);
+  return { ok: false, reason };
+}

@@ -1,0 +1,192 @@
+// The whole path with real weights and real processes: gateway, agent, runtime, PostgreSQL.
+import OpenAI from "openai";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { engineOrigins, instancePids, isAlive, type Stack, startStack } from "../../fakes/processes.ts";
+import { ledgerFacts, type UsageRow, usageOf } from "./database.ts";
+import { demoModel, deploySmolLM, hasRealModel } from "./model.ts";
+
+const soundBooks = { sum: 0, overspent: 0, capturesPerRequest: 1 };
+
+describe.skipIf(!hasRealModel("the spine with a real language model"))("the spine with SmolLM2", () => {
+  let stack: Stack;
+  let client: OpenAI;
+
+  beforeAll(async () => {
+    stack = await startStack();
+    await deploySmolLM(stack, 4);
+    client = new OpenAI({ apiKey: stack.apiKey, baseURL: `${stack.url}/v1/compat`, maxRetries: 0 });
+  });
+  afterAll(() => stack?.stop());
+
+  const complete = (body: object, signal?: AbortSignal) =>
+    fetch(`${stack.url}/v1/completions`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${stack.apiKey}`, "content-type": "application/json" },
+      body: JSON.stringify({ model: demoModel, ...body }),
+      ...(signal ? { signal } : {}),
+    });
+  /** The one settled row of an answer. */
+  const settled = (answer: Response): Promise<UsageRow> =>
+    vi.waitFor(
+      async () => {
+        const rows = await usageOf(stack.databaseUrl, answer.headers.get("x-stoker-request-id") ?? "");
+        expect(rows).toHaveLength(1);
+        return rows[0] as UsageRow;
+      },
+      { timeout: 30_000, interval: 200 },
+    );
+
+  it("completes 'The capital of France is' with Paris", async () => {
+    const answer = await complete({ prompt: "The capital of France is", max_tokens: 8, temperature: 0 });
+    expect(answer.status).toBe(200);
+    const body = (await answer.json()) as {
+      choices: { text: string }[];
+      usage: { estimated_cost: number; completion_tokens: number };
+    };
+    expect(body.choices[0]?.text).toContain("Paris");
+    expect(body.usage.estimated_cost).toBeGreaterThan(0);
+    expect((await settled(answer)).output_tokens).toBe(body.usage.completion_tokens);
+  });
+
+  it("streams a chat whose usage in PostgreSQL equals what the engine counted", async () => {
+    const { data: stream, response } = await client.chat.completions
+      .create({
+        model: demoModel,
+        messages: [{ role: "user", content: "Count from one to five." }],
+        max_tokens: 32,
+        temperature: 0,
+        stream: true,
+        stream_options: { include_usage: true },
+      })
+      .withResponse();
+    let text = "";
+    let usage: OpenAI.CompletionUsage | undefined;
+    for await (const chunk of stream) {
+      text += chunk.choices[0]?.delta.content ?? "";
+      usage = chunk.usage ?? usage;
+    }
+    expect(text.length).toBeGreaterThan(3);
+    expect(await settled(response)).toMatchObject({
+      input_tokens: usage?.prompt_tokens,
+      output_tokens: usage?.completion_tokens,
+      source: "engine",
+    });
+    const page = await (await fetch(`${engineOrigins(stack.agentFolder(1))[0]}/metrics`)).text();
+    expect(page).toContain("stoker_runtime_num_requests_running");
+  });
+
+  it("reports cached tokens for the second request with the same long prefix", async () => {
+    const system = `You are a guide of an old harbour town. ${"The lighthouse stands on the pier. ".repeat(20)}`;
+    const ask = (question: string) =>
+      client.chat.completions.create({
+        model: demoModel,
+        messages: [
+          { role: "system", content: system },
+          { role: "user", content: question },
+        ],
+        max_tokens: 4,
+      });
+    await ask("Where is the lighthouse?");
+    const second = await ask("Where is the pier?");
+    expect(second.usage?.prompt_tokens_details?.cached_tokens).toBeGreaterThan(100);
+  });
+
+  it("never runs more than max_batch_size of 8 parallel streams at once", async () => {
+    const answers = await Promise.all(
+      Array.from({ length: 8 }, async (_, i) => {
+        const body = { prompt: `Story ${i}: once upon a time`, max_tokens: 24, temperature: 0, stream: true };
+        const answer = await complete(body);
+        return { status: answer.status, text: await answer.text() };
+      }),
+    );
+    expect(answers.every(({ status, text }) => status === 200 && text.endsWith("data: [DONE]\n\n"))).toBe(true);
+    const largest = await largestBatch(stack);
+    expect(largest).toBeGreaterThan(1);
+    expect(largest).toBeLessThanOrEqual(4);
+  });
+
+  it("stops generating within a second of a hang-up and bills what was generated", async () => {
+    const abort = new AbortController();
+    const answer = await complete(
+      { prompt: "A long tale:", max_tokens: 2000, stream: true, ignore_eos: true },
+      abort.signal,
+    );
+    await readFrames(answer, 10);
+    abort.abort();
+    const goneAt = performance.now();
+    const running = async () => {
+      const health = await fetch(`${engineOrigins(stack.agentFolder(1))[0]}/health`);
+      return ((await health.json()) as { num_running: number }).num_running;
+    };
+    await vi.waitFor(async () => expect(await running()).toBe(0), { timeout: 10_000, interval: 20 });
+    expect(performance.now() - goneAt).toBeLessThan(1000);
+    const row = await settled(answer);
+    expect(row).toMatchObject({ end_reason: "client_gone", source: "engine" });
+    expect(row.output_tokens).toBeGreaterThanOrEqual(10);
+    expect(row.output_tokens).toBeLessThan(400);
+    expect(row.charge).toBeGreaterThan(0);
+  });
+
+  it("adopts the same model process after kill -9 of an idle agent, without a reload", async () => {
+    const [pid] = instancePids(stack.agentFolder(1));
+    await stack.agents[0]?.kill9();
+    expect(isAlive(pid as number)).toBe(true);
+    stack.agents[0]?.start();
+    await vi.waitFor(async () => expect((await complete({ prompt: "Hi", max_tokens: 1 })).status).toBe(200), {
+      timeout: 30_000,
+      interval: 200,
+    });
+    expect(instancePids(stack.agentFolder(1))).toEqual([pid]);
+  });
+
+  it("loses no usage and bills none twice when the control plane is killed mid-stream", async () => {
+    const answer = await complete({
+      prompt: "Tell me about the sea.",
+      max_tokens: 300,
+      stream: true,
+      ignore_eos: true,
+    });
+    await readFrames(answer, 5);
+    await stack.controlPlane.kill9();
+    stack.controlPlane.start();
+    const row = await settled(answer);
+    expect(row.output_tokens).toBeGreaterThanOrEqual(5);
+    expect(row.charge).toBeGreaterThan(0);
+    expect(await ledgerFacts(stack.databaseUrl)).toEqual(soundBooks);
+  });
+
+  it("moves and restarts nothing while the control plane is away", async () => {
+    const before = instancePids(stack.agentFolder(1));
+    await stack.controlPlane.kill9();
+    // Long enough for many liveness probes and reconnects of the agent; host clocks have a test of their own.
+    const reconnects = () => stack.agents[0]?.log().match(/control plane/g)?.length ?? 0;
+    const had = reconnects();
+    await vi.waitFor(() => expect(reconnects()).toBeGreaterThan(had), { timeout: 60_000, interval: 200 });
+    stack.controlPlane.start();
+    await vi.waitFor(async () => expect((await complete({ prompt: "Hi", max_tokens: 1 })).status).toBe(200), {
+      timeout: 60_000,
+      interval: 200,
+    });
+    expect(instancePids(stack.agentFolder(1))).toEqual(before);
+    expect(before.every(isAlive)).toBe(true);
+  });
+});
+
+/** Reads until so many data frames came; leaves the stream open. */
+async function readFrames(answer: Response, count: number): Promise<void> {
+  const reader = answer.body?.getReader();
+  const decoder = new TextDecoder();
+  for (let frames = 0; frames < count; ) {
+    const { value, done } = (await reader?.read()) ?? { done: true, value: undefined };
+    if (done) throw new Error(`the stream ended after ${frames} frames`);
+    frames += decoder.decode(value).split("data: ").length - 1;
+  }
+}
+
+/** The largest number of sequences the engine's own histogram has seen in one step. */
+async function largestBatch(stack: Stack): Promise<number> {
+  const page = await (await fetch(`${engineOrigins(stack.agentFolder(1))[0]}/metrics`)).text();
+  const buckets = [...page.matchAll(/stoker_runtime_batch_size_bucket\{[^}]*le="([^"]+)"[^}]*\} (\d+)/g)];
+  const total = Number(buckets.at(-1)?.[2] ?? 0);
+  return Number(buckets.find(([, , count]) => Number(count) === total)?.[1]);
+}

@@ -1,0 +1,134 @@
+// `up` without a model: what it starts, what it refuses, and that it leaves nothing behind.
+import { existsSync, readdirSync, statSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { isAlive } from "../../../agent/process/process-identity.ts";
+import { clearUp, freePort, newDataDir, startUp, type Up } from "./start-up.ts";
+
+const flags = ["--model", "none", "--driver", "process"];
+const patient = { timeout: 60_000, interval: 200 };
+
+describe("up --model none", () => {
+  const dataDir = newDataDir();
+  let port: number;
+  let up: Up;
+
+  beforeAll(async () => {
+    port = await freePort();
+    up = startUp(dataDir, port, flags);
+    await up.ready();
+  });
+  afterAll(() => clearUp(up));
+
+  const status = async (path: string, key?: string): Promise<number> => {
+    const headers: Record<string, string> = key === undefined ? {} : { authorization: `Bearer ${key}` };
+    const response = await fetch(up.url + path, { headers, signal: AbortSignal.timeout(10_000) });
+    await response.arrayBuffer();
+    return response.status;
+  };
+
+  test("lives and is ready", async () => {
+    expect(await status("/healthz")).toBe(200);
+    expect(await status("/readyz")).toBe(200);
+  });
+
+  test("writes the key of the first account where only its owner reads it, and the key is good", async () => {
+    expect(statSync(join(dataDir, "admin.key")).mode & 0o777).toBe(0o600);
+    expect(up.key()).toMatch(/^stk_/);
+    expect(await status("/v1/me", up.key())).toBe(200);
+    expect(up.output()).toContain("admin.key");
+    expect(up.output()).not.toContain(up.key());
+  });
+
+  test("runs PostgreSQL, control plane and agent as processes of their own", () => {
+    expect(
+      up
+        .children()
+        .map(({ name }) => name)
+        .toSorted(),
+    ).toEqual(["agent-1", "control-plane", "postgres"]);
+  });
+
+  test.runIf(process.getuid?.() === 0)(
+    "as root keeps the database where its user may go, and changes no mode to do so",
+    () => {
+      expect(statSync(dirname(dataDir)).mode & 0o777).toBe(0o700);
+      expect(existsSync(join(dataDir, "postgres.location"))).toBe(true);
+      expect(existsSync(join(dataDir, "postgres"))).toBe(false);
+    },
+  );
+
+  test("refuses a second start on the same data in one sentence that names the first", async () => {
+    const second = startUp(dataDir, await freePort(), flags);
+    expect(await second.ended()).toBe(1);
+    expect(second.output()).toContain(`(pid ${up.process.pid}, ${up.url})`);
+    expect(await status("/readyz")).toBe(200);
+  });
+
+  test("refuses a port that is in use, naming it, before it writes anything", async () => {
+    const elsewhere = newDataDir();
+    const second = startUp(elsewhere, port, flags);
+    expect(await second.ended()).toBe(1);
+    expect(second.output()).toContain(`Port ${port} is already in use`);
+    expect(second.output()).toContain("--port");
+    expect(existsSync(elsewhere)).toBe(false);
+    await clearUp(second);
+  });
+
+  test("starts a control plane again that was killed, and says so", async () => {
+    const before = up.children().find(({ name }) => name === "control-plane");
+    if (!before) throw new Error("no control plane is recorded");
+    process.kill(before.pid, "SIGKILL");
+    await vi.waitFor(() => expect(up.output()).toContain("The control plane ended (SIGKILL)"), patient);
+    await vi.waitFor(async () => expect(await status("/readyz")).toBe(200), patient);
+    expect(isAlive(before)).toBe(false);
+  });
+
+  test("starts PostgreSQL again that was killed, and serves from it", async () => {
+    const before = up.children().find(({ name }) => name === "postgres");
+    if (!before) throw new Error("no PostgreSQL is recorded");
+    process.kill(before.pid, "SIGKILL");
+    await vi.waitFor(() => {
+      const now = up.children().find(({ name }) => name === "postgres");
+      expect(now?.pid).not.toBe(before.pid);
+      expect(now).toBeDefined();
+    }, patient);
+    await vi.waitFor(async () => expect(await status("/v1/me", up.key())).toBe(200), patient);
+  });
+
+  test("after kill -9 its children end by themselves, and a new start clears PostgreSQL and keeps the account", async () => {
+    const key = up.key();
+    const children = up.children();
+    up.process.kill("SIGKILL");
+    await up.ended();
+    const own = children.filter(({ name }) => name !== "postgres");
+    await vi.waitFor(() => expect(own.filter(isAlive)).toEqual([]), patient);
+
+    up = startUp(dataDir, port, flags);
+    await up.ready();
+    expect(children.filter(isAlive)).toEqual([]);
+    expect(up.key()).toBe(key);
+    expect(await status("/v1/me", key)).toBe(200);
+  });
+
+  test("Ctrl-C stops every child, releases the folder and ends well", async () => {
+    const children = up.children();
+    expect(children.length).toBe(3);
+    const startedMs = performance.now();
+    up.process.kill("SIGINT");
+    expect(await up.ended()).toBe(0);
+    expect(performance.now() - startedMs).toBeLessThan(40_000);
+    expect(children.filter(isAlive)).toEqual([]);
+    expect(readdirSync(join(dataDir, "run")).filter((file) => file.endsWith(".json"))).toEqual([]);
+    expect(existsSync(join(dataDir, "up.lock"))).toBe(false);
+  });
+});
+
+test("wrong usage ends with 2 and a sentence, and starts nothing", async () => {
+  const dataDir = newDataDir();
+  const up = startUp(dataDir, 8080, ["--agents", "none"]);
+  expect(await up.ended()).toBe(2);
+  expect(up.output()).toContain("--agents");
+  expect(existsSync(dataDir)).toBe(false);
+  await clearUp(up);
+});

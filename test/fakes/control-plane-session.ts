@@ -1,0 +1,118 @@
+// The control plane's end of Fleet.Session without a control plane: a real gRPC server that says what a test wants.
+import pino from "pino";
+import type { FleetStream } from "../../control-plane/rpc/fleet-session.ts";
+import { createGrpcServer, type GrpcServer } from "../../control-plane/rpc/grpc-server.ts";
+import type { ControlMessage } from "../../proto/gen/stoker/fleet/v1/ControlMessage.ts";
+import type { DesiredState } from "../../proto/gen/stoker/fleet/v1/DesiredState.ts";
+import type { Hello__Output } from "../../proto/gen/stoker/fleet/v1/Hello.ts";
+import type { HostReport__Output } from "../../proto/gen/stoker/fleet/v1/HostReport.ts";
+import type { UsageRecord__Output } from "../../proto/gen/stoker/fleet/v1/UsageRecord.ts";
+
+export const joinSecret = "the join secret of a test";
+
+export interface FakeControlPlane {
+  readonly address: string;
+  /** Of every session, oldest first. */
+  readonly hellos: readonly Hello__Output[];
+  readonly reports: readonly HostReport__Output[];
+  readonly usage: readonly UsageRecord__Output[];
+  readonly renewals: number;
+  readonly isConnected: boolean;
+  /** Epoch and ticket key of the next welcome. */
+  nodeEpoch: bigint;
+  ticketKey: Buffer;
+  /** Whether usage is acknowledged from now on. */
+  acknowledges: boolean;
+  /** To the newest session, in its own epoch unless told otherwise. */
+  want(desired: DesiredState): void;
+  /** Ends the sessions; agents come back. */
+  cut(): void;
+  /** Nobody listens; `listen` again on the same port. */
+  close(): Promise<void>;
+  listen(): Promise<void>;
+}
+
+export async function startFakeControlPlane(): Promise<FakeControlPlane> {
+  let server: GrpcServer | undefined;
+  let port = 0;
+  let stream: FleetStream | undefined;
+  const streams = new Set<FleetStream>();
+  const hellos: Hello__Output[] = [];
+  const reports: HostReport__Output[] = [];
+  const usage: UsageRecord__Output[] = [];
+  let renewals = 0;
+
+  const send = (to: FleetStream, message: ControlMessage) => void to.write(message);
+  function onStream(opened: FleetStream): void {
+    streams.add(opened);
+    const gone = () => {
+      streams.delete(opened);
+      if (stream === opened) stream = undefined;
+    };
+    opened.on("error", gone).on("end", gone).on("close", gone).on("cancelled", gone);
+    opened.on("data", (message) => {
+      if (message.hello) {
+        hellos.push(message.hello);
+        stream = opened;
+        send(opened, {
+          body: "welcome",
+          welcome: {
+            nodeEpoch: String(plane.nodeEpoch),
+            leaseTtlMs: 20_000,
+            renewEveryMs: 200,
+            reportEveryMs: 300,
+            ticketKey: plane.ticketKey,
+            controlTimeMs: Date.now(),
+          },
+        });
+      } else if (message.renew) {
+        renewals += 1;
+        send(opened, {
+          body: "renewed",
+          renewed: { sequence: message.renew.sequence, controlTimeMs: Date.now() },
+        });
+      } else if (message.report) reports.push(message.report);
+      else if (message.usage) {
+        usage.push(...message.usage.records);
+        const spoolIds = message.usage.records.map((record: UsageRecord__Output) => record.spoolId);
+        if (plane.acknowledges) send(opened, { body: "usageAck", usageAck: { spoolIds } });
+      }
+    });
+  }
+
+  const plane: FakeControlPlane = {
+    get address() {
+      return `127.0.0.1:${port}`;
+    },
+    hellos,
+    reports,
+    usage,
+    get renewals() {
+      return renewals;
+    },
+    get isConnected() {
+      return stream !== undefined;
+    },
+    nodeEpoch: 1n,
+    ticketKey: Buffer.alloc(32, 1),
+    acknowledges: true,
+    want(desired) {
+      if (!stream) throw new Error("no agent is connected");
+      const whole = { nodeEpoch: String(plane.nodeEpoch), instances: [], tombstones: [], ...desired };
+      send(stream, { body: "desired", desired: whole });
+    },
+    cut() {
+      for (const one of streams) one.end();
+    },
+    async close() {
+      stream = undefined;
+      await server?.close();
+    },
+    async listen() {
+      server = createGrpcServer({ joinSecret, onStream, log: pino({ level: "silent" }) });
+      port = await server.listen("127.0.0.1", port);
+    },
+  };
+  await plane.listen();
+  return plane;
+}

@@ -1,0 +1,164 @@
+// A real ingress with a real spool in a folder of its own, and a client that speaks to it as the gateway does.
+import { mkdtempSync, rmSync } from "node:fs";
+import { type IncomingMessage, request } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import pino from "pino";
+import { createIngress, type Ingress, type IngressOptions } from "../../agent/ingress/create-ingress.ts";
+import type { UsageSpool } from "../../agent/ingress/spool.ts";
+import type { IngressTarget } from "../../agent/ingress/target.ts";
+import { openState } from "../../agent/state/open-state.ts";
+import type { DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
+import { signTicket, type Ticket } from "../../proto/ticket.ts";
+import { decodeUsage, refusalHeader, type UsageFigures, usageHeader } from "../../proto/usage.ts";
+
+export const ticketKey = Buffer.alloc(32, 7);
+export const instanceId = "instance00000001" as InstanceId;
+export const deployId = "deployment000001" as DeploymentId;
+
+let serial = 0;
+
+export function ticketFor(change: Partial<Ticket> = {}): Ticket {
+  serial += 1;
+  const now = Date.now();
+  return {
+    requestId: `request${String(serial).padStart(17, "0")}`,
+    attempt: 1,
+    instanceId,
+    deployId,
+    admittedAtMs: now,
+    expiresAtMs: now + 60_000,
+    account: "u:account000001",
+    keyId: "key1",
+    replicaId: "replica1",
+    model: "fake/model",
+    leaseIds: ["lease1"],
+    hold: "1000000",
+    permits: 1,
+    inputTokensBound: 40,
+    maxTokens: 100,
+    stream: true,
+    usage: "merge",
+    rates: ["1000000000", "500000000", "2000000000"],
+    priceVersion: 1,
+    ...change,
+  };
+}
+
+export interface DataPath {
+  readonly ingress: Ingress;
+  readonly spool: UsageSpool;
+  readonly port: number;
+  readonly folder: string;
+  target(change?: Partial<IngressTarget>): void;
+  close(): Promise<void>;
+}
+
+export async function startDataPath(origin: string, options: Partial<IngressOptions> = {}): Promise<DataPath> {
+  const folder = mkdtempSync(join(tmpdir(), "stoker-ingress-"));
+  const log = options.log ?? pino({ level: "silent" });
+  const state = options.spool ? undefined : await openState(join(folder, "state.db"), log);
+  const spool = options.spool ?? (state as NonNullable<typeof state>).spool;
+  const ingress = createIngress({
+    host: "127.0.0.1",
+    port: 0,
+    hostId: "host000000000001" as HostId,
+    keys: () => [ticketKey],
+    nodeEpoch: () => 3n,
+    controlTimeMs: Date.now,
+    spool,
+    logs: async () => [],
+    log,
+    ...options,
+  });
+  let target: IngressTarget = { instanceId, deployId, origin, maxBatchSize: 8, ready: true, draining: false };
+  ingress.setTargets([target]);
+  const { port } = await ingress.listen();
+  return {
+    ingress,
+    spool,
+    port,
+    folder,
+    target: (change = {}) => {
+      target = { ...target, ...change };
+      ingress.setTargets([target]);
+    },
+    close: async () => {
+      await ingress.close(0);
+      await state?.close();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+export interface Reply {
+  readonly status: number;
+  readonly headers: IncomingMessage["headers"];
+  readonly text: string;
+  /** From the header or the trailer. */
+  readonly usage: UsageFigures | undefined;
+  readonly refusal: string | undefined;
+  /** False when the connection broke before the end. */
+  readonly complete: boolean;
+}
+
+export interface Call {
+  readonly ticket?: Partial<Ticket>;
+  readonly body?: Readonly<Record<string, unknown>>;
+  /** Replaces the signed ticket. */
+  readonly header?: string;
+  readonly path?: string;
+  readonly method?: string;
+  /** Called with each piece as it comes. */
+  readonly onData?: (piece: Buffer, res: IncomingMessage) => void;
+  readonly signal?: AbortSignal;
+}
+
+export function openCall(port: number, call: Call = {}): { ticket: Ticket; reply: Promise<Reply> } {
+  const ticket = ticketFor(call.ticket);
+  const body = JSON.stringify({
+    model: ticket.model,
+    messages: [{ role: "user", content: "one two three" }],
+    stream: ticket.stream,
+    ...(ticket.stream ? { stream_options: { include_usage: true } } : {}),
+    ...call.body,
+  });
+  const reply = new Promise<Reply>((resolve, reject) => {
+    const req = request({
+      host: "127.0.0.1",
+      port,
+      method: call.method ?? "POST",
+      path: call.path ?? `/i/${ticket.instanceId}/v1/chat/completions`,
+      headers: {
+        "content-type": "application/json",
+        "x-stoker-ticket": call.header ?? signTicket(ticket, ticketKey),
+        ...((call.method ?? "POST") === "POST" ? { "content-length": Buffer.byteLength(body) } : {}),
+      },
+      ...(call.signal ? { signal: call.signal } : {}),
+    });
+    req.on("error", reject);
+    req.on("response", (res) => {
+      const pieces: Buffer[] = [];
+      res.on("data", (piece: Buffer) => {
+        pieces.push(piece);
+        call.onData?.(piece, res);
+      });
+      res.on("error", () => {});
+      res.on("close", () => {
+        const usage = (res.headers[usageHeader] ?? res.trailers[usageHeader]) as string | undefined;
+        resolve({
+          status: res.statusCode ?? 0,
+          headers: res.headers,
+          text: Buffer.concat(pieces).toString(),
+          usage: usage === undefined ? undefined : decodeUsage(usage),
+          refusal: res.headers[refusalHeader] as string | undefined,
+          complete: res.complete,
+        });
+      });
+    });
+    req.end((call.method ?? "POST") === "POST" ? body : undefined);
+  });
+  return { ticket, reply };
+}
+
+export const call = (port: number, given: Call = {}): Promise<Reply> => openCall(port, given).reply;

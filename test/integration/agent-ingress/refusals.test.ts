@@ -1,0 +1,129 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { UsageSpool } from "../../../agent/ingress/spool.ts";
+import type { InstanceId } from "../../../proto/ids.ts";
+import { signTicket } from "../../../proto/ticket.ts";
+import { call, type DataPath, startDataPath, ticketFor, ticketKey } from "../../fakes/data-path.ts";
+import { type FakeEngine, startFakeEngine } from "../../fakes/engine.ts";
+
+let engine: FakeEngine;
+let path: DataPath;
+const previousKey = Buffer.alloc(32, 6);
+
+beforeEach(async () => {
+  engine = await startFakeEngine({ tokens: 2 });
+  path = await startDataPath(engine.origin, { keys: () => [ticketKey, previousKey] });
+});
+afterEach(async () => {
+  await path.close();
+  await engine.close();
+});
+
+describe("tickets", () => {
+  const another = "instance00000002" as InstanceId;
+  const cases: readonly [string, () => string][] = [
+    ["none", () => ""],
+    ["malformed", () => "nonsense"],
+    ["signed with another key", () => signTicket(ticketFor(), Buffer.alloc(32, 1))],
+    ["expired in control-plane time", () => signTicket(ticketFor({ expiresAtMs: Date.now() - 1 }), ticketKey)],
+    ["for another instance", () => signTicket(ticketFor({ instanceId: another }), ticketKey)],
+    [
+      "changed after signing",
+      () => signTicket(ticketFor({ hold: "1" }), ticketKey).replace('"hold":"1"', '"hold":"9"'),
+    ],
+  ];
+  it.each(cases)("%s: 401, and the engine hears nothing", async (_, header) => {
+    const reply = await call(path.port, { header: header() });
+    expect([reply.status, reply.refusal]).toEqual([401, "ticket"]);
+    expect(engine.log).toHaveLength(0);
+    expect(await path.spool.pending(10)).toEqual([]);
+  });
+
+  it("signed with the previous key of the session is served", async () => {
+    const reply = await call(path.port, { header: signTicket(ticketFor(), previousKey) });
+    expect(reply.status).toBe(200);
+  });
+});
+
+describe("instances", () => {
+  it("that nobody knows: 404", async () => {
+    const reply = await call(path.port, { ticket: { instanceId: "instance00000009" } });
+    expect([reply.status, reply.refusal]).toEqual([404, "unknown_instance"]);
+  });
+
+  it("that are not ready or drain: 503 with Retry-After", async () => {
+    path.target({ ready: false });
+    const unready = await call(path.port);
+    expect([unready.status, unready.refusal, unready.headers["retry-after"]]).toEqual([503, "not_ready", "1"]);
+    path.target({ ready: true, draining: true });
+    const draining = await call(path.port);
+    expect([draining.status, draining.refusal, draining.headers["retry-after"]]).toEqual([503, "draining", "1"]);
+  });
+
+  it("whose engine is away: 503 not_ready, and a record of nothing", async () => {
+    await engine.close();
+    const reply = await call(path.port);
+    expect([reply.status, reply.refusal]).toEqual([503, "not_ready"]);
+    const [record] = await path.spool.pending(10);
+    expect([record?.outputTokens, record?.inputTokens, record?.endReason]).toEqual([0, 0, "refused"]);
+  });
+
+  it("serve only inference paths", async () => {
+    const reply = await call(path.port, { path: "/i/instance00000001/v1/load_lora_adapter" });
+    expect(reply.status).toBe(404);
+    expect(engine.log).toHaveLength(0);
+  });
+});
+
+it("refuses with `spool` while usage cannot be recorded", async () => {
+  const broken: UsageSpool = { ...path.spool, isWritable: false };
+  const other = await startDataPath(engine.origin, { spool: broken });
+  const reply = await call(other.port);
+  expect([reply.status, reply.refusal]).toEqual([503, "spool"]);
+  expect(engine.log).toHaveLength(0);
+  await other.close();
+});
+
+it("refuses a body above its bound with 413, announced or not", async () => {
+  const small = await startDataPath(engine.origin, { limits: { maxBodyBytes: 1000 } });
+  const reply = await call(small.port, { body: { filler: "x".repeat(2000) } });
+  expect(reply.status).toBe(413);
+  expect(engine.log).toHaveLength(0);
+  await small.close();
+});
+
+it("passes an engine's own refusal with its body and bills nothing", async () => {
+  engine.behave({ status: 400 });
+  const reply = await call(path.port);
+  expect(reply.status).toBe(400);
+  expect(JSON.parse(reply.text).error.message).toBe("scripted failure 400");
+  expect(reply.usage).toEqual({
+    input: 0,
+    cachedInput: 0,
+    output: 0,
+    reasoning: 0,
+    source: "counted",
+    endReason: "refused",
+  });
+  engine.behave({ status: 500 });
+  const broken = await call(path.port);
+  expect([broken.status, broken.usage?.endReason, broken.usage?.output]).toEqual([500, "engine_error", 0]);
+});
+
+it("proves its address to who can sign, and lists an instance's logs", async () => {
+  const proof = await call(path.port, { path: "/prove" });
+  expect(JSON.parse(proof.text)).toEqual({ host_id: "host000000000001", node_epoch: "3" });
+  expect((await call(path.port, { path: "/prove", header: "x" })).status).toBe(401);
+  const asked: unknown[] = [];
+  const other = await startDataPath(engine.origin, {
+    logs: async (id, query) => {
+      asked.push([id, query]);
+      return [{ at: "1682343934.123456789", line: "hello" }];
+    },
+  });
+  const logs = await call(other.port, { method: "GET", path: "/i/instance00000001/logs?from=5&limit=7" });
+  expect(JSON.parse(logs.text)).toEqual({ lines: [["1682343934.123456789", "hello"]] });
+  expect(asked).toEqual([["instance00000001", { fromMs: 5, limit: 7 }]]);
+  const bad = await call(other.port, { method: "GET", path: "/i/instance00000001/logs?limit=0" });
+  expect(bad.status).toBe(400);
+  await other.close();
+});

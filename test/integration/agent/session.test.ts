@@ -1,0 +1,178 @@
+// The agent's session over real gRPC: what is obeyed, what is refused, what outlasts a connection.
+import pino from "pino";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { createControlClock } from "../../../agent/session/control-clock.ts";
+import { createSession, type HostInstances, type Session } from "../../../agent/session/session.ts";
+import type { SessionStore } from "../../../agent/session/store.ts";
+import type { DesiredState__Output } from "../../../proto/gen/stoker/fleet/v1/DesiredState.ts";
+import type { HostId } from "../../../proto/ids.ts";
+import { type FakeControlPlane, joinSecret, startFakeControlPlane } from "../../fakes/control-plane-session.ts";
+import { instanceSpec } from "../../fakes/instance-spec.ts";
+
+const patient = { timeout: 30_000, interval: 50 };
+
+describe("an agent's session", () => {
+  let plane: FakeControlPlane;
+  let kept: DesiredState__Output | undefined;
+  let highest: bigint;
+  let obeyed: DesiredState__Output[];
+  let spooled: string[];
+  let told: HostInstances | undefined;
+  let alerts: string[];
+  let ending: AbortController;
+  let running: Promise<void>;
+  let session: Session;
+
+  const store: SessionStore = {
+    hostId: () => "host-of-a-test" as HostId,
+    highestEpoch: () => highest,
+    desired: () => kept,
+    async save(desired) {
+      kept = desired;
+      await store.sawEpoch(BigInt(desired.nodeEpoch));
+    },
+    async sawEpoch(epoch) {
+      if (epoch > highest) highest = epoch;
+    },
+  };
+  const start = (secret = joinSecret) => {
+    ending = new AbortController();
+    session = createSession({
+      address: plane.address,
+      readSecret: async () => secret,
+      introduction: { hostname: "h", agentVersion: "1", bootId: "b" },
+      advertise: () => "http://127.0.0.1:9100",
+      store,
+      spool: {
+        pending: async (limit) => spooled.slice(0, limit).map((spoolId) => ({ spoolId })),
+        acknowledge: async (ids) => {
+          spooled = spooled.filter((id) => !ids.includes(id));
+        },
+        onPending: () => {},
+        openLeaseIds: async () => ["lease-1"],
+        depth: () => ({ records: spooled.length }),
+      },
+      clock: createControlClock(() => performance.now(), Date.now),
+      inventory: () => ({ os: "linux", cpuCores: 2 }),
+      report: () => told,
+      onDesired: (desired) => void obeyed.push(desired),
+      monotonicMs: () => performance.now(),
+      // Reconnects at once, so that a test need not wait.
+      random: () => 0.01,
+      log: pino({ level: "error" }, { write: (line: string) => void alerts.push(line) }),
+    });
+    running = session.run(ending.signal);
+  };
+
+  beforeEach(async () => {
+    plane = await startFakeControlPlane();
+    kept = undefined;
+    highest = 0n;
+    obeyed = [];
+    spooled = [];
+    alerts = [];
+    told = { generation: "0", instances: [], removed: [] };
+  });
+  afterEach(async () => {
+    ending.abort();
+    await running;
+    await plane.close();
+  });
+
+  it("introduces the host and renews its lease", async () => {
+    start();
+    await expect.poll(() => plane.renewals, patient).toBeGreaterThan(2);
+    expect(plane.hellos[0]).toMatchObject({
+      hostId: "host-of-a-test",
+      advertise: "http://127.0.0.1:9100",
+      inventory: { os: "linux" },
+    });
+    expect(session.state()).toMatchObject({ isConnected: true, nodeEpoch: 1n });
+    expect(session.state().leaseRemainingSeconds).toBeGreaterThan(15);
+  });
+
+  it("keeps a desired state before it is obeyed, and reports what it holds", async () => {
+    start();
+    await expect.poll(() => plane.isConnected, patient).toBe(true);
+    plane.want({ generation: "7", instances: [instanceSpec()] });
+    await expect.poll(() => obeyed.length, patient).toBe(1);
+    expect(kept?.instances[0]).toMatchObject({ instanceId: "instance-1", maxBatchSize: 4 });
+    told = { generation: "7", instances: [{ instanceId: "instance-1", phase: "ready" }], removed: ["gone"] };
+    session.reportSoon();
+    await expect.poll(() => plane.reports.at(-1)?.generation, patient).toBe("7");
+    expect(plane.reports.at(-1)).toMatchObject({
+      removed: ["gone"],
+      openLeaseIds: ["lease-1"],
+      inventory: null,
+      instances: [{ instanceId: "instance-1", phase: "ready" }],
+    });
+  });
+
+  it("refuses an older generation with an alert and obeys the newest", async () => {
+    start();
+    await expect.poll(() => plane.isConnected, patient).toBe(true);
+    plane.want({ generation: "7" });
+    plane.want({ generation: "6" });
+    plane.want({ generation: "8" });
+    await expect.poll(() => obeyed.map((one) => one.generation), patient).toEqual(["7", "8"]);
+    expect(alerts.join()).toContain("older_generation");
+  });
+
+  it("obeys nothing of a control plane older than one obeyed before, and stays connected to it", async () => {
+    highest = 9n;
+    plane.nodeEpoch = 3n;
+    start();
+    await expect.poll(() => plane.isConnected, patient).toBe(true);
+    plane.want({ generation: "50" });
+    await expect.poll(() => alerts.join(), patient).toContain("rejected_epoch");
+    expect(obeyed).toEqual([]);
+    expect(highest).toBe(9n);
+    expect(plane.hellos[0]?.highestEpoch).toBe("9");
+    expect(plane.isConnected).toBe(true);
+  });
+
+  it("comes back after a cut with the same identity and takes the tickets of both epochs", async () => {
+    start();
+    await expect.poll(() => session.state().nodeEpoch, patient).toBe(1n);
+    plane.nodeEpoch = 2n;
+    plane.ticketKey = Buffer.alloc(32, 2);
+    plane.cut();
+    await expect.poll(() => session.state().nodeEpoch, patient).toBe(2n);
+    expect(session.keys()).toEqual([Buffer.alloc(32, 2), Buffer.alloc(32, 1)]);
+    expect(plane.hellos.map((hello) => hello.hostId)).toEqual(["host-of-a-test", "host-of-a-test"]);
+    expect(plane.hellos[1]?.highestEpoch).toBe("1");
+  });
+
+  it("keeps keys, epoch and desired state while nobody answers, and comes back when somebody does", async () => {
+    start();
+    await expect.poll(() => plane.isConnected, patient).toBe(true);
+    plane.want({ generation: "1" });
+    await expect.poll(() => obeyed.length, patient).toBe(1);
+    await plane.close();
+    await expect.poll(() => session.state().isConnected, patient).toBe(false);
+    expect(session.keys()).toHaveLength(1);
+    expect(session.nodeEpoch()).toBe(1n);
+    plane.nodeEpoch = 2n;
+    await plane.listen();
+    await expect.poll(() => session.state().nodeEpoch, patient).toBe(2n);
+    expect(plane.hellos.at(-1)?.generation).toBe("1");
+  });
+
+  it("sends usage until it is acknowledged, over connections", async () => {
+    spooled = ["1", "2", "3"];
+    plane.acknowledges = false;
+    start();
+    await expect.poll(() => plane.usage.map((record) => record.spoolId), patient).toEqual(["1", "2", "3"]);
+    expect(spooled).toHaveLength(3);
+    plane.acknowledges = true;
+    plane.cut();
+    await expect.poll(() => spooled, patient).toEqual([]);
+    expect(plane.usage.map((record) => record.spoolId)).toEqual(["1", "2", "3", "1", "2", "3"]);
+  });
+
+  it("says when the join secret is wrong, and goes on trying", async () => {
+    start("another secret");
+    await expect.poll(() => session.state().reconnects.get("refused") ?? 0, patient).toBeGreaterThan(1);
+    expect(plane.hellos).toEqual([]);
+  });
+});

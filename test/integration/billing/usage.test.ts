@@ -1,0 +1,113 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { createRequestLabels } from "../../../control-plane/billing/request-labels.ts";
+import { createUsageQueries } from "../../../control-plane/billing/usage-queries.ts";
+import type { KeyId, RequestId } from "../../../proto/ids.ts";
+import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { log, openWorld, tokenPrice, usageRecord } from "./world.ts";
+
+let postgres: TestPostgres;
+beforeAll(async () => {
+  postgres = await startPostgres();
+});
+afterAll(() => postgres.stop());
+
+const usd = 1_000_000_000n;
+
+describe("the usage page", () => {
+  it("shows this month's tokens and cost by model, of the account and of one key", async () => {
+    const world = await openWorld(postgres);
+    const account = await world.account(usd);
+    const stranger = await world.account(usd);
+    await world.settlement.settle(
+      [
+        usageRecord(account, { input: 10, output: 5 }, { keyId: "k1", model: "acme/a" }),
+        usageRecord(account, { input: 1, output: 1 }, { keyId: "k1", model: "acme/a" }),
+        usageRecord(account, { input: 2, output: 2 }, { keyId: "k2", model: "acme/b" }),
+        usageRecord(stranger, { input: 100, output: 100 }, { keyId: "k3", model: "acme/a" }),
+      ],
+      "1",
+    );
+    const queries = createUsageQueries({ store: world.usageStore });
+    const whole = await queries.usage({ account }, "current");
+    expect(whole.months).toHaveLength(1);
+    expect(whole.months[0]).toMatchObject({ invoiceId: "NOT_FINAL", totalCost: 21n * tokenPrice });
+    expect(whole.months[0]?.items.map(({ model, units, cost }) => [model.name, units, cost])).toEqual([
+      ["acme/a", 17, 17n * tokenPrice],
+      ["acme/b", 4, 4n * tokenPrice],
+    ]);
+    const ofKey = await queries.usage({ account, key: "k2" as KeyId }, "current");
+    expect(ofKey.months[0]?.items.map(({ model }) => model.name)).toEqual(["acme/b"]);
+    const othersKey = await queries.usage({ account, key: "k3" as KeyId }, "current");
+    expect(othersKey.months[0]?.items).toEqual([]);
+  });
+
+  it("counts a record in the month it was posted, and a later correction in its own", async () => {
+    const world = await openWorld(postgres);
+    const account = await world.account(usd);
+    const first = usageRecord(account, { input: 0, output: 50 });
+    await world.settlement.settle([first], "1");
+    await world.pool.query("update ledger_entry set posted_at = posted_at - interval '1 month'");
+    await world.pool.query("update usage set settled_at = settled_at - interval '1 month'");
+    const queries = createUsageQueries({ store: world.usageStore });
+    const before = await queries.usage({ account }, "current(-1)", "current");
+    expect(before.months.map((month) => month.totalCost)).toEqual([50n * tokenPrice, 0n]);
+    await world.settlement.settle([{ ...first, spoolId: "again", attempt: 2, outputTokens: "20" }], "1");
+    const after = await queries.usage({ account }, "current(-1)", "current");
+    expect(after.months.map((month) => month.totalCost)).toEqual([50n * tokenPrice, -30n * tokenPrice]);
+  });
+
+  it("marks a past month without use as empty", async () => {
+    const world = await openWorld(postgres);
+    const account = await world.account(usd);
+    const queries = createUsageQueries({ store: world.usageStore });
+    const { months } = await queries.usage({ account }, "current(-2)", "current");
+    expect(months.map((month) => month.invoiceId)).toEqual(["EMPTY", "EMPTY", "NOT_FINAL"]);
+  });
+});
+
+describe("the checklist", () => {
+  it("leaves as funds what the credit is more than the use, this month's apart", async () => {
+    const world = await openWorld(postgres);
+    const account = await world.account(usd);
+    const old = usageRecord(account, { input: 0, output: 100 });
+    await world.settlement.settle([old], "1");
+    await world.pool.query("update ledger_entry set posted_at = posted_at - interval '40 days'");
+    await world.settlement.settle([usageRecord(account, { input: 0, output: 7 })], "1");
+    const funds = await createUsageQueries({ store: world.usageStore }).funds(account);
+    expect(funds).toEqual({
+      paymentsBalance: 100n * tokenPrice - usd,
+      recent: 7n * tokenPrice,
+      suspendReason: null,
+    });
+  });
+});
+
+describe("the usage table", () => {
+  it("gets its months ahead, and takes records of any other month too", async () => {
+    const world = await openWorld(postgres);
+    const account = await world.account(usd);
+    const now = new Date(Date.UTC(2026, 11, 20));
+    await Promise.all([world.settlementStore.ensureUsageMonths(now), world.settlementStore.ensureUsageMonths(now)]);
+    const times = [now.getTime(), Date.UTC(2027, 0, 1), Date.UTC(2031, 0, 1)];
+    await world.settlement.settle(
+      times.map((at) => usageRecord(account, { input: 1, output: 1 }, { admittedAtMs: String(at) })),
+      "1",
+    );
+    const { rows } = await world.pool.query("select tableoid::regclass::text as part from usage order by admitted_at");
+    expect(rows.map((row) => row.part)).toEqual(["usage_2026_12", "usage_2027_01", "usage_other"]);
+  });
+});
+
+describe("request labels", () => {
+  it("are written in the background and never waited for", async () => {
+    const world = await openWorld(postgres);
+    const account = await world.account(usd);
+    const labels = createRequestLabels({ store: world.usageStore, log });
+    labels.start();
+    labels.note("r1" as RequestId, "mine", account);
+    labels.note("r2" as RequestId, "mine", account);
+    await labels.stop();
+    const { rows } = await world.pool.query("select request_id from request_label where label = 'mine' order by 1");
+    expect(rows).toEqual([{ request_id: "r1" }, { request_id: "r2" }]);
+  });
+});

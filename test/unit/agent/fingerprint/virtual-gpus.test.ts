@@ -1,0 +1,39 @@
+import { describe, expect, it } from "vitest";
+import { virtualGpus } from "../../../../agent/fingerprint/virtual-gpus.ts";
+import { demoModels } from "../../../../control-plane/catalog/demo-models.ts";
+
+const gib = 1024 ** 3;
+
+describe("a host without NVIDIA GPUs", () => {
+  it("with two cores and 4 GB has room for three deployments of every demo model at once", () => {
+    // A machine sold as 4 GB shows a little less.
+    const gpus = virtualGpus({ hostname: "h", cpuCores: 2, memoryBytes: 3.8 * gib }, {});
+    expect(gpus.length).toBeGreaterThanOrEqual(3);
+    expect(demoModels.length).toBeGreaterThan(0);
+    for (const model of demoModels) for (const gpu of gpus) expect(gpu.memoryBytes).toBeGreaterThan(model.memoryBytes);
+  });
+
+  it.each([
+    [1, 1],
+    [2, 4],
+    [8, 16],
+    [64, 256],
+  ])("with %i cores and %i GB never offers more memory than three quarters of its own", (cpuCores, gb) => {
+    const gpus = virtualGpus({ hostname: "h", cpuCores, memoryBytes: gb * gib }, {});
+    expect(gpus.length).toBeGreaterThanOrEqual(1);
+    expect(gpus.reduce((sum, { memoryBytes }) => sum + memoryBytes, 0)).toBeLessThanOrEqual(0.75 * gb * gib);
+  });
+
+  it("names its GPUs the same at every start", () => {
+    const host = { hostname: "box", cpuCores: 2, memoryBytes: 8 * gib };
+    expect(virtualGpus(host, {})).toEqual(virtualGpus(host, {}));
+    expect(virtualGpus(host, {})[1]).toMatchObject({ uuid: "cpu-box-1", index: 1, type: "other", healthy: true });
+  });
+
+  it("offers what the operator says instead", () => {
+    const host = { hostname: "box", cpuCores: 2, memoryBytes: 8 * gib };
+    expect(virtualGpus(host, { gpus: 8, gpuMemoryBytes: gib })).toHaveLength(8);
+    expect(virtualGpus(host, { gpuMemoryBytes: gib }).every(({ memoryBytes }) => memoryBytes === gib)).toBe(true);
+    expect(virtualGpus(host, { gpus: 0 })).toEqual([]);
+  });
+});

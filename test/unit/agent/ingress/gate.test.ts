@@ -1,0 +1,230 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { Gate, type Waiter } from "../../../../agent/ingress/gate.ts";
+
+interface Probe extends Waiter {
+  state: "out" | "in" | "busy" | "draining" | "done";
+}
+
+function probe(account: string, permits = 1, cost = 10): Probe {
+  const self: Probe = {
+    account,
+    permits,
+    cost,
+    state: "out",
+    admitted: () => {
+      self.state = "in";
+    },
+    refused: (why) => {
+      self.state = why;
+    },
+  };
+  return self;
+}
+
+const gateOf = (permits: number, options: { clock?: () => number; queueLimit?: number; maxWaitMs?: number } = {}) =>
+  new Gate({ permits, clock: () => 0, maxWaitMs: 60_000, ...options });
+
+const step = fc.oneof(
+  fc.record({
+    kind: fc.constant("enter" as const),
+    account: fc.integer({ min: 0, max: 3 }),
+    permits: fc.integer({ min: 1, max: 4 }),
+    cost: fc.integer({ min: 1, max: 100 }),
+  }),
+  fc.record({ kind: fc.constant("release" as const), at: fc.nat(), cost: fc.integer({ min: 1, max: 100 }) }),
+  fc.record({ kind: fc.constant("leave" as const), at: fc.nat() }),
+  fc.record({ kind: fc.constant("resize" as const), permits: fc.integer({ min: 1, max: 12 }) }),
+);
+
+describe("gate", () => {
+  it("never gives more permits than it has, loses no waiter and leaves no permit idle that the next in line could take", () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 12 }), fc.array(step, { maxLength: 200 }), (permits, steps) => {
+        const gate = gateOf(permits, { queueLimit: 1000 });
+        const all: Probe[] = [];
+        let capacity = permits;
+        const inside = () => all.filter((p) => p.state === "in");
+        const outside = () => all.filter((p) => p.state === "out");
+        for (const s of steps) {
+          const before = inside().length;
+          if (s.kind === "enter") {
+            const p = probe(String(s.account), s.permits, s.cost);
+            all.push(p);
+            gate.enter(p);
+          } else if (s.kind === "release" && inside().length > 0) {
+            const p = inside()[s.at % inside().length] as Probe;
+            p.state = "done";
+            gate.release(p, s.cost);
+          } else if (s.kind === "leave" && outside().length > 0) {
+            const p = outside()[s.at % outside().length] as Probe;
+            p.state = "done";
+            gate.leave(p);
+          } else if (s.kind === "resize") {
+            capacity = s.permits;
+            gate.resize(capacity);
+          }
+          if (inside().length > before) {
+            // Admissions never push the use above the capacity of this moment; a shrunk gate only drains.
+            expect(gate.used).toBeLessThanOrEqual(capacity);
+          }
+          expect(gate.inFlight).toBe(inside().length);
+          expect(gate.waiting).toBe(outside().length);
+          // Four permits is the widest: as many free with somebody waiting would be work left undone.
+          if (outside().length > 0) expect(capacity - gate.used).toBeLessThan(Math.min(4, capacity));
+        }
+        while (inside().length > 0) {
+          const p = inside()[0] as Probe;
+          p.state = "done";
+          gate.release(p, 1);
+        }
+        expect(outside()).toEqual([]);
+        expect(gate.used).toBe(0);
+      }),
+    );
+  });
+
+  it("does not let narrow requests overtake a wide one whose turn has come", () => {
+    const gate = gateOf(4);
+    const running = [probe("a"), probe("a"), probe("a"), probe("a")];
+    for (const p of running) gate.enter(p);
+    const wide = probe("b", 4);
+    gate.enter(wide);
+    gate.release(running[0] as Probe, 10);
+    const narrow = Array.from({ length: 10 }, () => probe("c", 1, 1));
+    for (const p of narrow) gate.enter(p);
+    for (const p of running.slice(1)) gate.release(p, 10);
+    expect(wide.state).toBe("in");
+    expect(narrow.every((p) => p.state === "out")).toBe(true);
+  });
+
+  it("runs a request wider than the whole batch alone", () => {
+    const gate = gateOf(2);
+    const wide = probe("a", 4);
+    gate.enter(wide);
+    const next = probe("a");
+    gate.enter(next);
+    expect([wide.state, next.state, gate.used]).toEqual(["in", "out", 2]);
+    gate.release(wide, 1);
+    expect(next.state).toBe("in");
+  });
+
+  it("shares the engine evenly between an account that asks ten times as often and one that asks once", () => {
+    const gate = gateOf(4, { queueLimit: 10_000 });
+    const served = { heavy: 0, light: 0 };
+    const running: Probe[] = [];
+    const ask = (account: "heavy" | "light") => {
+      const p = probe(account);
+      gate.enter(p);
+      running.push(p);
+    };
+    for (let i = 0; i < 10; i++) ask("heavy");
+    ask("light");
+    for (let round = 0; round < 2_000; round++) {
+      const ended = running.filter((p) => p.state === "in").slice(0, 1);
+      for (const p of ended) {
+        p.state = "done";
+        served[p.account as "heavy" | "light"] += 1;
+        gate.release(p, 10);
+        // Each keeps its backlog: the heavy one ten deep, the light one always with somebody waiting.
+        ask(p.account as "heavy" | "light");
+        if (p.account === "light" && gate.waiting < 12) ask("light");
+      }
+    }
+    const share = served.light / (served.light + served.heavy);
+    expect(share).toBeGreaterThan(0.4);
+    expect(share).toBeLessThan(0.6);
+  });
+
+  it("corrects the share by what requests really cost", () => {
+    const gate = gateOf(1, { queueLimit: 1000 });
+    const cheap = probe("cheap", 1, 100);
+    gate.enter(cheap);
+    const waiting = { cheap: probe("cheap", 1, 100), dear: probe("dear", 1, 100) };
+    gate.enter(waiting.dear);
+    gate.enter(waiting.cheap);
+    gate.release(cheap, 0);
+    // Both accounts stand at zero now, so the earlier arrival goes first.
+    expect([waiting.dear.state, waiting.cheap.state]).toEqual(["in", "out"]);
+  });
+
+  it("gives a newly active account no credit for the time it was away", () => {
+    const gate = gateOf(1, { queueLimit: 1000 });
+    const first = probe("old", 1, 1000);
+    gate.enter(first);
+    const olds = Array.from({ length: 5 }, () => probe("old"));
+    for (const p of olds) gate.enter(p);
+    const news = Array.from({ length: 5 }, () => probe("new"));
+    for (const p of news) gate.enter(p);
+    const order: string[] = [];
+    let current: Probe = first;
+    for (let i = 0; i < 10; i++) {
+      current.state = "done";
+      gate.release(current, current === first ? 1000 : 10);
+      current = [...olds, ...news].find((p) => p.state === "in") as Probe;
+      order.push(current.account);
+    }
+    expect(order.slice(0, 6).filter((a) => a === "old").length).toBeGreaterThanOrEqual(2);
+  });
+
+  it("turns away above its queue and says when to come back", () => {
+    let now = 0;
+    const gate = gateOf(2, { clock: () => now, queueLimit: 3 });
+    const all = Array.from({ length: 6 }, () => probe("a"));
+    for (const p of all) gate.enter(p);
+    expect(all.map((p) => p.state)).toEqual(["in", "in", "out", "out", "out", "busy"]);
+    now = 4_000;
+    gate.release(all[0] as Probe, 1);
+    // Two still wait, one place each takes 4 s at two at a time: 1.5 rounds.
+    expect(gate.retryAfterSeconds()).toBe(6);
+  });
+
+  it("has room for 4 times the batch and never less than 32 by default", () => {
+    for (const [permits, room] of [
+      [1, 32],
+      [20, 80],
+    ] as const) {
+      const gate = gateOf(permits);
+      const all = Array.from({ length: permits + room + 1 }, () => probe("a"));
+      for (const p of all) gate.enter(p);
+      expect(all.filter((p) => p.state === "out")).toHaveLength(room);
+      expect(all.at(-1)?.state).toBe("busy");
+    }
+  });
+
+  it("refuses who has waited too long and keeps who has not", () => {
+    let now = 0;
+    const gate = gateOf(1, { clock: () => now, maxWaitMs: 1_000 });
+    const [running, early, late] = [probe("a"), probe("a"), probe("b")];
+    gate.enter(running);
+    gate.enter(early);
+    now = 600;
+    gate.enter(late);
+    now = 1_100;
+    gate.expire();
+    expect([early.state, late.state]).toEqual(["busy", "out"]);
+  });
+
+  it("refuses every waiter when it drains and lets the running ones end", () => {
+    const gate = gateOf(1);
+    const [running, waiting] = [probe("a"), probe("b")];
+    gate.enter(running);
+    gate.enter(waiting);
+    gate.drain();
+    expect([running.state, waiting.state, gate.waiting, gate.inFlight]).toEqual(["in", "draining", 0, 1]);
+  });
+
+  it("lets waiters in when the batch grows and admits nobody while more run than it now allows", () => {
+    const gate = gateOf(1);
+    const all = Array.from({ length: 4 }, () => probe("a"));
+    for (const p of all) gate.enter(p);
+    gate.resize(3);
+    expect(all.map((p) => p.state)).toEqual(["in", "in", "in", "out"]);
+    gate.resize(1);
+    gate.release(all[0] as Probe, 1);
+    gate.release(all[1] as Probe, 1);
+    expect(all[3]?.state).toBe("out");
+    gate.release(all[2] as Probe, 1);
+    expect(all[3]?.state).toBe("in");
+  });
+});

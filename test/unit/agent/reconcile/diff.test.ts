@@ -1,0 +1,207 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { diff, type Step, type View } from "../../../../agent/reconcile/diff.ts";
+import type { Observed } from "../../../../agent/reconcile/driver.ts";
+import { type Facts, freshFacts, sighted } from "../../../../agent/reconcile/facts.ts";
+import type { InstanceSpec__Output } from "../../../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
+import type { InstanceId } from "../../../../proto/ids.ts";
+import { instanceSpec, sighting } from "../../../fakes/instance-spec.ts";
+
+const id = "instance-1" as InstanceId;
+const nowMs = 1_000_000;
+
+interface Given {
+  readonly specs?: readonly InstanceSpec__Output[];
+  readonly tombstones?: readonly string[];
+  readonly observed?: readonly Observed[];
+  readonly facts?: Partial<Facts>;
+  readonly isTold?: boolean;
+}
+
+function view({ specs = [], tombstones = [], observed = [], facts = {}, isTold = true }: Given): View {
+  const ids = new Set([...specs.map((s) => s.instanceId), ...tombstones, ...observed.map((o) => o.instanceId)]);
+  return {
+    desired: isTold ? { generation: "1", instances: [...specs], tombstones: [...tombstones] } : undefined,
+    observed: new Map(observed.map((one) => [one.instanceId, one])),
+    facts: new Map(
+      [...ids].map((one) => {
+        const seen = observed.find((o) => o.instanceId === one);
+        const generation = Number(specs.find((s) => s.instanceId === one)?.generation ?? seen?.generation ?? 1);
+        const fresh = freshFacts(generation, 0);
+        return [one as InstanceId, { ...(seen ? sighted(fresh, seen, nowMs) : fresh), ...facts }];
+      }),
+    ),
+    unsettled: new Set(),
+    nowMs,
+  };
+}
+
+const kinds = (given: Given) => diff(view(given)).map((step) => step.kind);
+const here = { kind: "here", modelPath: "/models/m.gguf" } as const;
+
+describe("what is wanted and not there", () => {
+  it("gets its weights first", () => expect(kinds({ specs: [instanceSpec()] })).toEqual(["fetch"]));
+  it("is started once they are here", () =>
+    expect(kinds({ specs: [instanceSpec()], facts: { weights: here } })).toEqual(["start"]));
+  it("needs no weights when it already runs elsewhere", () =>
+    expect(kinds({ specs: [instanceSpec({ engine: "external" })] })).toEqual(["start"]));
+  it("waits for its back-off", () =>
+    expect(kinds({ specs: [instanceSpec()], facts: { notBeforeMs: nowMs + 1 } })).toEqual([]));
+  it("stays away once it failed for good", () =>
+    expect(kinds({ specs: [instanceSpec()], facts: { failure: { code: "exit_1", message: "" } } })).toEqual([]));
+  it("is left to the step that works on it", () =>
+    expect(kinds({ specs: [instanceSpec()], facts: { busy: { kind: "fetch", generation: 1 } } })).toEqual([]));
+  it("drops the download of a generation nobody wants any more", () =>
+    expect(
+      kinds({ specs: [instanceSpec({ generation: "2" })], facts: { busy: { kind: "fetch", generation: 1 } } }),
+    ).toEqual(["cancel"]));
+});
+
+describe("what is wanted and runs", () => {
+  const specs = [instanceSpec()];
+  it("is probed when due and otherwise left alone", () => {
+    expect(kinds({ specs, observed: [sighting("running")] })).toEqual(["probe"]);
+    expect(kinds({ specs, observed: [sighting("running")], facts: { isProbing: true } })).toEqual([]);
+    expect(kinds({ specs, observed: [sighting("starting")] })).toEqual([]);
+  });
+  it("is probed while the weights of its successor come, and is stopped only when they are here", () => {
+    const newer = [instanceSpec({ generation: "2" })];
+    const observed = [sighting("running")];
+    expect(kinds({ specs: newer, observed })).toEqual(["fetch", "probe"]);
+    expect(kinds({ specs: newer, observed, facts: { busy: { kind: "fetch", generation: 2 } } })).toEqual(["probe"]);
+    expect(diff(view({ specs: newer, observed, facts: { weights: here } }))[0]).toMatchObject({
+      kind: "stop",
+      why: "superseded",
+    });
+  });
+  it("goes on when its successor cannot come", () => {
+    const facts = { failure: { code: "hub_gated_no_token", message: "" } };
+    expect(kinds({ specs: [instanceSpec({ generation: "2" })], observed: [sighting("running")], facts })).toEqual([
+      "probe",
+    ]);
+  });
+  it("is replaced by the newer generation once it ended", () => {
+    const given = { specs: [instanceSpec({ generation: "2" })], facts: { weights: here } };
+    expect(diff(view({ ...given, observed: [sighting("exited")] }))[0]).toMatchObject({
+      kind: "remove",
+      why: "superseded",
+    });
+    expect(kinds(given)).toEqual(["start"]);
+  });
+  it("is left alone when an older generation is asked for", () => {
+    expect(kinds({ specs, observed: [sighting("running", { generation: 2 })] })).toEqual(["probe"]);
+    expect(kinds({ specs, observed: [sighting("exited", { generation: 2 })] })).toEqual([]);
+  });
+  it("is restarted when it stopped answering", () => {
+    const seen = sighting("running");
+    const life = sighted(freshFacts(1, 0), seen, 0).life;
+    if (!life) throw new Error("no life");
+    const facts = { life: { ...life, isReady: false, failures: 3, nextProbeMs: nowMs + 1 } };
+    expect(diff(view({ specs, observed: [seen], facts }))[0]).toMatchObject({ kind: "restart", why: "health" });
+    const external = [instanceSpec({ engine: "external" })];
+    expect(kinds({ specs: external, observed: [seen], facts })).toEqual([]);
+  });
+  it("is ended when its start took longer than 30 minutes without progress", () => {
+    const seen = sighting("starting");
+    const life = sighted(freshFacts(1, 0), seen, nowMs - 31 * 60_000).life;
+    expect(diff(view({ specs, observed: [seen], facts: { life } }))[0]).toMatchObject({ why: "start_timeout" });
+  });
+});
+
+describe("what is wanted and ended", () => {
+  const specs = [instanceSpec()];
+  it("is counted once, then started again", () => {
+    expect(kinds({ specs, observed: [sighting("exited")] })).toEqual(["count-exit"]);
+    const facts = { countedExit: "100@boot:1", weights: here };
+    expect(kinds({ specs, observed: [sighting("exited")], facts })).toEqual(["start"]);
+  });
+});
+
+describe("a tombstone", () => {
+  it("stops, then removes, then has nothing to do", () => {
+    expect(diff(view({ tombstones: [id], observed: [sighting("running")] }))[0]).toMatchObject({
+      kind: "stop",
+      why: "tombstone",
+    });
+    expect(kinds({ tombstones: [id], observed: [sighting("exited")] })).toEqual(["remove"]);
+    expect(kinds({ tombstones: [id] })).toEqual([]);
+  });
+  it("ends a download", () =>
+    expect(kinds({ tombstones: [id], facts: { busy: { kind: "fetch", generation: 1 } } })).toEqual(["cancel"]));
+});
+
+const state = fc.constantFrom<Observed["state"]>("starting", "running", "exited");
+const name = fc.constantFrom("a", "b", "c", "d");
+const world = fc.record({
+  specs: fc.uniqueArray(fc.record({ instanceId: name, generation: fc.constantFrom("1", "2", "3") }), {
+    selector: (one) => one.instanceId,
+  }),
+  tombstones: fc.uniqueArray(name),
+  observed: fc.uniqueArray(fc.record({ id: name, state, generation: fc.integer({ min: 1, max: 3 }) }), {
+    selector: (one) => one.id,
+  }),
+  isTold: fc.boolean(),
+  weightsHere: fc.boolean(),
+});
+const viewOf = (w: typeof world extends fc.Arbitrary<infer W> ? W : never) =>
+  view({
+    specs: w.specs.map((spec) => instanceSpec(spec)),
+    tombstones: w.tombstones,
+    observed: w.observed.map((one) => sighting(one.state, one)),
+    facts: w.weightsHere ? { weights: here } : {},
+    isTold: w.isTold,
+  });
+const ends = (step: Step) => step.kind === "stop" || step.kind === "remove" || step.kind === "restart";
+
+describe("whatever is wanted and seen", () => {
+  it("an empty or missing desired state ends and removes nothing", () => {
+    fc.assert(
+      fc.property(world, (w) => {
+        expect(diff(viewOf({ ...w, specs: [], tombstones: [] })).filter(ends)).toEqual([]);
+        expect(diff(viewOf({ ...w, isTold: false })).filter(ends)).toEqual([]);
+      }),
+    );
+  });
+  it("only what a tombstone names, or a newer generation replaces, is ended or removed", () => {
+    fc.assert(
+      fc.property(world, (w) => {
+        const isOutdated = (one: string) => {
+          const wanted = w.specs.find((spec) => spec.instanceId === one);
+          const seen = w.observed.find((other) => other.id === one);
+          return wanted !== undefined && seen !== undefined && seen.generation < Number(wanted.generation);
+        };
+        for (const step of diff(viewOf(w)).filter(ends))
+          expect((w.tombstones as string[]).includes(step.id) || isOutdated(step.id)).toBe(true);
+      }),
+    );
+  });
+  it("the same view gives the same steps, at most one besides a probe for each instance", () => {
+    fc.assert(
+      fc.property(world, (w) => {
+        const steps = diff(viewOf(w));
+        expect(diff(viewOf(w))).toEqual(steps);
+        const others = steps.filter((step) => step.kind !== "probe").map((step) => step.id);
+        expect(new Set(others).size).toBe(others.length);
+      }),
+    );
+  });
+  it("obeying tombstones step by step ends with nothing of them left and nothing to do", () => {
+    fc.assert(
+      fc.property(world, (w) => {
+        let seen = w.observed.map((one) => sighting(one.state, one));
+        for (let pass = 0; pass < 3; pass++) {
+          const steps = diff(view({ tombstones: w.tombstones, observed: seen }));
+          for (const step of steps.filter(ends)) {
+            if (step.kind === "remove") seen = seen.filter((one) => one.instanceId !== step.id);
+            else
+              seen = seen.map((one) =>
+                one.instanceId === step.id ? sighting("exited", { id: step.id, generation: one.generation }) : one,
+              );
+          }
+        }
+        expect(seen.filter((one) => (w.tombstones as string[]).includes(one.instanceId))).toEqual([]);
+        expect(diff(view({ tombstones: w.tombstones, observed: seen })).filter(ends)).toEqual([]);
+      }),
+    );
+  });
+});

@@ -1,0 +1,80 @@
+import { describe, expect, it } from "vitest";
+import type { LogLine } from "../../../../agent/reconcile/driver.ts";
+import { type Exited, failureOf, gaveUp, reasonOfExit } from "../../../../agent/reconcile/failure.ts";
+import { sighting } from "../../../fakes/instance-spec.ts";
+
+const mib = 1024 * 1024;
+const exited = (over: Partial<Exited>) => ({ ...(sighting("exited") as Exited), exitCode: undefined, ...over });
+const log = (...lines: string[]): LogLine[] => lines.map((line) => ({ at: "1.000000000", line }));
+const pino = (level: number | string, msg: string, err?: string) =>
+  JSON.stringify({ level, time: 1, msg, ...(err ? { err: { message: err } } : {}) });
+
+describe("why an instance ended", () => {
+  it.each([
+    ["memory", exited({ oomKilled: true, signal: "SIGKILL" }), [], "oom_killed", /^limit 512MiB/, false],
+    [
+      "its own refusal",
+      exited({ exitCode: 2 }),
+      [pino("error", "bad model")],
+      "bad_model",
+      /^bad model\. Choose/,
+      true,
+    ],
+    [
+      "a failure it logged",
+      exited({ exitCode: 1 }),
+      [pino(50, "cannot load", "no such tensor"), pino(30, "bye")],
+      "exit_1",
+      /cannot load: no such tensor/,
+      false,
+    ],
+    [
+      "a plain line",
+      exited({ exitCode: 134 }),
+      ["terminate called", "fatal error: abort", "  at x"],
+      "exit_134",
+      /fatal error: abort/,
+      false,
+    ],
+    ["nothing said", exited({ exitCode: 0 }), [], "exit_0", /ended by itself; it left no line/, false],
+    [
+      "a signal",
+      exited({ signal: "SIGSEGV" }),
+      ["last words"],
+      "signal_sigsegv",
+      /ended by SIGSEGV; its log says: last words/,
+      false,
+    ],
+    ["a kill from outside", exited({ signal: "SIGKILL" }), [], "signal_sigkill", /may have run out of memory/, false],
+    ["nobody looking", exited({}), [], "exit_unknown", /nobody could see how/, false],
+  ] as const)("is told for %s", (_, exit, lines, code, message, isTerminal) => {
+    const why = reasonOfExit(exit, 512 * mib, log(...lines));
+    expect(why.failure.code).toBe(code);
+    expect(why.failure.message).toMatch(message);
+    expect(why.isTerminal).toBe(isTerminal);
+  });
+
+  it("counts a death for memory apart from other ends", () => {
+    expect(reasonOfExit(exited({ oomKilled: true }), 0, []).reason).toBe("oom");
+    expect(reasonOfExit(exited({ exitCode: 1 }), 0, []).reason).toBe("exit");
+  });
+
+  it("keeps the last 40 lines when it is given up, because the log goes with the instance", () => {
+    const lines = log(...Array.from({ length: 60 }, (_, i) => `line ${i}.`));
+    const { code, message } = gaveUp({ code: "exit_1", message: "it ended" }, 5, lines);
+    expect(code).toBe("exit_1");
+    expect(message).toContain("line 20.");
+    expect(message).toContain("line 59.");
+    expect(message).not.toContain("line 19.");
+  });
+
+  it("passes on what a typed error says and keeps an untyped one retryable", () => {
+    const typed = Object.assign(new Error("The repository is gated"), { code: "hub_gated_no_token", retryable: false });
+    expect(failureOf(typed, "x")).toEqual({
+      code: "hub_gated_no_token",
+      message: "The repository is gated",
+      isTerminal: true,
+    });
+    expect(failureOf(new Error("boom"), "start_failed")).toMatchObject({ code: "start_failed", isTerminal: false });
+  });
+});

@@ -1,0 +1,84 @@
+import { describe, expect, it } from "vitest";
+import type { View } from "../../../../agent/reconcile/diff.ts";
+import type { Observed } from "../../../../agent/reconcile/driver.ts";
+import { type Facts, freshFacts, sighted } from "../../../../agent/reconcile/facts.ts";
+import { reportOf, targetsOf } from "../../../../agent/reconcile/report.ts";
+import type { InstanceSpec__Output } from "../../../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
+import type { InstanceId } from "../../../../proto/ids.ts";
+import { instanceSpec, sighting } from "../../../fakes/instance-spec.ts";
+
+const id = "instance-1" as InstanceId;
+const idle = () => ({ inFlight: 0, waiting: 0, tokensPerSecond: 0 });
+
+function view(
+  spec: InstanceSpec__Output | undefined,
+  seen: Observed | undefined,
+  facts: Partial<Facts> & { isReady?: boolean } = {},
+  tombstones: readonly string[] = [],
+): View {
+  const { isReady = false, ...over } = facts;
+  const fresh = freshFacts(Number(spec?.generation ?? 1), 0);
+  const known = seen ? sighted(fresh, seen, 0) : fresh;
+  const life = known.life && { ...known.life, isReady, contextLength: isReady ? 2048 : 0 };
+  return {
+    desired: { generation: "1", instances: spec ? [spec] : [], tombstones: [...tombstones] },
+    observed: new Map(seen ? [[id, seen]] : []),
+    facts: new Map([[id, { ...known, life, ...over }]]),
+    unsettled: new Set(),
+    nowMs: 0,
+  };
+}
+const phase = (...given: Parameters<typeof view>) => reportOf(view(...given), idle).instances[0]?.phase;
+
+describe("the phase a host reports", () => {
+  const spec = instanceSpec();
+  it.each([
+    ["pending", phase(spec, undefined)],
+    ["downloading", phase(spec, undefined, { weights: { kind: "fetching", done: 1, total: 2 } })],
+    ["creating", phase(spec, undefined, { busy: { kind: "start", generation: 1 } })],
+    ["creating", phase(spec, sighting("starting"))],
+    ["loading", phase(spec, sighting("running"))],
+    ["ready", phase(spec, sighting("running"), { isReady: true })],
+    ["draining", phase(instanceSpec({ draining: true }), sighting("running"), { isReady: true })],
+    ["draining", phase(spec, sighting("running"), { isReady: true, busy: { kind: "stop", generation: 1 } })],
+    ["draining", phase(undefined, sighting("running"), { isReady: true }, [id])],
+    ["stopped", phase(undefined, sighting("exited"), {}, [id])],
+    ["failed", phase(spec, sighting("exited"), { failure: { code: "exit_1", message: "it ended" } })],
+    ["ready", phase(undefined, sighting("running"), { isReady: true })],
+  ])("is %s", (expected, found) => expect(found).toBe(expected));
+
+  it("is that of the old generation while its successor cannot come, with the reason", () => {
+    const failure = { code: "hub_gated_no_token", message: "it is gated" };
+    const { instances } = reportOf(
+      view(instanceSpec({ generation: "2" }), sighting("running"), { isReady: true, failure }),
+      idle,
+    );
+    expect(instances[0]).toMatchObject({ phase: "ready", generation: 1, failCode: "hub_gated_no_token" });
+  });
+});
+
+describe("a tombstoned instance", () => {
+  it("is reported removed once it is gone", () => {
+    expect(reportOf(view(undefined, undefined, {}, [id]), idle)).toEqual({ instances: [], removed: [id] });
+    expect(reportOf(view(undefined, sighting("exited"), {}, [id]), idle).removed).toEqual([]);
+  });
+  it("is not reported removed while a step of it runs or what was seen may be older than its end", () => {
+    const busy = { busy: { kind: "start", generation: 1 } };
+    expect(reportOf(view(undefined, undefined, busy, [id]), idle).removed).toEqual([]);
+    const unsettled = { ...view(undefined, undefined, {}, [id]), unsettled: new Set([id]) };
+    expect(reportOf(unsettled, idle).removed).toEqual([]);
+  });
+});
+
+describe("what the data path is told", () => {
+  it("holds what runs and takes new requests only where it is ready and stays", () => {
+    const spec = instanceSpec();
+    expect(targetsOf(view(spec, sighting("running"), { isReady: true }))).toMatchObject([
+      { instanceId: id, maxBatchSize: 4, ready: true, draining: false },
+    ]);
+    expect(targetsOf(view(spec, sighting("running")))).toMatchObject([{ ready: false }]);
+    expect(targetsOf(view(spec, sighting("running"), { isReady: true }, [id]))).toMatchObject([{ draining: true }]);
+    expect(targetsOf(view(spec, sighting("exited")))).toEqual([]);
+    expect(targetsOf(view(undefined, sighting("running"), { isReady: true }))).toEqual([]);
+  });
+});

@@ -1,0 +1,35 @@
+import { describe, expect, it } from "vitest";
+import { Unacknowledged } from "../../../../agent/state/unacknowledged.ts";
+
+const ids = (kept: Unacknowledged, limit = 10) => kept.oldest(limit)?.map((record) => record.spoolId);
+
+describe("records nobody has acknowledged", () => {
+  it("come oldest first, with the id they are acknowledged by", () => {
+    const kept = new Unacknowledged();
+    kept.emptied();
+    for (const id of [7, 8, 9]) kept.add(id, { requestId: `r${id}` });
+    kept.acknowledged(["8", "999"]);
+    expect(kept.oldest(10)).toEqual([
+      { requestId: "r7", spoolId: 7 },
+      { requestId: "r9", spoolId: 9 },
+    ]);
+    expect(ids(kept, 1)).toEqual([7]);
+  });
+
+  it("are asked of the file while it may hold others: at the start, and after more than fit here", () => {
+    const kept = new Unacknowledged(2);
+    kept.add(1, {});
+    expect(ids(kept)).toBeUndefined();
+    kept.emptied();
+    kept.add(2, {});
+    kept.add(3, {});
+    expect(ids(kept)).toEqual([2, 3]);
+    kept.add(4, {});
+    kept.acknowledged(["2", "3"]);
+    kept.add(5, {});
+    expect(ids(kept)).toBeUndefined();
+    kept.emptied();
+    kept.add(6, {});
+    expect(ids(kept)).toEqual([6]);
+  });
+});

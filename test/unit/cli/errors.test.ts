@@ -1,0 +1,39 @@
+import { describe, expect, test } from "vitest";
+import { errorText } from "../../../cli/api.ts";
+import { exitCode, exitCodeOfStatus } from "../../../cli/cli-error.ts";
+
+describe("an error answer becomes one sentence in every dialect of the API", () => {
+  test.each([
+    ["native", { error: "Model not found", detail: { error: "Model not found" } }, "Model not found"],
+    ["compat", { error: { message: "No such model" } }, "No such model"],
+    ["speech", { detail: { message: "Voice not found" } }, "Voice not found"],
+    ["unknown route", { detail: "Not Found" }, "Not Found"],
+    [
+      "validation",
+      { error: { message: "x" }, detail: [{ loc: ["body", "max_tokens"], msg: "Input should be greater than 0" }] },
+      "max_tokens: Input should be greater than 0",
+    ],
+  ])("%s", (_dialect, body, sentence) => {
+    expect(errorText(body)).toBe(sentence);
+  });
+
+  test("a body that says nothing has no sentence", () => {
+    expect(errorText({})).toBeUndefined();
+    expect(errorText(undefined)).toBeUndefined();
+  });
+});
+
+test.each([
+  [400, exitCode.wrongUsage],
+  [401, exitCode.notAuthenticated],
+  [402, exitCode.outOfFunds],
+  [403, exitCode.notAuthenticated],
+  [404, exitCode.notFound],
+  [409, exitCode.failed],
+  [422, exitCode.wrongUsage],
+  [429, exitCode.outOfFunds],
+  [500, exitCode.failed],
+  [503, exitCode.unavailable],
+])("status %i ends the program with code %i", (status, code) => {
+  expect(exitCodeOfStatus(status)).toBe(code);
+});

@@ -1,0 +1,33 @@
+import { InvalidArgumentError } from "commander";
+import { expect, test } from "vitest";
+import { statusText } from "../../../cli/deployment.ts";
+import { atLeast, inputs, seconds } from "../../../cli/option-values.ts";
+
+test("inputs read as JSON where they can, and text fields stay text", () => {
+  const first = inputs("max_tokens=20");
+  expect(inputs("prompt=42", first)).toEqual({ max_tokens: 20, prompt: "42" });
+  expect(inputs('stop=["a","b"]')).toEqual({ stop: ["a", "b"] });
+  expect(inputs("note=a=b")).toEqual({ note: "a=b" });
+});
+
+test("an input without a name or with an unreadable file is wrong usage", () => {
+  expect(() => inputs("=x")).toThrow(InvalidArgumentError);
+  expect(() => inputs("prompt=@/nowhere/at/all")).toThrow(InvalidArgumentError);
+});
+
+test("times are taken in seconds, minutes and hours", () => {
+  expect([seconds("90"), seconds("90s"), seconds("30m"), seconds("2h")]).toEqual([90, 90, 1800, 7200]);
+  expect(() => seconds("soon")).toThrow(InvalidArgumentError);
+});
+
+test("numbers below the least one are wrong usage", () => {
+  expect(atLeast(1)("3")).toBe(3);
+  expect(() => atLeast(1)("0")).toThrow(InvalidArgumentError);
+  expect(() => atLeast(0)("1.5")).toThrow(InvalidArgumentError);
+});
+
+test("a deployment shows how many of its instances run", () => {
+  const one = { deploy_id: "D", model_name: "m", status: "deployed", fail_reason: "", created_at: "" };
+  expect(statusText({ ...one, instances: { running: 1, pending: 1 } })).toBe("deployed 1/2");
+  expect(statusText({ ...one, status: "failed", instances: { running: 0, pending: 0 } })).toBe("failed");
+});

@@ -1,0 +1,64 @@
+import { randomBytes } from "node:crypto";
+import { describe, expect, it } from "vitest";
+import { makeApiKey } from "../../../../control-plane/accounts/api-key.ts";
+import {
+  lookupOf,
+  makeDek,
+  openApiKey,
+  openSecret,
+  sealApiKey,
+  sealSecret,
+  unwrapDek,
+  wrapDek,
+} from "../../../../control-plane/accounts/envelope.ts";
+import type { AccountId, KeyId } from "../../../../proto/ids.ts";
+
+const secrets = { kek: randomBytes(32), kekVersion: 1, pepper: randomBytes(32) };
+const [ada, bob] = ["u:1", "u:2"] as AccountId[] as [AccountId, AccountId];
+const [first, second] = ["k1", "k2"] as KeyId[] as [KeyId, KeyId];
+
+describe("the envelope", () => {
+  it("gives back what was put in", () => {
+    const dek = makeDek();
+    const apiKey = makeApiKey();
+    const unwrapped = unwrapDek(secrets, wrapDek(secrets, dek, ada), ada);
+    expect(openApiKey(unwrapped, sealApiKey(dek, apiKey, ada, first), ada, first)).toBe(apiKey);
+    expect(openSecret(dek, sealSecret(dek, "hf_x", ada, "deployment|d1"), ada, "deployment|d1")).toBe("hf_x");
+  });
+
+  it("never looks the same twice", () => {
+    const dek = makeDek();
+    const sealed = new Set(Array.from({ length: 50 }, () => sealApiKey(dek, "secret", ada, first).toString("hex")));
+    expect(sealed.size).toBe(50);
+  });
+
+  it("does not open for another tenant, another row, another purpose or another version of the key", () => {
+    const dek = makeDek();
+    const sealed = sealApiKey(dek, "secret", ada, first);
+    expect(() => openApiKey(dek, sealed, bob, first)).toThrow();
+    expect(() => openApiKey(dek, sealed, ada, second)).toThrow();
+    expect(() => openApiKey(makeDek(), sealed, ada, first)).toThrow();
+    expect(() => openSecret(dek, sealSecret(dek, "x", ada, "deployment|d1"), ada, "deployment|d2")).toThrow();
+    const wrapped = wrapDek(secrets, dek, ada);
+    expect(() => unwrapDek(secrets, wrapped, bob)).toThrow();
+    expect(() => unwrapDek({ ...secrets, kekVersion: 2 }, wrapped, ada)).toThrow();
+    expect(() => unwrapDek({ ...secrets, kek: randomBytes(32) }, wrapped, ada)).toThrow();
+  });
+
+  it("does not open when any byte was changed or its end cut off", () => {
+    const dek = makeDek();
+    const sealed = sealApiKey(dek, "secret", ada, first);
+    for (let i = 0; i < sealed.length; i++) {
+      const changed = Buffer.from(sealed);
+      changed[i] = (changed[i] as number) ^ 1;
+      expect(() => openApiKey(dek, changed, ada, first)).toThrow();
+      expect(() => openApiKey(dek, sealed.subarray(0, i), ada, first)).toThrow();
+    }
+  });
+
+  it("finds a key only with the pepper", () => {
+    const other = { ...secrets, pepper: randomBytes(32) };
+    expect(lookupOf(secrets, "k").equals(lookupOf(secrets, "k"))).toBe(true);
+    expect(lookupOf(secrets, "k").equals(lookupOf(other, "k"))).toBe(false);
+  });
+});

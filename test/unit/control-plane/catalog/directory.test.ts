@@ -1,0 +1,91 @@
+import { describe, expect, it } from "vitest";
+import { createDirectory } from "../../../../control-plane/catalog/directory.ts";
+import type { DeployedModel, OfferedModel } from "../../../../control-plane/catalog/store.ts";
+import type { AccountId, DeploymentId } from "../../../../proto/ids.ts";
+import { freeOfCharge } from "../../../../proto/money.ts";
+
+const [operator, ada, bob] = ["u:op", "u:ada", "u:bob"] as unknown as [AccountId, AccountId, AccountId];
+const deployed = (
+  id: string,
+  account: AccountId,
+  modelName: string,
+  over: Partial<DeployedModel> = {},
+): DeployedModel => ({
+  deployId: id as DeploymentId,
+  account,
+  modelName,
+  servedName: modelName,
+  version: `v-${id}`,
+  task: "text-generation",
+  engine: "stoker",
+  status: "deployed",
+  maxBatchSize: 4,
+  contextLength: 2048,
+  createdAtMs: 0,
+  ...over,
+});
+const offer = (name: string, id: string): OfferedModel => ({
+  name,
+  deployId: id as DeploymentId,
+  description: "small",
+  rates: { input: 20n, cachedInput: 10n, output: 40n },
+  priceVersion: 7,
+  createdAtMs: 1,
+});
+
+async function directory(models: DeployedModel[], offers: OfferedModel[] = []) {
+  const found = createDirectory({
+    deployed: async () => models,
+    offered: async () => offers,
+    offer: async () => undefined,
+  });
+  await found.refresh();
+  return found;
+}
+
+describe("the models in memory", () => {
+  it("gives everybody an offered model at its price, its operator too", async () => {
+    const models = await directory([deployed("d1", operator, "org/small")], [offer("org/small", "d1")]);
+    for (const caller of [operator, ada]) {
+      expect(models.resolve("org/small", caller)).toMatchObject({
+        isPublic: true,
+        priceVersion: 7,
+        rates: { output: 40n },
+      });
+    }
+    expect(models.resolve("deploy_id:d1", operator)).toMatchObject({ isPublic: false, rates: freeOfCharge });
+  });
+
+  it("knows a model by name, by name and version, and by deployment", async () => {
+    const models = await directory([deployed("d1", ada, "ada/llm")]);
+    for (const name of ["ada/llm", "ada/llm:v-d1", "deploy_id:d1"])
+      expect(models.resolve(name, ada)?.deployId).toBe("d1");
+    for (const name of ["ada/llm:v-d2", "ada/other", "deploy_id:d2", "", ":", "deploy_id:"])
+      expect(models.resolve(name, ada)).toBeUndefined();
+  });
+
+  it("shows nobody another account's deployments", async () => {
+    const models = await directory([deployed("d1", ada, "ada/llm"), deployed("d2", bob, "bob/llm")]);
+    expect(models.resolve("ada/llm", bob)).toBeUndefined();
+    expect(models.resolve("deploy_id:d1", bob)).toBeUndefined();
+    expect(models.list(bob).map((model) => model.name)).toEqual(["bob/llm"]);
+  });
+
+  it("prefers an account's own deployment of a name that is also offered", async () => {
+    const models = await directory(
+      [deployed("d1", operator, "org/small"), deployed("d2", ada, "org/small")],
+      [offer("org/small", "d1")],
+    );
+    expect(models.resolve("org/small", ada)?.deployId).toBe("d2");
+    expect(models.resolve("org/small", bob)?.deployId).toBe("d1");
+  });
+
+  it("gives the name of a failed deployment to the one that works", async () => {
+    const models = await directory([
+      deployed("d1", ada, "ada/llm", { status: "failed" }),
+      deployed("d2", ada, "ada/llm", { status: "deploying" }),
+      deployed("d3", ada, "ada/llm", { status: "failed" }),
+    ]);
+    expect(models.resolve("ada/llm", ada)?.deployId).toBe("d2");
+  });
+});

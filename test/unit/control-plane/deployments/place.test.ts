@@ -1,0 +1,124 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { place, type Want } from "../../../../control-plane/deployments/place.ts";
+import type { HostView } from "../../../../control-plane/fleet/host.ts";
+import { account, gib, gpu, hostView, inventory } from "../../../fakes/fleet-records.ts";
+
+const types = ["other", "H100-80GB", "L4-24GB"] as const;
+const arbitraryHost = (id: string) =>
+  fc
+    .record({
+      gpus: fc.array(
+        fc.record({
+          type: fc.constantFrom(...types),
+          memory: fc.constantFrom(1, 24, 80),
+          healthy: fc.boolean(),
+          claimed: fc.boolean(),
+        }),
+        { maxLength: 8 },
+      ),
+      schedulable: fc.boolean(),
+      state: fc.constantFrom("live" as const, "live" as const, "unreachable" as const, "lost" as const),
+      drivers: fc.constantFrom(["process"], ["docker", "process"], ["external"]),
+    })
+    .map((shape): HostView => {
+      const gpus = shape.gpus.map((one, index) =>
+        gpu(index, { type: one.type, memoryBytes: one.memory * gib, isHealthy: one.healthy }),
+      );
+      const claims = gpus
+        .filter((_, index) => shape.gpus[index]?.claimed)
+        .map((one) => ({ gpuUuid: one.uuid, account }));
+      return hostView(id, {
+        inventory: inventory({ gpus, drivers: shape.drivers }),
+        schedulable: shape.schedulable,
+        state: shape.state,
+        claims,
+      });
+    });
+const arbitraryHosts = fc
+  .integer({ min: 0, max: 6 })
+  .chain((count) => fc.tuple(...Array.from({ length: count }, (_, index) => arbitraryHost(`h${index}`))));
+const arbitraryWant: fc.Arbitrary<Want> = fc.record({
+  gpu: fc.constantFrom(...types),
+  gpusPerInstance: fc.integer({ min: 0, max: 8 }),
+  memoryBytes: fc.constantFrom(0, gib, 60 * gib, 200 * gib),
+  engine: fc.constantFrom("stoker" as const, "external" as const),
+  host: fc.constantFrom(undefined, undefined, "h1"),
+});
+
+describe("place", () => {
+  it("never overcommits: what it takes is free, healthy, of the type asked for, enough, and on a host that may be used", () => {
+    fc.assert(
+      fc.property(arbitraryWant, arbitraryHosts, (want, hosts) => {
+        const placed = place(want, hosts);
+        if (!placed.ok) return;
+        const host = hosts.find((one) => one.id === placed.host) as HostView;
+        expect(host.state).toBe("live");
+        expect(host.schedulable).toBe(true);
+        expect(placed.revision).toBe(host.revision);
+        expect(new Set(placed.gpus.map((one) => one.uuid)).size).toBe(want.gpusPerInstance);
+        for (const one of placed.gpus) {
+          expect(host.claims.map((claim) => claim.gpuUuid)).not.toContain(one.uuid);
+          expect(one).toMatchObject({ type: want.gpu, isHealthy: true });
+        }
+        const memory = placed.gpus.reduce((sum, one) => sum + one.memoryBytes, 0);
+        if (want.gpusPerInstance > 0) expect(memory).toBeGreaterThanOrEqual(want.memoryBytes);
+      }),
+    );
+  });
+
+  it("decides the same whatever order the hosts come in", () => {
+    fc.assert(
+      fc.property(arbitraryWant, arbitraryHosts, fc.infiniteStream(fc.nat()), (want, hosts, keys) => {
+        const shuffled = hosts
+          .map((host) => ({ host, key: keys.next().value as number }))
+          .sort((a, b) => a.key - b.key)
+          .map((one) => one.host);
+        expect(place(want, shuffled)).toEqual(place(want, hosts));
+      }),
+    );
+  });
+
+  it("never fails because of a host more", () => {
+    fc.assert(
+      fc.property(arbitraryWant, arbitraryHosts, arbitraryHost("more"), (want, hosts, more) => {
+        if (place(want, hosts).ok) expect(place(want, [...hosts, more]).ok).toBe(true);
+      }),
+    );
+  });
+
+  it("says why of every host when none fits", () => {
+    fc.assert(
+      fc.property(arbitraryWant, arbitraryHosts, (want, hosts) => {
+        const placed = place(want, hosts);
+        if (placed.ok) return;
+        expect(placed.rejections.map((one) => one.host)).toEqual(hosts.map((host) => host.hostname).sort());
+        for (const one of placed.rejections) expect(one.why.length).toBeGreaterThan(5);
+      }),
+    );
+  });
+
+  const want: Want = { gpu: "other", gpusPerInstance: 1, memoryBytes: 0, engine: "stoker", host: undefined };
+
+  it("takes the tightest fit first, then the lower id", () => {
+    const roomy = hostView("a");
+    const tight = hostView("b", { claims: [0, 1, 2].map((n) => ({ gpuUuid: `GPU-${n}`, account })) });
+    expect(place(want, [roomy, tight])).toMatchObject({ ok: true, host: "b", gpus: [{ uuid: "GPU-3" }] });
+    expect(place(want, [hostView("b"), hostView("a")])).toMatchObject({ ok: true, host: "a" });
+  });
+
+  it("names the missing type, the missing memory, the silence and the unproven data path", () => {
+    const why = (over: Partial<Want>, host: HostView) => {
+      const placed = place({ ...want, ...over }, [host]);
+      return placed.ok ? "" : (placed.rejections[0]?.why ?? "");
+    };
+    expect(why({ gpu: "H100-80GB" }, hostView("a"))).toContain("no H100-80GB");
+    expect(why({ gpusPerInstance: 5 }, hostView("a"))).toContain("4 of 4 other GPUs are free; 5 needed");
+    expect(why({ memoryBytes: 2 * gib }, hostView("a"))).toContain("about 2048 MiB needed");
+    expect(why({}, hostView("a", { state: "unreachable", silentMs: 25_000 }))).toBe("unreachable: silent for 25 s");
+    expect(why({}, hostView("a", { schedulable: false, condition: "data_path_unreachable: x" }))).toContain(
+      "data_path",
+    );
+    expect(why({ host: "other-host" }, hostView("a"))).toContain("other-host");
+  });
+});

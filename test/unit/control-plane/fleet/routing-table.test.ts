@@ -1,0 +1,94 @@
+import { describe, expect, it } from "vitest";
+import type { HostState } from "../../../../control-plane/fleet/host.ts";
+import { createRoutingTable } from "../../../../control-plane/fleet/routing-table.ts";
+import type { RouteRow } from "../../../../control-plane/fleet/store.ts";
+import type { DeploymentId, HostId, InstanceId } from "../../../../proto/ids.ts";
+
+const deployId = "d" as DeploymentId;
+const row = (id: string, host = "h", over: Partial<RouteRow> = {}): RouteRow => ({
+  instanceId: id as InstanceId,
+  deployId,
+  hostId: host as HostId,
+  origin: `http://${host}`,
+  ticketKey: Buffer.alloc(32),
+  maxBatchSize: 4,
+  nodeEpoch: 1n,
+  ...over,
+});
+
+function start() {
+  const at = { rows: [] as RouteRow[], isAway: false, states: new Map<string, HostState>(), heard: [] as string[] };
+  const table = createRoutingTable({
+    store: {
+      readyInstances: async () => {
+        if (at.isAway) throw new Error("database away");
+        return at.rows;
+      },
+    },
+    clocks: { heard: (host) => void at.heard.push(host), state: (host) => at.states.get(host) ?? "live" },
+  });
+  const ids = () => table.ready(deployId).map((route) => route.instanceId);
+  return { at, table, ids };
+}
+
+describe("the routing table", () => {
+  it("keeps one object per instance over refreshes, with its requests in flight and the newest address and key", async () => {
+    const { at, table } = start();
+    at.rows = [row("a")];
+    await table.refresh();
+    const route = table.ready(deployId)[0];
+    if (route) route.inFlight = 3;
+    at.rows = [row("a", "h", { origin: "http://moved", ticketKey: Buffer.alloc(32, 1), nodeEpoch: 2n })];
+    await table.refresh();
+    expect(table.ready(deployId)[0]).toBe(route);
+    expect(route).toMatchObject({ inFlight: 3, origin: "http://moved", ticketKey: Buffer.alloc(32, 1) });
+  });
+
+  it("keeps the last known routes while the database is away", async () => {
+    const { at, table, ids } = start();
+    at.rows = [row("a")];
+    await table.refresh();
+    at.isAway = true;
+    await expect(table.refresh()).rejects.toThrow("away");
+    expect(ids()).toEqual(["a"]);
+    expect(table.isLoaded).toBe(true);
+  });
+
+  it("gives no new routes to a silent host and gives them again when it is heard", async () => {
+    const { at, table, ids } = start();
+    at.rows = [row("a", "h1"), row("b", "h2")];
+    await table.refresh();
+    at.states.set("h1", "unreachable");
+    expect(ids()).toEqual(["b"]);
+    at.states.set("h1", "live");
+    expect(ids()).toEqual(["a", "b"]);
+  });
+
+  it("leaves out an instance that refused a connection until its host reports or registers again", async () => {
+    const { at, table, ids } = start();
+    const failures: HostId[] = [];
+    table.onFailure((host) => failures.push(host));
+    at.rows = [row("a", "h1"), row("b", "h2")];
+    await table.refresh();
+    table.sawFailure("h1" as HostId, "a" as InstanceId);
+    await table.refresh();
+    expect(ids()).toEqual(["b"]);
+    expect(failures).toEqual(["h1"]);
+    table.sawReport("h1" as HostId);
+    expect(ids()).toEqual(["a", "b"]);
+    table.sawFailure("h1" as HostId, "a" as InstanceId);
+    at.rows = [row("a", "h1", { nodeEpoch: 2n }), row("b", "h2")];
+    await table.refresh();
+    expect(ids()).toEqual(["a", "b"]);
+  });
+
+  it("drops what is gone and knows nothing of other deployments", async () => {
+    const { at, table, ids } = start();
+    at.rows = [row("a")];
+    await table.refresh();
+    at.rows = [];
+    await table.refresh();
+    expect(ids()).toEqual([]);
+    expect(table.ready("other" as DeploymentId)).toEqual([]);
+  });
+});

@@ -1,0 +1,34 @@
+import { describe, expect, it } from "vitest";
+import { engineError } from "../../../../control-plane/inference/engine-error.ts";
+import { EngineRefusal } from "../../../../control-plane/inference/errors.ts";
+
+const told = (status: number, body: unknown) =>
+  engineError({
+    kind: "engine-error",
+    status,
+    body: Buffer.from(typeof body === "string" ? body : JSON.stringify(body)),
+    retryAfterSeconds: undefined,
+    usage: undefined,
+  });
+
+describe("an engine's words about a caller's fault", () => {
+  it.each([
+    [{ error: { message: "too long", code: "context_length_exceeded", param: "messages" } }],
+    [{ object: "error", message: "too long", code: "context_length_exceeded", param: "messages" }],
+  ])("are kept from %j", (body) => {
+    expect(told(400, body)).toMatchObject({ message: "too long", code: "context_length_exceeded", param: "messages" });
+  });
+
+  it.each([["<html>"], [""], ["null"], [{ error: 5 }], [[]]])("are made up when the body is %j", (body) => {
+    const error = told(422, body);
+    expect(error).toBeInstanceOf(EngineRefusal);
+    expect(error.message.length).toBeGreaterThan(10);
+  });
+});
+
+it("an engine that is full is our 429, one that fails our 502 or 504", () => {
+  expect(told(429, {})).toMatchObject({ code: "engine_overloaded", retryAfterSeconds: 1 });
+  expect(told(401, {}).code).toBe("upstream_error");
+  expect(told(500, {}).code).toBe("upstream_error");
+  expect(told(504, {}).code).toBe("upstream_timeout");
+});

@@ -1,0 +1,20 @@
+import { describe, expect, it } from "vitest";
+import { PromptPace } from "../../../../runtime/llama/prompt-pace.ts";
+
+const settled = (secondsPerToken: number, steps: number) => {
+  const pace = new PromptPace(1024);
+  for (let i = 0; i < steps; i++) pace.observe(pace.tokens * secondsPerToken);
+  return pace.tokens;
+};
+
+describe("the length of a prompt step", () => {
+  it("settles at a quarter of a second on a slow machine", () => {
+    expect(settled(0.01, 20)).toBeGreaterThanOrEqual(24);
+    expect(settled(0.01, 20)).toBeLessThanOrEqual(26);
+  });
+
+  it("grows to a full batch on a fast one and never falls to nothing", () => {
+    expect(settled(0.00001, 20)).toBe(1024);
+    expect(settled(10, 20)).toBe(16);
+  });
+});

@@ -1,0 +1,28 @@
+import { expect, test } from "vitest";
+import { refusal } from "../../../scripts/supervisor/api.ts";
+import { banner } from "../../../scripts/supervisor/banner.ts";
+
+const running = { url: "http://127.0.0.1:8080", keyFile: "/srv/it's/.stoker/admin.key", model: "o/m" };
+
+test("the call to paste streams a chat with the key read from its file, whatever the folder is called", () => {
+  const text = banner(running, "/elsewhere");
+  expect(text).toContain("curl -N http://127.0.0.1:8080/v1/compat/chat/completions");
+  expect(text).toContain(`$(cat '/srv/it'\\''s/.stoker/admin.key')`);
+  expect(text).toContain('"stream":true');
+});
+
+test("from within the clone the key file is named as one would type it", () => {
+  expect(banner(running, "/srv/it's")).toContain("The key is in .stoker/admin.key");
+});
+
+test("without a model it offers a call that works", () => {
+  expect(banner({ ...running, model: undefined }, "/")).toContain("/v1/me");
+});
+
+test("a refusal of the API is told in its own words", () => {
+  expect(refusal({ status: 402, body: { error: "no funds" } })).toBe("no funds");
+  expect(refusal({ status: 422, body: { detail: [{ loc: ["body", "gpu"], msg: "unknown" }] } })).toBe(
+    "body.gpu: unknown",
+  );
+  expect(refusal({ status: 500, body: "<html>" })).toBe("status 500");
+});

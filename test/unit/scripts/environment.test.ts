@@ -1,0 +1,40 @@
+import { expect, test } from "vitest";
+import { agentEnvironment, controlPlaneEnvironment } from "../../../scripts/supervisor/environment.ts";
+
+const operator = {
+  STOKER_HOST: "http://api.example.com",
+  STOKER_API_KEY: "stk_x",
+  HF_TOKEN: "hf_x",
+  DATABASE_URL: "postgres://x",
+};
+const machine = { cores: 2, memoryBytes: 4e9 };
+const places = { machine, dataDir: "/data", rpcPort: 4000 };
+
+test("the operator's own variables for the CLI do not change what the children do", () => {
+  const env = controlPlaneEnvironment(operator, { ...places, port: 8080, databaseUrl: "postgres://own" });
+  expect(env["STOKER_HOST"]).toBe("127.0.0.1");
+  expect(env["STOKER_API_KEY"]).toBeUndefined();
+  expect(env["DATABASE_URL"]).toBe("postgres://own");
+});
+
+test("an agent learns where weights come from, and never of the database", () => {
+  const env = agentEnvironment(operator, { ...places, driver: "process", number: 2, agents: 2 });
+  expect(env["HF_TOKEN"]).toBe("hf_x");
+  expect(env["DATABASE_URL"]).toBeUndefined();
+  expect(env["STOKER_AGENT_DATA"]).toBe("/data/agents/2");
+});
+
+test("both notice that their parent is gone", () => {
+  const agent = agentEnvironment({}, { ...places, driver: "process", number: 1, agents: 1 });
+  const control = controlPlaneEnvironment({}, { ...places, port: 8080, databaseUrl: "" });
+  expect([agent["STOKER_STOP_WITH_PARENT"], control["STOKER_STOP_WITH_PARENT"]]).toEqual(["1", "1"]);
+});
+
+test("several agents offer the machine once, one agent decides for itself", () => {
+  const offers = [1, 2].map((number) => agentEnvironment({}, { ...places, driver: "process", number, agents: 2 }));
+  const bytes = offers.map((env) => Number(env["STOKER_GPUS"]) * Number(env["STOKER_GPU_MEMORY_BYTES"]));
+  expect(bytes.reduce((sum, one) => sum + one, 0)).toBeLessThanOrEqual(machine.memoryBytes);
+  expect(Math.min(...bytes)).toBeGreaterThan(1e9);
+  const alone = agentEnvironment({}, { ...places, driver: "process", number: 1, agents: 1 });
+  expect(alone["STOKER_GPUS"]).toBeUndefined();
+});
