@@ -6,7 +6,7 @@ import type { Logger } from "pino";
 import { Counter, type Registry } from "prom-client";
 import type { KeyId } from "../../proto/ids.ts";
 import { looksLikeApiKey } from "./api-key.ts";
-import type { Authenticator, Caller } from "./caller.ts";
+import { type Authenticator, type Caller, noLimits } from "./caller.ts";
 import { type AccountSecrets, lookupOf } from "./envelope.ts";
 import { AccountStoreAway, InvalidApiKey } from "./errors.ts";
 import type { AccountStore, KeyRow } from "./store.ts";
@@ -163,5 +163,9 @@ function callerOf({ key, account }: KeyRow): Caller {
     email: account.email,
     isAdmin: account.isAdmin,
     suspendReason: account.suspendReason,
+    via: "key",
+    models: null,
+    expiresAtMs: null,
+    spending: noLimits,
   });
 }

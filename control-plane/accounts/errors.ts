@@ -16,6 +16,14 @@ export class NotAdmin extends ServiceError {
   }
 }
 
+/** A scoped token outside inference. */
+export class ScopeNotAllowed extends ServiceError {
+  readonly code = "scope_not_allowed";
+  constructor() {
+    super("A scoped token is good for inference and for reading models only. Use an API key of the account here.");
+  }
+}
+
 export class AccountNameTaken extends ServiceError {
   readonly code = "name_taken";
 }

@@ -1,11 +1,15 @@
 import type { IncomingHttpHeaders } from "node:http";
-import type { Authenticator, Caller } from "../accounts/caller.ts";
+import { type Authenticator, type Caller, noLimits } from "../accounts/caller.ts";
 import { InvalidApiKey } from "../accounts/errors.ts";
 
 const bearer = /^bearer +(\S+) *$/i;
 
 /** Who sent these headers. Throws or rejects with InvalidApiKey, for every cause alike. */
-export function authenticate(authenticator: Authenticator, headers: IncomingHttpHeaders): Caller | Promise<Caller> {
+export function authenticate(
+  authenticator: Authenticator,
+  headers: IncomingHttpHeaders,
+  ip: string,
+): Caller | Promise<Caller> {
   const { authorization } = headers;
   let secret: string | undefined;
   if (authorization !== undefined) {
@@ -18,7 +22,7 @@ export function authenticate(authenticator: Authenticator, headers: IncomingHttp
   if (xi !== undefined) secret = same(secret, xi);
   if (x !== undefined) secret = same(secret, x);
   if (!secret) throw new InvalidApiKey();
-  return authenticator.authenticate(secret);
+  return authenticator.authenticate(secret, ip);
 }
 
 /** Several carriers must hold the same key. */
@@ -38,4 +42,8 @@ export const nobody: Caller = Object.freeze({
   email: "",
   isAdmin: false,
   suspendReason: null,
+  via: "key",
+  models: null,
+  expiresAtMs: null,
+  spending: noLimits,
 });

@@ -2,7 +2,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods, RouteHandlerMethod } from "fastify";
 import type { Static, TSchema } from "typebox";
 import type { Authenticator, Caller } from "../accounts/caller.ts";
-import { NotAdmin } from "../accounts/errors.ts";
+import { NotAdmin, ScopeNotAllowed } from "../accounts/errors.ts";
 import { aliasesOf } from "./aliases.ts";
 import { authenticate, nobody } from "./authenticate.ts";
 import { coerceQuery } from "./coerce-query.ts";
@@ -24,7 +24,8 @@ export interface Endpoint<Body extends TSchema, Query extends TSchema, Params ex
   readonly path: string;
   readonly summary: string;
   readonly tag: string;
-  readonly access: "public" | "key" | "admin";
+  /** `inference`: a key or a scoped token; `key`: the account itself; `admin`: the operator's account. */
+  readonly access: "public" | "inference" | "key" | "admin";
   readonly dialect?: Dialect;
   /** The answer must not be stored by anybody. */
   readonly holdsSecrets?: boolean;
@@ -60,14 +61,14 @@ export function endpointsOf(app: FastifyInstance, deps: EndpointDeps): Endpoints
       request.state = state;
       const enter = (caller: Caller): void => {
         state.caller = caller;
-        done(access === "admin" && !caller.isAdmin ? new NotAdmin() : undefined);
+        done(refusalOfScope(access, caller));
       };
       if (access === "public") {
         enter(nobody);
         return;
       }
       try {
-        const caller = authenticate(deps.authenticator, request.headers);
+        const caller = authenticate(deps.authenticator, request.headers, request.ip);
         if (caller instanceof Promise) caller.then(enter, done);
         else enter(caller);
       } catch (error) {
@@ -102,6 +103,11 @@ export function endpointsOf(app: FastifyInstance, deps: EndpointDeps): Endpoints
   };
 }
 
+function refusalOfScope(access: "inference" | "key" | "admin" | "public", caller: Caller): Error | undefined {
+  if (caller.via === "jwt" && access !== "inference" && access !== "public") return new ScopeNotAllowed();
+  return access === "admin" && !caller.isAdmin ? new NotAdmin() : undefined;
+}
+
 export function pairs(list: readonly string[]): Record<string, string> {
   const headers: Record<string, string> = {};
   for (let i = 0; i < list.length; i += 2) headers[list[i] as string] = list[i + 1] as string;
@@ -110,7 +116,7 @@ export function pairs(list: readonly string[]): Record<string, string> {
 
 function schemaOf(endpoint: Omit<Endpoint<TSchema, TSchema, TSchema>, "handler">, isAlias: boolean): object {
   const { summary, tag, access, body, query, params, answer, dialect = "service", refusals = [] } = endpoint;
-  const statuses = [...(access === "public" ? [] : [401]), ...(access === "admin" ? [403] : []), 422, ...refusals];
+  const statuses = [...(access === "public" ? [] : [401]), ...(access === "public" ? [] : [403]), 422, ...refusals];
   return {
     summary,
     tags: [tag],

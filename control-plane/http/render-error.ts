@@ -16,6 +16,7 @@ type ErrorClass = abstract new (...args: never[]) => ServiceError;
 const statusOf = new Map<ErrorClass, number>([
   [accounts.InvalidApiKey, 401],
   [accounts.NotAdmin, 403],
+  [accounts.ScopeNotAllowed, 403],
   [accounts.AccountNameTaken, 409],
   [accounts.BadDisplayName, 422],
   [accounts.AccountStoreAway, 503],

@@ -2,11 +2,18 @@ import { sql } from "kysely";
 import { type Migration, Migrator } from "kysely/migration";
 import type { Logger } from "pino";
 import { openDatabase } from "./database.ts";
-import * as spine from "./migrations/0001-spine.ts";
-import * as fleet from "./migrations/0002-fleet.ts";
+import * as accounts from "./migrations/0001-accounts.ts";
+import * as money from "./migrations/0002-money.ts";
+import * as fleet from "./migrations/0003-fleet.ts";
+import * as deployments from "./migrations/0004-deployments.ts";
 
 /** In order. Imported by name: what runs is what was reviewed, whatever lies in the folder. */
-const migrations: Record<string, Migration> = { "0001-spine": spine, "0002-fleet": fleet };
+const migrations: Record<string, Migration> = {
+  "0001-accounts": accounts,
+  "0002-money": money,
+  "0003-fleet": fleet,
+  "0004-deployments": deployments,
+};
 
 /** Public message: what happened, why, what to do. */
 export class MigrationRefused extends Error {

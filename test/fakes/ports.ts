@@ -25,6 +25,10 @@ export const ada: Caller = Object.freeze({
   email: "ada@example.com",
   isAdmin: false,
   suspendReason: null,
+  via: "key",
+  models: null,
+  expiresAtMs: null,
+  spending: { hasAccountLimit: false, hasKeyLimit: false, token: null },
 });
 export const operator: Caller = Object.freeze({
   ...ada,

@@ -11,7 +11,7 @@ import { ChatAnswer, CompletionAnswer, CompletionRequest } from "../schemas/comp
 const refusals = [400, 402, 403, 404, 405, 413, 429, 502, 503, 504];
 
 export function addCompletionRoutes(endpoints: Endpoints, spine: Spine): void {
-  const common = { method: "POST", tag: "inference", access: "key", dialect: "compat", refusals } as const;
+  const common = { method: "POST", tag: "inference", access: "inference", dialect: "compat", refusals } as const;
   endpoints.addRaw(
     {
       ...common,

@@ -9,7 +9,7 @@ export function addModelRoutes(endpoints: Endpoints, models: ModelDirectory): vo
     path: "/v1/models",
     summary: "Models this key may use",
     tag: "models",
-    access: "key",
+    access: "inference",
     dialect: "compat",
     answer: ModelList,
     handler: ({ caller }) => renderModelList(models.list(caller.account)),

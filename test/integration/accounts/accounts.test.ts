@@ -131,12 +131,12 @@ describe("authentication", () => {
     const world = await openWorld(postgres);
     const { account, apiKey } = await world.accounts.createAccount(ada);
     const auth = await authenticator(world);
-    expect(await auth.authenticate(apiKey)).toMatchObject({ account, displayName: "ada" });
+    expect(await auth.authenticate(apiKey, "127.0.0.1")).toMatchObject({ account, displayName: "ada" });
     await postgres.kill9();
     try {
-      expect((auth.authenticate(apiKey) as Caller).account).toBe(account);
+      expect((auth.authenticate(apiKey, "127.0.0.1") as Caller).account).toBe(account);
       // Its backends answer a moment longer than the killed postmaster.
-      const refusal = async () => auth.authenticate(makeApiKey());
+      const refusal = async () => auth.authenticate(makeApiKey(), "127.0.0.1");
       await vi.waitFor(() => expect(refusal()).rejects.toThrow(AccountStoreAway), patience);
     } finally {
       await postgres.restart();
@@ -150,7 +150,7 @@ describe("authentication", () => {
     const mistyped = apiKey.slice(0, -1) + (apiKey.endsWith("0") ? "1" : "0");
     const messages = new Set<string>();
     for (const secret of [makeApiKey(), mistyped, "", "jwt:a.b.c", apiKey.toLowerCase(), `${apiKey} `]) {
-      const refusal = await (async () => auth.authenticate(secret))().catch((error) => error);
+      const refusal = await (async () => auth.authenticate(secret, "127.0.0.1"))().catch((error) => error);
       expect(refusal).toBeInstanceOf(InvalidApiKey);
       messages.add(refusal.message);
     }
@@ -161,10 +161,10 @@ describe("authentication", () => {
     const world = await openWorld(postgres);
     const { account, apiKey } = await world.accounts.createAccount(ada);
     const auth = await authenticator(world);
-    const caller = await auth.authenticate(apiKey);
+    const caller = await auth.authenticate(apiKey, "127.0.0.1");
     const answer = async () => {
       try {
-        return (await auth.authenticate(apiKey)).account;
+        return (await auth.authenticate(apiKey, "127.0.0.1")).account;
       } catch (error) {
         return error instanceof InvalidApiKey ? "refused" : error;
       }
@@ -179,11 +179,11 @@ describe("authentication", () => {
     const { account, apiKey } = await world.accounts.createAccount(ada);
     const auth = await authenticator(world);
     await world.pool.query("update api_key set revoked_at = now()");
-    await expect(auth.authenticate(apiKey)).rejects.toThrow(InvalidApiKey);
-    expect(() => auth.authenticate(apiKey)).toThrow(InvalidApiKey);
+    await expect(auth.authenticate(apiKey, "127.0.0.1")).rejects.toThrow(InvalidApiKey);
+    expect(() => auth.authenticate(apiKey, "127.0.0.1")).toThrow(InvalidApiKey);
     await world.pool.query("update api_key set revoked_at = null");
     await world.accounts.createAccount({ ...ada, email: "b@example.com", displayName: "b" });
-    await vi.waitFor(async () => expect(await auth.authenticate(apiKey)).toMatchObject({ account }), patience);
+    await vi.waitFor(async () => expect(await auth.authenticate(apiKey, "127.0.0.1")).toMatchObject({ account }), patience);
   });
 
   it("asks the database again after five minutes", async () => {
@@ -191,11 +191,11 @@ describe("authentication", () => {
     const { apiKey } = await world.accounts.createAccount(ada);
     let now = 0;
     const auth = await authenticator(world, () => now);
-    await auth.authenticate(apiKey);
+    await auth.authenticate(apiKey, "127.0.0.1");
     now = 299_000;
-    expect(auth.authenticate(apiKey)).not.toBeInstanceOf(Promise);
+    expect(auth.authenticate(apiKey, "127.0.0.1")).not.toBeInstanceOf(Promise);
     now = 301_000;
-    const asked = auth.authenticate(apiKey);
+    const asked = auth.authenticate(apiKey, "127.0.0.1");
     expect(asked).toBeInstanceOf(Promise);
     await asked;
   });
@@ -205,7 +205,7 @@ describe("authentication", () => {
     const { apiKey } = await world.accounts.createAccount(ada);
     const auth = await authenticator(world);
     auth.start();
-    await auth.authenticate(apiKey);
+    await auth.authenticate(apiKey, "127.0.0.1");
     await auth.stop();
     const { rows } = await world.pool.query("select last_used_at is not null as used from api_key");
     expect(rows).toEqual([{ used: true }]);

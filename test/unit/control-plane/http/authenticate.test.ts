@@ -3,7 +3,7 @@ import { InvalidApiKey } from "../../../../control-plane/accounts/errors.ts";
 import { authenticate } from "../../../../control-plane/http/authenticate.ts";
 import { ada, apiKey, FakeAuthenticator } from "../../../fakes/ports.ts";
 
-const read = (headers: Record<string, string>) => authenticate(new FakeAuthenticator(), headers);
+const read = (headers: Record<string, string>) => authenticate(new FakeAuthenticator(), headers, "127.0.0.1");
 
 describe("a key", () => {
   it.each([

@@ -1,0 +1,50 @@
+import { type Kysely, sql } from "kysely";
+
+/** Accounts, their keys, and the feed of changes every replica reads. Comments on columns stand in store/schema/accounts.ts. */
+export async function up(db: Kysely<unknown>): Promise<void> {
+  await sql`
+    create table account (
+      account_id text primary key,
+      email text not null unique,
+      display_name text not null unique,
+      is_admin boolean not null default false,
+      suspend_reason text,
+      wrapped_dek bytea not null,
+      kek_version integer not null,
+      created_at timestamptz not null default now(),
+      deleted_at timestamptz
+    )`.execute(db);
+  await sql`
+    create table api_key (
+      token_id text primary key,
+      account_id text not null references account,
+      name text not null,
+      lookup bytea not null unique,
+      ciphertext bytea not null,
+      fragment text not null,
+      allowed_ips text[],
+      created_at timestamptz not null default now(),
+      last_used_at timestamptz,
+      revoked_at timestamptz
+    )`.execute(db);
+  await sql`create unique index api_key_live_name on api_key (account_id, name) where revoked_at is null`.execute(db);
+  await sql`create table audit (
+      audit_id bigint generated always as identity primary key,
+      at timestamptz not null default now(),
+      actor text not null,
+      action text not null,
+      subject text not null,
+      account_id text,
+      ip text not null,
+      before jsonb not null,
+      after jsonb not null,
+      note text not null
+    )`.execute(db);
+  await sql`create index audit_account on audit (account_id, at)`.execute(db);
+  await sql`create table change (
+      seq bigint generated always as identity primary key,
+      topic text not null,
+      subject text not null,
+      at timestamptz not null default now()
+    )`.execute(db);
+}

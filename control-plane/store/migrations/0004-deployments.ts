@@ -1,0 +1,78 @@
+import { type Kysely, sql } from "kysely";
+
+/** Deployments, their instances and the GPUs they hold. Comments on columns stand in store/schema/deployments.ts. */
+export async function up(db: Kysely<unknown>): Promise<void> {
+  await sql`
+    create table deployment (
+      deploy_id text primary key,
+      account_id text not null references account,
+      model_name text not null,
+      version text not null,
+      task text not null,
+      type text not null,
+      engine text not null,
+      status text not null,
+      fail_reason text not null default '',
+      gpu text not null,
+      num_gpus integer not null,
+      max_batch_size integer not null,
+      min_instances integer not null,
+      max_instances integer not null,
+      weights jsonb not null,
+      weights_token bytea,
+      extra_args text[] not null default '{}',
+      external_url text,
+      context_length integer not null default 0,
+      memory_bytes bigint not null default 0,
+      pending_reasons jsonb not null default '[]',
+      generation integer not null default 1,
+      revision bigint not null default 0,
+      lock_owner text,
+      lock_token bigint not null default 0,
+      lock_expires_at timestamptz,
+      created_at timestamptz not null default now(),
+      updated_at timestamptz not null default now(),
+      deleted_at timestamptz
+    )`.execute(db);
+  await sql`create unique index deployment_name on deployment (account_id, model_name)
+    where status not in ('deleted', 'failed')`.execute(db);
+  await sql`create table public_model (
+      model_name text primary key,
+      deploy_id text not null references deployment,
+      description text not null default '',
+      created_at timestamptz not null default now()
+    )`.execute(db);
+  await sql`
+    create table instance (
+      instance_id text primary key,
+      deploy_id text not null references deployment,
+      account_id text not null,
+      host_id text not null references host,
+      generation integer not null,
+      observed_generation integer not null default 0,
+      gpu_uuids text[] not null,
+      phase text not null default 'pending',
+      fail_code text not null default '',
+      fail_message text not null default '',
+      bytes_done bigint not null default 0,
+      bytes_total bigint not null default 0,
+      restarts integer not null default 0,
+      context_length integer not null default 0,
+      identity text not null default '',
+      tombstoned_at timestamptz,
+      created_at timestamptz not null default now(),
+      updated_at timestamptz not null default now()
+    )`.execute(db);
+  await sql`create index instance_host on instance (host_id)`.execute(db);
+  await sql`create index instance_deployment on instance (deploy_id)`.execute(db);
+  await sql`create table gpu_claim (
+      host_id text not null references host,
+      gpu_uuid text not null,
+      instance_id text not null references instance on delete cascade,
+      account_id text not null,
+      memory_bytes bigint not null,
+      primary key (host_id, gpu_uuid, instance_id)
+    )`.execute(db);
+  // The last wall against a double allocation, whatever the code above it does.
+  await sql`create unique index gpu_claim_exclusive on gpu_claim (host_id, gpu_uuid)`.execute(db);
+}

@@ -1,0 +1,72 @@
+import type { Generated } from "kysely";
+import type { DefaultTime, Json, Time } from "./columns.ts";
+
+export interface DeploymentsTables {
+  /** Models offered to every account, served by a deployment of the operator. */
+  public_model: {
+    model_name: string;
+    deploy_id: string;
+    description: Generated<string>;
+    created_at: DefaultTime;
+  };
+  deployment: {
+    deploy_id: string;
+    account_id: string;
+    model_name: string;
+    version: string;
+    task: string;
+    type: "legacy" | "llm" | "lora" | "tts";
+    engine: "stoker" | "external";
+    status: string;
+    fail_reason: Generated<string>;
+    gpu: string;
+    num_gpus: number;
+    max_batch_size: number;
+    min_instances: number;
+    max_instances: number;
+    /** The wire's Weights without the token. */
+    weights: Json<Record<string, unknown>>;
+    /** Hub token under the account's data key; null without one. */
+    weights_token: Buffer | null;
+    extra_args: string[];
+    external_url: string | null;
+    context_length: number;
+    memory_bytes: bigint;
+    /** Why it waits: rejections per host. */
+    pending_reasons: Json<readonly { host: string; why: string }[]>;
+    /** Rises with every change of what runs. */
+    generation: Generated<number>;
+    revision: Generated<bigint>;
+    lock_owner: string | null;
+    lock_token: Generated<bigint>;
+    lock_expires_at: Time | null;
+    created_at: DefaultTime;
+    updated_at: DefaultTime;
+    deleted_at: Time | null;
+  };
+  instance: {
+    instance_id: string;
+    deploy_id: string;
+    account_id: string;
+    host_id: string;
+    generation: number;
+    /** Of the spec it last reported to run; 0 before its first report. */
+    observed_generation: Generated<number>;
+    gpu_uuids: string[];
+    /** pending, downloading, creating, loading, ready, draining, stopped, failed */
+    phase: string;
+    fail_code: Generated<string>;
+    fail_message: Generated<string>;
+    bytes_done: Generated<bigint>;
+    bytes_total: Generated<bigint>;
+    restarts: Generated<number>;
+    context_length: Generated<number>;
+    identity: Generated<string>;
+    /** Set when it must go; the host removes it and confirms, then the row goes. */
+    tombstoned_at: Time | null;
+    created_at: DefaultTime;
+    updated_at: DefaultTime;
+  };
+  /** One row per GPU in use: unique (host_id, gpu_uuid), the last wall against a double allocation. */
+  gpu_claim: { host_id: string; gpu_uuid: string; instance_id: string; account_id: string; memory_bytes: bigint };
+}
