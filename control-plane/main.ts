@@ -33,6 +33,7 @@ import { drain, listenOn } from "./wiring/http-edges.ts";
 import { readJoinSecret } from "./wiring/join-secret.ts";
 import { createLogDestination } from "./wiring/log-destination.ts";
 import { createMoney } from "./wiring/money.ts";
+import { createOperator } from "./wiring/operator.ts";
 import { createReadiness } from "./wiring/readiness.ts";
 import { refreshOn } from "./wiring/refresh-loop.ts";
 import { hubTokens, ticketKeySeal } from "./wiring/seals.ts";
@@ -130,6 +131,7 @@ async function main(): Promise<void> {
     },
     usage: money.usage,
     admin: createAdminVerbs(verbDeps),
+    operator: createOperator({ db }),
     readiness: readiness.read,
     registry,
     log,

@@ -15,6 +15,7 @@ const deps: HttpDeps = {
   accounts: uncalled,
   usage: uncalled,
   admin: uncalled,
+  operator: uncalled,
   readiness: () => ({ isReady: true }),
   registry: new Registry(),
   log: pino({ enabled: false }),

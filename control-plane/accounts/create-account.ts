@@ -1,6 +1,7 @@
 import { randomInt } from "node:crypto";
 import { type AccountId, randomId } from "../../proto/ids.ts";
 import { fromUsd, type NanoUsd } from "../../proto/money.ts";
+import { type Act, bySystem } from "./act.ts";
 import { fragmentOf, makeApiKey } from "./api-key.ts";
 import { type AccountSecrets, lookupOf, makeDek, openApiKey, sealApiKey, unwrapDek, wrapDek } from "./envelope.ts";
 import { AccountNameTaken, BadDisplayName } from "./errors.ts";
@@ -12,6 +13,8 @@ export interface AccountWish {
   readonly displayName: string;
   readonly creditNanoUsd: NanoUsd;
   readonly isAdmin: boolean;
+  /** Who makes it; Stoker itself without. */
+  readonly act?: Act;
 }
 
 export interface CreatedAccount {
@@ -61,6 +64,7 @@ export function createAccounts(deps: {
           wrappedDek: wrapDek(deps.secrets, dek, account),
           kekVersion: deps.secrets.kekVersion,
           credit: wish.creditNanoUsd,
+          act: wish.act ?? bySystem("first account of the installation"),
           key: {
             key,
             name: firstKeyName,

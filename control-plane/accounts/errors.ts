@@ -46,3 +46,37 @@ export class AccountStoreAway extends ServiceError {
     });
   }
 }
+
+/** For the operator, who names accounts by their uid. */
+export class AccountNotFound extends ServiceError {
+  readonly code = "account_not_found";
+  constructor() {
+    super("There is no such account. `GET /v1/admin/accounts` lists the accounts.");
+  }
+}
+
+export class NotSuspended extends ServiceError {
+  readonly code = "not_suspended";
+  constructor(reason: string | undefined) {
+    super(
+      reason === undefined
+        ? "The account is not suspended."
+        : `The account is not suspended for ${reason}. The account's record lists the reasons that hold.`,
+    );
+  }
+}
+
+export class BadCursor extends ServiceError {
+  readonly code = "bad_cursor";
+  constructor() {
+    super("The cursor is not one of ours. Send `next_cursor` of the page before, unchanged.", { param: "cursor" });
+  }
+}
+
+/** Somebody must be able to administer. */
+export class LastAdmin extends ServiceError {
+  readonly code = "last_admin";
+  constructor() {
+    super("This is the only operator's account: make another account one first.");
+  }
+}

@@ -1,5 +1,11 @@
 import type { AccountId, KeyId } from "../../proto/ids.ts";
 import type { NanoUsd } from "../../proto/money.ts";
+import type { Act } from "./act.ts";
+
+export type { Act } from "./act.ts";
+export type { AccountChange, AccountDetail, AccountSummary, AdminAccountStore } from "./admin-accounts.ts";
+export type { AuditFilter, AuditRecord, AuditStore } from "./audit.ts";
+export type { SuspendOutcome, SuspendReason, SuspensionRecord, SuspensionStore } from "./suspension.ts";
 
 export interface NewAccount {
   readonly account: AccountId;
@@ -10,6 +16,7 @@ export interface NewAccount {
   readonly kekVersion: number;
   readonly credit: NanoUsd;
   readonly key: NewKey;
+  readonly act: Act;
 }
 
 export interface NewKey {
@@ -50,7 +57,7 @@ export type CreateOutcome = "created" | "id_taken" | "email_taken" | "name_taken
 export interface AccountStore {
   hasAccounts(): Promise<boolean>;
   /**
-   * One transaction: account, key, budget, credit in the ledger, and the announcement. With `onlyFirst` nothing is made
+   * One transaction: account, key, budget, credit in the ledger, audit, and the announcement. With `onlyFirst` nothing is made
    * unless there is no account at all.
    */
   create(account: NewAccount, onlyFirst: boolean): Promise<CreateOutcome>;

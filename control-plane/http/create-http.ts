@@ -18,6 +18,8 @@ import { refusalOf, renderError } from "./render-error.ts";
 import { RequestState, type StateDeps } from "./request-state.ts";
 import { addAccountRoutes } from "./routes/account.ts";
 import { addAdminRoutes } from "./routes/admin.ts";
+import { addAdminAccountRoutes } from "./routes/admin-accounts.ts";
+import { addAdminAuditRoutes } from "./routes/admin-audit.ts";
 import { addCompletionRoutes } from "./routes/completions.ts";
 import { addDeployRoutes } from "./routes/deploy.ts";
 import { addLogRoutes } from "./routes/logs.ts";
@@ -112,6 +114,8 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     addDeployRoutes(endpoints, deps);
     addLogRoutes(endpoints, deps);
     addAdminRoutes(endpoints, deps);
+    addAdminAccountRoutes(endpoints, deps);
+    addAdminAuditRoutes(endpoints, deps);
     addCompletionRoutes(endpoints, spine);
   });
 

@@ -20,6 +20,13 @@ export class BadRequest extends ServiceError {
   readonly code = "bad_request";
 }
 
+export class BadTime extends ServiceError {
+  readonly code = "bad_time";
+  constructor(param: string) {
+    super(`${param} is not a time: give unix seconds, or ISO 8601 such as 2026-01-02T03:04:05Z.`, { param });
+  }
+}
+
 export class ApiKeyNotFound extends ServiceError {
   readonly code = "api_key_not_found";
   constructor() {

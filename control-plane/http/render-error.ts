@@ -20,6 +20,10 @@ const statusOf = new Map<ErrorClass, number>([
   [accounts.AccountNameTaken, 409],
   [accounts.BadDisplayName, 422],
   [accounts.AccountStoreAway, 503],
+  [accounts.AccountNotFound, 404],
+  [accounts.NotSuspended, 409],
+  [accounts.LastAdmin, 409],
+  [accounts.BadCursor, 422],
   [InsufficientFunds, 402],
   [BudgetStoreAway, 503],
   [BadPeriod, 422],
@@ -48,12 +52,13 @@ const statusOf = new Map<ErrorClass, number>([
   [edge.MalformedBody, 400],
   [edge.BodyTooLarge, 413],
   [edge.BadRequest, 400],
+  [edge.BadTime, 422],
   [edge.ApiKeyNotFound, 404],
   [edge.AccountGone, 404],
 ]);
 
 /** The fields that a refused value stands in, where it is not the body. */
-const queryParams: ReadonlySet<string> = new Set(["from", "to"]);
+const queryParams: ReadonlySet<string> = new Set(["from", "to", "cursor"]);
 
 export interface Refusal {
   readonly status: number;
@@ -95,6 +100,8 @@ interface FrameworkError {
 
 export function refusalOf(error: unknown): Refusal {
   if (error instanceof ServiceError) return ofService(error);
+  // Said by a store; a feature that can say more than "try again" says it itself.
+  if (error instanceof Error && error.name === "DatabaseAway") return ofService(new accounts.AccountStoreAway(error));
   const { validation, validationContext, code, statusCode } = (error ?? {}) as FrameworkError;
   if (validation) {
     const detail = detailOf(validation, placeOf(validationContext));

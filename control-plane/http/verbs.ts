@@ -3,8 +3,12 @@ import type { Logger } from "pino";
 import type { Registry } from "prom-client";
 import type { AccountId, DeploymentId, InstanceId, KeyId } from "../../proto/ids.ts";
 import type { AccountRecord } from "../accounts/account-record.ts";
+import type { Act } from "../accounts/act.ts";
+import type { AccountChange, AccountDetail, AccountPage } from "../accounts/admin-accounts.ts";
+import type { AuditFilter, AuditPage } from "../accounts/audit.ts";
 import type { Authenticator, Caller } from "../accounts/caller.ts";
 import type { AccountWish, CreatedAccount } from "../accounts/create-account.ts";
+import type { SuspendReason } from "../accounts/suspension.ts";
 import type { UsageQueries } from "../billing/usage-queries.ts";
 import type { OfferedModel } from "../catalog/store.ts";
 import type { SettingsUpdate } from "../deployments/change.ts";
@@ -59,6 +63,20 @@ export interface AdminVerbs {
   nodes(): Promise<readonly NodeView[]>;
 }
 
+/** What an operator does to accounts. All throw AccountNotFound for an unknown one. */
+export interface OperatorVerbs {
+  /** Newest first. Throws BadCursor. */
+  accounts(query: string, cursor: string | undefined, limit: number): Promise<AccountPage>;
+  account(account: AccountId): Promise<AccountDetail>;
+  /** Throws LastAdmin. */
+  changeAccount(account: AccountId, change: AccountChange, act: Act): Promise<AccountDetail>;
+  suspend(account: AccountId, reason: SuspendReason, act: Act): Promise<void>;
+  /** Without a reason: all. Throws NotSuspended. */
+  lift(account: AccountId, reason: SuspendReason | undefined, act: Act): Promise<void>;
+  /** Newest first. Throws BadCursor. */
+  audit(filter: AuditFilter, cursor: string | undefined, limit: number): Promise<AuditPage>;
+}
+
 export type Readiness = { readonly isReady: true } | { readonly isReady: false; readonly reasons: readonly string[] };
 
 export interface HttpDeps {
@@ -70,6 +88,7 @@ export interface HttpDeps {
   readonly accounts: AccountVerbs;
   readonly usage: UsageQueries;
   readonly admin: AdminVerbs;
+  readonly operator: OperatorVerbs;
   /** From memory: never asks the database. */
   readonly readiness: () => Readiness;
   readonly registry: Registry;

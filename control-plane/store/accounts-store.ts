@@ -1,6 +1,7 @@
 import { type Kysely, sql } from "kysely";
 import type { AccountId, KeyId } from "../../proto/ids.ts";
 import type { AccountRow, AccountStore, CreateOutcome, KeyRow, NewAccount, SealedKey } from "../accounts/store.ts";
+import { writeAudit } from "./audit-rows.ts";
 import { announce } from "./change-feed.ts";
 import { asking, inTransaction, uniqueViolation } from "./database.ts";
 import { writeLedger } from "./ledger-rows.ts";
@@ -175,6 +176,20 @@ async function insertAccount(trx: Parameters<typeof announce>[0], wish: NewAccou
   await writeLedger(trx, [
     { from: "platform_revenue", to: "customer_available", amount: wish.credit, kind: "credit", account: wish.account },
   ]);
+  await writeAudit(trx, {
+    actor: wish.act.by,
+    action: "account.create",
+    subject: wish.account,
+    account: wish.account,
+    ip: wish.act.ip,
+    after: {
+      email: wish.email,
+      display_name: wish.displayName,
+      is_admin: wish.isAdmin,
+      credit_nano_usd: wish.credit.toString(),
+    },
+    note: wish.act.note,
+  });
 }
 
 interface StoredAccount {

@@ -6,7 +6,7 @@ import type { HttpDeps } from "../../control-plane/http/verbs.ts";
 import { apiKey, type FakePorts, fakePorts } from "../fakes/ports.ts";
 
 export interface Row {
-  readonly call: `${"GET" | "POST" | "PUT" | "DELETE"} ${string}`;
+  readonly call: `${"GET" | "POST" | "PUT" | "PATCH" | "DELETE"} ${string}`;
   readonly status: number;
   readonly body?: unknown;
   readonly key?: string | null;
@@ -18,7 +18,10 @@ export interface Row {
 
 export type Verb = (error: Error) => (ports: FakePorts) => void;
 export const refuse =
-  <Part extends "deployments" | "accounts" | "usage" | "admin">(part: Part, verb: keyof HttpDeps[Part]): Verb =>
+  <Part extends "deployments" | "accounts" | "usage" | "admin" | "operator">(
+    part: Part,
+    verb: keyof HttpDeps[Part],
+  ): Verb =>
   (error) =>
   ({ deps }) => {
     (deps[part] as unknown as Record<string, unknown>)[verb as string] = () => Promise.reject(error);

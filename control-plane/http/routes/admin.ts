@@ -1,11 +1,9 @@
 import { Type } from "typebox";
 import type { DeploymentId } from "../../../proto/ids.ts";
-import { fromUsd } from "../../../proto/money.ts";
 import type { Endpoints } from "../endpoint.ts";
 import { renderDeployment } from "../render-deployment.ts";
 import { perMillion, ratesOf } from "../render-models.ts";
 import { renderNode } from "../render-nodes.ts";
-import { NewAccount } from "../schemas/account.ts";
 import { DeploymentRecord } from "../schemas/deployment.ts";
 import { ExternalServer, Nodes, OfferAnswer, OfferRequest } from "../schemas/models.ts";
 import type { HttpDeps } from "../verbs.ts";
@@ -13,28 +11,7 @@ import type { HttpDeps } from "../verbs.ts";
 const tag = "operator";
 const access = "admin";
 
-export function addAdminRoutes(endpoints: Endpoints, { accounts, admin }: Pick<HttpDeps, "accounts" | "admin">): void {
-  endpoints.add({
-    method: "POST",
-    path: "/v1/admin/accounts",
-    summary: "Make an account with credit and its first key",
-    tag,
-    access,
-    holdsSecrets: true,
-    body: NewAccount,
-    answer: Type.Object({ uid: Type.String(), api_key: Type.String({ description: "Shown once" }) }),
-    refusals: [409, 503],
-    async handler({ body }) {
-      const { account, apiKey } = await accounts.create({
-        email: body.email,
-        displayName: body.display_name,
-        creditNanoUsd: fromUsd(body.credit_usd ?? 0),
-        isAdmin: false,
-      });
-      return { uid: account, api_key: apiKey };
-    },
-  });
-
+export function addAdminRoutes(endpoints: Endpoints, { admin }: Pick<HttpDeps, "admin">): void {
   endpoints.add({
     method: "PUT",
     // Model names hold a slash.

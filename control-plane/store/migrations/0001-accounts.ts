@@ -40,7 +40,41 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       after jsonb not null,
       note text not null
     )`.execute(db);
-  await sql`create index audit_account on audit (account_id, at)`.execute(db);
+  await sql`create index audit_account on audit (account_id, audit_id)`.execute(db);
+  await sql`create function refuse_change() returns trigger language plpgsql as $$
+    begin
+      raise exception '% is append only: % is refused', tg_table_name, tg_op using errcode = '42501';
+    end $$`.execute(db);
+  await sql`create trigger audit_append_only before update or delete or truncate on audit
+    for each statement execute function refuse_change()`.execute(db);
+  await sql`
+    create table account_suspension (
+      account_id text not null references account,
+      reason text not null check (reason in
+        ('balance', 'payment-method', 'overdue-invoices', 'limit-reached', 'admin', 'bad-cc')),
+      since timestamptz not null default now(),
+      suspended_by text not null,
+      note text not null,
+      primary key (account_id, reason)
+    )`.execute(db);
+  await sql`
+    create table program_application (
+      application_id text primary key,
+      account_id text not null references account,
+      company text not null,
+      ceo text not null,
+      funding text not null,
+      founded_on text not null,
+      website text not null,
+      deal text not null,
+      status text not null default 'pending' check (status in ('pending', 'approved', 'rejected')),
+      created_at timestamptz not null default now(),
+      decided_at timestamptz,
+      decided_by text,
+      decision_note text
+    )`.execute(db);
+  await sql`create unique index program_application_open on program_application (account_id)
+    where status = 'pending'`.execute(db);
   await sql`create table change (
       seq bigint generated always as identity primary key,
       topic text not null,

@@ -7,6 +7,7 @@ export interface AccountsTables {
     email: string;
     display_name: string;
     is_admin: Generated<boolean>;
+    /** The gravest of account_suspension; null: none. Written with it, in the same transaction. */
     suspend_reason: string | null;
     /** Data key of this account, wrapped by the KEK. */
     wrapped_dek: Buffer;
@@ -26,7 +27,32 @@ export interface AccountsTables {
     last_used_at: Time | null;
     revoked_at: Time | null;
   };
-  /** Append only. */
+  /** Each reason for which the account is suspended at present. */
+  account_suspension: {
+    account_id: string;
+    reason: string;
+    since: DefaultTime;
+    /** An account's id, or `system`. */
+    suspended_by: string;
+    note: string;
+  };
+  /** Applications to the startup program; at most one pending per account. */
+  program_application: {
+    application_id: string;
+    account_id: string;
+    company: string;
+    ceo: string;
+    funding: string;
+    founded_on: string;
+    website: string;
+    deal: string;
+    status: Generated<string>;
+    created_at: DefaultTime;
+    decided_at: Time | null;
+    decided_by: string | null;
+    decision_note: string | null;
+  };
+  /** Append only: a trigger refuses everything but inserts. */
   audit: {
     audit_id: Generated<bigint>;
     at: DefaultTime;

@@ -183,7 +183,10 @@ describe("authentication", () => {
     expect(() => auth.authenticate(apiKey, "127.0.0.1")).toThrow(InvalidApiKey);
     await world.pool.query("update api_key set revoked_at = null");
     await world.accounts.createAccount({ ...ada, email: "b@example.com", displayName: "b" });
-    await vi.waitFor(async () => expect(await auth.authenticate(apiKey, "127.0.0.1")).toMatchObject({ account }), patience);
+    await vi.waitFor(
+      async () => expect(await auth.authenticate(apiKey, "127.0.0.1")).toMatchObject({ account }),
+      patience,
+    );
   });
 
   it("asks the database again after five minutes", async () => {

@@ -1,0 +1,82 @@
+// What the operator sees of accounts and may change on them. Funds are of the account's budget; suspension and credit have
+// their own verbs.
+import type { AccountId } from "../../proto/ids.ts";
+import type { NanoUsd } from "../../proto/money.ts";
+import type { Act } from "./act.ts";
+import { AccountNotFound, BadCursor, LastAdmin } from "./errors.ts";
+import type { SuspendReason, SuspensionRecord } from "./suspension.ts";
+
+export interface AccountSummary {
+  readonly account: AccountId;
+  readonly email: string;
+  readonly displayName: string;
+  readonly isAdmin: boolean;
+  /** The gravest of its suspensions. */
+  readonly suspendReason: SuspendReason | null;
+  readonly createdAtMs: number;
+  /** Credits less what was spent; null: no limit. */
+  readonly funds: NanoUsd | null;
+  /** All it ever spent. */
+  readonly spent: NanoUsd;
+}
+
+export interface AccountDetail extends AccountSummary {
+  /** Live ones. */
+  readonly keys: number;
+  /** Those not deleted. */
+  readonly deployments: number;
+  readonly suspensions: readonly SuspensionRecord[];
+}
+
+export interface AccountChange {
+  readonly isAdmin?: boolean;
+}
+
+export interface AdminAccountStore {
+  /** Newest first, those after `after`; `query` is part of an e-mail address or display name, or of a uid. */
+  list(query: string, after: AccountId | undefined, limit: number): Promise<readonly AccountSummary[]>;
+  /** Without its suspensions. Undefined when there is none. */
+  get(account: AccountId): Promise<Omit<AccountDetail, "suspensions"> | undefined>;
+  /** Writes and audits what differs. `last_admin`: nobody else could administer. */
+  change(account: AccountId, change: AccountChange, act: Act): Promise<"done" | "gone" | "last_admin">;
+}
+
+export interface AccountPage {
+  readonly accounts: readonly AccountSummary[];
+  /** Asks for the page after this one; null on the last. */
+  readonly nextCursor: string | null;
+}
+
+export interface AdminAccounts {
+  /** Throws BadCursor. */
+  list(query: string, cursor: string | undefined, limit: number): Promise<AccountPage>;
+  /** Throws AccountNotFound. */
+  get(account: AccountId): Promise<AccountDetail>;
+  /** Throws AccountNotFound, LastAdmin. */
+  change(account: AccountId, change: AccountChange, act: Act): Promise<AccountDetail>;
+}
+
+export function createAdminAccounts(
+  store: AdminAccountStore & { suspensions(account: AccountId): Promise<readonly SuspensionRecord[]> },
+): AdminAccounts {
+  async function get(account: AccountId): Promise<AccountDetail> {
+    const found = await store.get(account);
+    if (!found) throw new AccountNotFound();
+    return { ...found, suspensions: await store.suspensions(account) };
+  }
+  return {
+    get,
+    async list(query, cursor, limit) {
+      if (cursor !== undefined && !/^u:[\w]{1,32}$/.test(cursor)) throw new BadCursor();
+      const found = await store.list(query, cursor as AccountId | undefined, limit + 1);
+      const accounts = found.slice(0, limit);
+      return { accounts, nextCursor: found.length > limit ? (accounts.at(-1)?.account ?? null) : null };
+    },
+    async change(account, change, act) {
+      const outcome = await store.change(account, change, act);
+      if (outcome === "gone") throw new AccountNotFound();
+      if (outcome === "last_admin") throw new LastAdmin();
+      return get(account);
+    },
+  };
+}

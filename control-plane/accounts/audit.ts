@@ -1,0 +1,56 @@
+import type { AccountId } from "../../proto/ids.ts";
+import { BadCursor } from "./errors.ts";
+
+/** Who did what to whom, when, from where, and what it was before and after. Append only. */
+export interface AuditRecord {
+  readonly id: bigint;
+  readonly atMs: number;
+  readonly actor: string;
+  /** `noun.verb` */
+  readonly action: string;
+  readonly subject: string;
+  /** Null: the installation's. */
+  readonly account: AccountId | null;
+  readonly ip: string;
+  readonly before: unknown;
+  readonly after: unknown;
+  readonly note: string;
+}
+
+export interface AuditFilter {
+  /** Acts of this account or upon it. */
+  readonly account?: AccountId;
+  /** A whole action, or its noun: `account` finds account.create and account.suspend. */
+  readonly action?: string;
+  /** Unix ms, inclusive. */
+  readonly fromMs?: number;
+  /** Unix ms, exclusive. */
+  readonly toMs?: number;
+}
+
+export interface AuditStore {
+  /** Newest first, those with an id below `before`. */
+  read(filter: AuditFilter, before: bigint | undefined, limit: number): Promise<readonly AuditRecord[]>;
+}
+
+export interface AuditPage {
+  readonly records: readonly AuditRecord[];
+  /** Asks for the page after this one; null on the last. */
+  readonly nextCursor: string | null;
+}
+
+export interface AuditLog {
+  /** Throws BadCursor. */
+  read(filter: AuditFilter, cursor: string | undefined, limit: number): Promise<AuditPage>;
+}
+
+export function createAuditLog(store: AuditStore): AuditLog {
+  return {
+    async read(filter, cursor, limit) {
+      if (cursor !== undefined && !/^\d{1,18}$/.test(cursor)) throw new BadCursor();
+      const found = await store.read(filter, cursor === undefined ? undefined : BigInt(cursor), limit + 1);
+      const records = found.slice(0, limit);
+      return { records, nextCursor: found.length > limit ? String(records.at(-1)?.id) : null };
+    },
+  };
+}

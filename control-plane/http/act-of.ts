@@ -1,0 +1,10 @@
+import type { FastifyReply } from "fastify";
+import type { Act } from "../accounts/act.ts";
+import type { Caller } from "../accounts/caller.ts";
+
+/** The caller as the one who acts, for the audit log. */
+export const actOf = (caller: Caller, reply: FastifyReply, note = ""): Act => ({
+  by: caller.account,
+  ip: reply.request.ip,
+  note,
+});

@@ -1,0 +1,119 @@
+import { Type } from "typebox";
+import type { AccountId } from "../../../proto/ids.ts";
+import { fromUsd } from "../../../proto/money.ts";
+import { actOf } from "../act-of.ts";
+import type { Endpoints } from "../endpoint.ts";
+import { renderDetail, renderSummary } from "../render-operator.ts";
+import { NewAccount } from "../schemas/account.ts";
+import {
+  AccountList,
+  AccountPatch,
+  AdminAccount,
+  LiftRequest,
+  Page,
+  SuspendRequest,
+  Uid,
+} from "../schemas/operator.ts";
+import type { HttpDeps } from "../verbs.ts";
+
+const tag = "operator";
+const access = "admin";
+
+export function addAdminAccountRoutes(
+  endpoints: Endpoints,
+  { accounts, operator }: Pick<HttpDeps, "accounts" | "operator">,
+): void {
+  endpoints.add({
+    method: "POST",
+    path: "/v1/admin/accounts",
+    summary: "Make an account with credit and its first key",
+    tag,
+    access,
+    holdsSecrets: true,
+    body: NewAccount,
+    answer: Type.Object({ uid: Type.String(), api_key: Type.String({ description: "Shown once" }) }),
+    refusals: [409, 503],
+    async handler({ caller, body, reply }) {
+      const { account, apiKey } = await accounts.create({
+        email: body.email,
+        displayName: body.display_name,
+        creditNanoUsd: fromUsd(body.credit_usd ?? 0),
+        isAdmin: false,
+        act: actOf(caller, reply),
+      });
+      return { uid: account, api_key: apiKey };
+    },
+  });
+
+  endpoints.add({
+    method: "GET",
+    path: "/v1/admin/accounts",
+    summary: "Accounts with their funds and standing, newest first",
+    tag,
+    access,
+    query: Type.Object({
+      query: Type.Optional(
+        Type.String({ maxLength: 320, description: "Part of an e-mail address, a display name or a uid" }),
+      ),
+      ...Page,
+    }),
+    answer: AccountList,
+    refusals: [503],
+    async handler({ query }) {
+      const { accounts, nextCursor } = await operator.accounts(query.query ?? "", query.cursor, query.limit ?? 50);
+      return { accounts: accounts.map(renderSummary), next_cursor: nextCursor };
+    },
+  });
+
+  const one = { tag, access, params: Uid, answer: AdminAccount } as const;
+  endpoints.add({
+    ...one,
+    method: "GET",
+    path: "/v1/admin/accounts/:uid",
+    summary: "One account: funds, keys, deployments, why it is suspended",
+    refusals: [404, 503],
+    handler: async ({ params }) => renderDetail(await operator.account(params.uid as AccountId)),
+  });
+
+  endpoints.add({
+    ...one,
+    method: "PATCH",
+    path: "/v1/admin/accounts/:uid",
+    summary: "Make an account an operator's, or an ordinary one",
+    body: AccountPatch,
+    refusals: [404, 409, 503],
+    async handler({ caller, params, body, reply }) {
+      const change = typeof body.is_admin === "boolean" ? { isAdmin: body.is_admin } : {};
+      const act = actOf(caller, reply, body.note ?? "");
+      return renderDetail(await operator.changeAccount(params.uid as AccountId, change, act));
+    },
+  });
+
+  endpoints.add({
+    ...one,
+    method: "POST",
+    path: "/v1/admin/accounts/:uid/suspend",
+    summary: "Suspend an account for one more reason",
+    body: SuspendRequest,
+    refusals: [404, 503],
+    async handler({ caller, params, body, reply }) {
+      const account = params.uid as AccountId;
+      await operator.suspend(account, body.reason ?? "admin", actOf(caller, reply, body.note));
+      return renderDetail(await operator.account(account));
+    },
+  });
+
+  endpoints.add({
+    ...one,
+    method: "POST",
+    path: "/v1/admin/accounts/:uid/lift",
+    summary: "Lift one reason of a suspension, or all",
+    body: LiftRequest,
+    refusals: [404, 409, 503],
+    async handler({ caller, params, body, reply }) {
+      const account = params.uid as AccountId;
+      await operator.lift(account, body.reason ?? undefined, actOf(caller, reply, body.note));
+      return renderDetail(await operator.account(account));
+    },
+  });
+}

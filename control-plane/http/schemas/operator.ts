@@ -1,0 +1,92 @@
+// The operator's surface, /v1/admin. Amounts in USD.
+import { type Static, Type } from "typebox";
+import { nullable } from "./sampling.ts";
+
+/** Why: it stands in the audit log. */
+const note = Type.String({ minLength: 1, maxLength: 2_000, description: "Why; kept in the audit log" });
+const reason = { enum: ["balance", "payment-method", "overdue-invoices", "limit-reached", "admin", "bad-cc"] };
+
+export const Uid = Type.Object({ uid: Type.String() });
+
+export const Page = {
+  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 200, default: 50 })),
+  cursor: Type.Optional(Type.String({ maxLength: 64, description: "`next_cursor` of the page before" })),
+};
+
+const summary = {
+  uid: Type.String(),
+  email: Type.String(),
+  display_name: Type.String(),
+  is_admin: Type.Boolean(),
+  suspended: Type.Boolean(),
+  suspend_reason: nullable.string({ enum: [...reason.enum, null], description: "The gravest that holds" }),
+  funds_usd: nullable.number({ description: "Left to spend; null: no limit" }),
+  spent_usd: Type.Number({ description: "All that was ever spent" }),
+  created_at: Type.Integer({ description: "Unix seconds" }),
+};
+
+export const AccountList = Type.Object({
+  accounts: Type.Array(Type.Object(summary)),
+  next_cursor: nullable.string(),
+});
+
+export const AdminAccount = Type.Object({
+  ...summary,
+  keys: Type.Integer({ description: "Live ones" }),
+  deployments: Type.Integer({ description: "Those not deleted" }),
+  suspensions: Type.Array(
+    Type.Object({
+      reason: Type.String(reason),
+      since: Type.Integer({ description: "Unix seconds" }),
+      by: Type.String({ description: "uid, or system" }),
+      note: Type.String(),
+    }),
+  ),
+});
+export type AdminAccount = Static<typeof AdminAccount>;
+
+export const AccountPatch = Type.Object({
+  is_admin: Type.Optional(nullable.boolean()),
+  note: Type.Optional(nullable.string({ maxLength: 2_000 })),
+});
+
+export const SuspendRequest = Type.Object({
+  reason: Type.Optional(Type.Unsafe<Reason>({ type: "string", ...reason, default: "admin" })),
+  note,
+});
+
+export const LiftRequest = Type.Object({
+  reason: Type.Optional(
+    Type.Unsafe<Reason | null>({ type: ["string", "null"], enum: [...reason.enum, null], description: "null: all" }),
+  ),
+  note,
+});
+
+type Reason = "balance" | "payment-method" | "overdue-invoices" | "limit-reached" | "admin" | "bad-cc";
+
+const time = Type.String({ maxLength: 40, description: "Unix seconds, or ISO 8601 with offset" });
+export const AuditQuery = Type.Object({
+  account: Type.Optional(Type.String({ maxLength: 64, description: "Acts of this account or upon it" })),
+  action: Type.Optional(Type.String({ maxLength: 64, description: "noun.verb, or the noun alone" })),
+  from: Type.Optional(time),
+  to: Type.Optional(time),
+  ...Page,
+});
+
+export const AuditPage = Type.Object({
+  entries: Type.Array(
+    Type.Object({
+      id: Type.String(),
+      at: Type.String({ description: "ISO 8601" }),
+      actor: Type.String({ description: "uid, or system" }),
+      action: Type.String(),
+      subject: Type.String(),
+      account: nullable.string({ description: "Whose; null: the installation's" }),
+      ip: Type.String(),
+      before: Type.Unknown(),
+      after: Type.Unknown(),
+      note: Type.String(),
+    }),
+  ),
+  next_cursor: nullable.string(),
+});

@@ -1,0 +1,130 @@
+import { type Kysely, sql } from "kysely";
+import type { AccountId } from "../../proto/ids.ts";
+import { nano } from "../../proto/money.ts";
+import type { AccountSummary, AdminAccountStore, SuspendReason } from "../accounts/store.ts";
+import { asked } from "./asked.ts";
+import { writeAudit } from "./audit-rows.ts";
+import { announce } from "./change-feed.ts";
+import { inTransaction } from "./database.ts";
+import type { Database } from "./schema.ts";
+
+/** Two admins must not end each other's rights at once. */
+const adminsLock = 7_205_003;
+
+export function createAdminStore(db: Kysely<Database>): AdminAccountStore {
+  const living = () =>
+    db
+      .selectFrom("account")
+      .leftJoin("budget", (join) => join.on("budget.budget_id", "=", sql<string>`'account/' || account.account_id`))
+      .select([
+        "account.account_id",
+        "email",
+        "display_name",
+        "is_admin",
+        "suspend_reason",
+        "account.created_at",
+        "lim",
+        "spent",
+      ])
+      .where("deleted_at", "is", null);
+
+  return asked<AdminAccountStore>({
+    async list(query, after, limit) {
+      let rows = living().orderBy("account.created_at", "desc").orderBy("account.account_id", "desc").limit(limit);
+      if (query !== "") {
+        const text = query.toLowerCase();
+        rows = rows.where(
+          sql<boolean>`position(${text} in lower(email || ' ' || display_name || ' ' || account.account_id)) > 0`,
+        );
+      }
+      if (after !== undefined)
+        rows = rows.where(
+          sql<boolean>`(account.created_at, account.account_id) <
+            (select a.created_at, a.account_id from account a where a.account_id = ${after})`,
+        );
+      return (await rows.execute()).map(summaryOf);
+    },
+
+    async get(account) {
+      const row = await living()
+        .select((of) => [
+          of
+            .selectFrom("api_key")
+            .select((key) => key.fn.countAll<bigint>().as("keys"))
+            .whereRef("api_key.account_id", "=", "account.account_id")
+            .where("revoked_at", "is", null)
+            .as("keys"),
+          of
+            .selectFrom("deployment")
+            .select((one) => one.fn.countAll<bigint>().as("deployments"))
+            .whereRef("deployment.account_id", "=", "account.account_id")
+            .where("status", "<>", "deleted")
+            .as("deployments"),
+        ])
+        .where("account.account_id", "=", account)
+        .executeTakeFirst();
+      return row && { ...summaryOf(row), keys: Number(row.keys), deployments: Number(row.deployments) };
+    },
+
+    change: (account, { isAdmin }, act) =>
+      inTransaction(db, async (trx) => {
+        await sql`select pg_advisory_xact_lock(${sql.lit(adminsLock)})`.execute(trx);
+        const row = await trx
+          .selectFrom("account")
+          .select("is_admin")
+          .where("account_id", "=", account)
+          .where("deleted_at", "is", null)
+          .forUpdate()
+          .executeTakeFirst();
+        if (!row) return "gone";
+        if (isAdmin === undefined || isAdmin === row.is_admin) return "done";
+        if (!isAdmin) {
+          const other = await trx
+            .selectFrom("account")
+            .select("account_id")
+            .where("is_admin", "=", true)
+            .where("deleted_at", "is", null)
+            .where("account_id", "<>", account)
+            .limit(1)
+            .executeTakeFirst();
+          if (!other) return "last_admin";
+        }
+        await trx.updateTable("account").set({ is_admin: isAdmin }).where("account_id", "=", account).execute();
+        await writeAudit(trx, {
+          actor: act.by,
+          action: "account.change",
+          subject: account,
+          account,
+          ip: act.ip,
+          before: { is_admin: row.is_admin },
+          after: { is_admin: isAdmin },
+          note: act.note,
+        });
+        await announce(trx, "account", account);
+        return "done";
+      }),
+  });
+}
+
+function summaryOf(row: {
+  account_id: string;
+  email: string;
+  display_name: string;
+  is_admin: boolean;
+  suspend_reason: string | null;
+  created_at: Date;
+  lim: bigint | null;
+  spent: bigint | null;
+}): AccountSummary {
+  const spent = row.spent ?? 0n;
+  return {
+    account: row.account_id as AccountId,
+    email: row.email,
+    displayName: row.display_name,
+    isAdmin: row.is_admin,
+    suspendReason: row.suspend_reason as SuspendReason | null,
+    createdAtMs: row.created_at.getTime(),
+    funds: row.lim === null ? null : nano(row.lim - spent),
+    spent: nano(spent),
+  };
+}

@@ -1,0 +1,247 @@
+import { Registry } from "prom-client";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
+import type { Act } from "../../../control-plane/accounts/act.ts";
+import { createAuthenticator } from "../../../control-plane/accounts/authenticate.ts";
+import { AccountNotFound, BadCursor, LastAdmin, NotSuspended } from "../../../control-plane/accounts/errors.ts";
+import type { SuspendReason } from "../../../control-plane/accounts/suspension.ts";
+import { createChangeFeed } from "../../../control-plane/store/change-feed.ts";
+import { createOperator } from "../../../control-plane/wiring/operator.ts";
+import type { AccountId } from "../../../proto/ids.ts";
+import { nano } from "../../../proto/money.ts";
+import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { log, openWorld } from "../billing/world.ts";
+
+let postgres: TestPostgres;
+beforeAll(async () => {
+  postgres = await startPostgres();
+});
+afterAll(() => postgres.stop());
+
+const act = (note = "a test"): Act => ({ by: "u:1000000000000", ip: "192.0.2.7", note });
+
+async function openOffice() {
+  const world = await openWorld(postgres);
+  return { ...world, operator: createOperator({ db: world.db }) };
+}
+type Office = Awaited<ReturnType<typeof openOffice>>;
+
+const shown = async ({ operator }: Office, account: AccountId) => {
+  const { suspendReason, suspensions } = await operator.account(account);
+  return [suspendReason, suspensions.map(({ reason }) => reason).sort()];
+};
+
+describe("suspensions", () => {
+  it("hold side by side; the gravest is shown, and each is lifted by itself", async () => {
+    const office = await openOffice();
+    const account = await office.account(1n);
+    const gravestFirst: SuspendReason[] = [
+      "admin",
+      "overdue-invoices",
+      "bad-cc",
+      "payment-method",
+      "limit-reached",
+      "balance",
+    ];
+    for (const reason of [...gravestFirst].reverse()) {
+      await office.operator.suspend(account, reason, act());
+      expect((await shown(office, account))[0]).toBe(reason);
+    }
+    for (const [i, reason] of gravestFirst.entries()) {
+      await office.operator.lift(account, reason, act());
+      expect(await shown(office, account)).toEqual([gravestFirst[i + 1] ?? null, gravestFirst.slice(i + 1).sort()]);
+    }
+  });
+
+  it("are lifted together when no reason is named, and then there is nothing to lift", async () => {
+    const office = await openOffice();
+    const account = await office.account(1n);
+    await office.operator.suspend(account, "admin", act());
+    await office.operator.suspend(account, "balance", act());
+    await office.operator.lift(account, undefined, act());
+    expect(await shown(office, account)).toEqual([null, []]);
+    await expect(office.operator.lift(account, undefined, act())).rejects.toThrow(NotSuspended);
+    await expect(office.operator.lift(account, "admin", act())).rejects.toThrow(NotSuspended);
+    await expect(office.operator.suspend("u:1" as AccountId, "admin", act())).rejects.toThrow(AccountNotFound);
+    await expect(office.operator.lift("u:1" as AccountId, undefined, act())).rejects.toThrow(AccountNotFound);
+  });
+
+  it("of two reasons at once show what follows from both", async () => {
+    const office = await openOffice();
+    const account = await office.account(1n);
+    const reasons = ["balance", "admin", "bad-cc", "limit-reached"] as const;
+    await Promise.all(reasons.map((reason) => office.operator.suspend(account, reason, act())));
+    expect(await shown(office, account)).toEqual(["admin", [...reasons].sort()]);
+    await Promise.all([
+      ...(["balance", "admin"] as const).map((reason) => office.operator.lift(account, reason, act())),
+      office.operator.suspend(account, "payment-method", act()),
+    ]);
+    expect(await shown(office, account)).toEqual(["bad-cc", ["bad-cc", "limit-reached", "payment-method"]]);
+  });
+
+  it("reach every replica's memory of keys in under two seconds, and so does their end", async () => {
+    const office = await openOffice();
+    const { account, apiKey } = await office.accounts.createAccount({
+      email: "ada@example.com",
+      displayName: "ada",
+      creditNanoUsd: nano(1n),
+      isAdmin: false,
+    });
+    const replicas = await Promise.all(
+      [1, 2].map(async () => {
+        const feed = createChangeFeed({ pool: office.pool, log });
+        const auth = createAuthenticator({
+          store: office.accountStore,
+          secrets: office.secrets,
+          log,
+          registry: new Registry(),
+          changes: feed,
+        });
+        await feed.start();
+        onTestFinished(() => feed.stop());
+        return auth;
+      }),
+    );
+    const seen = async () =>
+      Promise.all(replicas.map(async (auth) => (await auth.authenticate(apiKey, "127.0.0.1")).suspendReason));
+    expect(await seen()).toEqual([null, null]);
+    const within = { timeout: 2_000, interval: 10 };
+    await office.operator.suspend(account, "admin", act());
+    await vi.waitFor(async () => expect(await seen()).toEqual(["admin", "admin"]), within);
+    await office.operator.lift(account, "admin", act());
+    await vi.waitFor(async () => expect(await seen()).toEqual([null, null]), within);
+  });
+});
+
+describe("the audit log", () => {
+  it("keeps who, from where, why, and what it was before and after", async () => {
+    const office = await openOffice();
+    const account = await office.account(5n);
+    await office.operator.suspend(account, "balance", act("no money"));
+    await office.operator.suspend(account, "admin", act("abuse"));
+    await office.operator.lift(account, "admin", act("sorted out"));
+    const { records } = await office.operator.audit({ account }, undefined, 50);
+    expect(records.map(({ action, before, after, note }) => ({ action, before, after, note }))).toEqual([
+      {
+        action: "account.lift",
+        before: { reasons: ["admin", "balance"] },
+        after: { reasons: ["balance"] },
+        note: "sorted out",
+      },
+      {
+        action: "account.suspend",
+        before: { reasons: ["balance"] },
+        after: { reasons: ["balance", "admin"] },
+        note: "abuse",
+      },
+      { action: "account.suspend", before: { reasons: [] }, after: { reasons: ["balance"] }, note: "no money" },
+      {
+        action: "account.create",
+        before: null,
+        after: expect.objectContaining({ credit_nano_usd: "5" }),
+        note: expect.any(String),
+      },
+    ]);
+    expect(records[0]).toMatchObject({ actor: "u:1000000000000", ip: "192.0.2.7", subject: account, account });
+  });
+
+  it("says nothing of an act that changed nothing or failed", async () => {
+    const office = await openOffice();
+    const account = await office.account(1n);
+    await office.operator.suspend(account, "admin", act());
+    await office.operator.suspend(account, "admin", act("again"));
+    await office.operator.lift(account, "balance", act()).catch(() => {});
+    const { records } = await office.operator.audit({ action: "account" }, undefined, 50);
+    expect(records.map(({ action }) => action)).toEqual(["account.suspend", "account.create"]);
+  });
+
+  it("is found by account, actor, action and time, and paged without gap or double", async () => {
+    const office = await openOffice();
+    const [a, b] = [await office.account(1n), await office.account(1n)];
+    await office.operator.suspend(a, "admin", act());
+    await office.operator.suspend(b, "admin", { ...act(), by: a });
+    const count = async (filter: Parameters<typeof office.operator.audit>[0]) =>
+      (await office.operator.audit(filter, undefined, 50)).records.length;
+    expect(await count({ account: b })).toBe(2);
+    expect(await count({ account: a })).toBe(3);
+    expect(await count({ action: "account.suspend" })).toBe(2);
+    expect(await count({ action: "account.sus" })).toBe(0);
+    expect(await count({ fromMs: Date.now() + 60_000 })).toBe(0);
+    expect(await count({ fromMs: Date.now() - 60_000, toMs: Date.now() + 60_000 })).toBe(4);
+    const ids: bigint[] = [];
+    for (let cursor: string | undefined; ; ) {
+      const page = await office.operator.audit({}, cursor, 3);
+      ids.push(...page.records.map(({ id }) => id));
+      if (page.nextCursor === null) break;
+      cursor = page.nextCursor;
+    }
+    expect(ids).toHaveLength(4);
+    expect([...new Set(ids)].sort((x, y) => Number(y - x))).toEqual(ids);
+    await expect(office.operator.audit({}, "1 or 1", 3)).rejects.toThrow(BadCursor);
+  });
+
+  it("cannot be changed, not even by whoever owns the database's tables", async () => {
+    const office = await openOffice();
+    await office.account(1n);
+    for (const statement of ["update audit set note = 'x'", "delete from audit", "truncate audit"])
+      await expect(office.pool.query(statement)).rejects.toThrow(/append only/);
+    expect((await office.operator.audit({}, undefined, 5)).records).toHaveLength(1);
+  });
+});
+
+describe("the operator's list of accounts", () => {
+  it("is found by part of an address, name or uid, and paged newest first", async () => {
+    const office = await openOffice();
+    const made: AccountId[] = [];
+    for (let i = 0; i < 5; i++) made.unshift(await office.account(BigInt(i)));
+    const uids = async (query: string, cursor?: string, limit = 50) => {
+      const page = await office.operator.accounts(query, cursor, limit);
+      return { uids: page.accounts.map(({ account }) => account), cursor: page.nextCursor };
+    };
+    expect((await uids("")).uids).toEqual(made);
+    expect((await uids("A3@EXAMPLE")).uids).toEqual([made[2]]);
+    expect((await uids((made[1] as string).slice(3))).uids).toEqual([made[1]]);
+    expect((await uids("%")).uids).toEqual([]);
+    const first = await uids("", undefined, 2);
+    const second = await uids("", first.cursor ?? "", 2);
+    const third = await uids("", second.cursor ?? "", 2);
+    expect([...first.uids, ...second.uids, ...third.uids]).toEqual(made);
+    expect(third.cursor).toBeNull();
+    await expect(uids("", "' or true")).rejects.toThrow(BadCursor);
+  });
+
+  it("shows funds, keys, deployments and why an account is suspended", async () => {
+    const office = await openOffice();
+    const account = await office.account(7n);
+    await office.db.updateTable("budget").set({ spent: 2n }).execute();
+    await office.operator.suspend(account, "bad-cc", act("card refused"));
+    expect(await office.operator.account(account)).toMatchObject({
+      funds: 5n,
+      spent: 2n,
+      keys: 1,
+      deployments: 0,
+      suspendReason: "bad-cc",
+      suspensions: [{ reason: "bad-cc", by: "u:1000000000000", note: "card refused" }],
+    });
+    await expect(office.operator.account("u:1" as AccountId)).rejects.toThrow(AccountNotFound);
+  });
+});
+
+describe("an operator's rights", () => {
+  it("are given and taken, but the last operator keeps them even when two take them at once", async () => {
+    const office = await openOffice();
+    const [a, b] = [await office.account(1n), await office.account(1n)];
+    for (const account of [a, b]) await office.operator.changeAccount(account, { isAdmin: true }, act());
+    const taken = await Promise.allSettled(
+      [a, b].map((account) => office.operator.changeAccount(account, { isAdmin: false }, act())),
+    );
+    expect(taken.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
+    const refused = taken.find((one) => one.status === "rejected");
+    expect(refused?.reason).toBeInstanceOf(LastAdmin);
+    const { records } = await office.operator.audit({ action: "account.change" }, undefined, 5);
+    expect(records.map(({ before, after }) => ({ before, after }))).toEqual([
+      { before: { is_admin: true }, after: { is_admin: false } },
+      { before: { is_admin: false }, after: { is_admin: true } },
+      { before: { is_admin: false }, after: { is_admin: true } },
+    ]);
+  });
+});
