@@ -4,12 +4,13 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { pino } from "pino";
 import { collectDefaultMetrics, Registry } from "prom-client";
-import { readAccountRecord } from "./accounts/account-record.ts";
 import { createAuthenticator } from "./accounts/authenticate.ts";
 import { checkSecrets } from "./accounts/check-secrets.ts";
 import { createAccounts } from "./accounts/create-account.ts";
 import { findOwnKey } from "./accounts/own-key.ts";
+import { createProfiles } from "./accounts/profile.ts";
 import { readSecretFiles } from "./accounts/secret-files.ts";
+import { createSshKeys } from "./accounts/ssh-keys.ts";
 import { createDirectory } from "./catalog/directory.ts";
 import { readConfig } from "./config.ts";
 import { hostClockLimits } from "./fleet/host-clocks.ts";
@@ -23,6 +24,7 @@ import { createChangeFeed } from "./store/change-feed.ts";
 import { openDatabase } from "./store/database.ts";
 import { createFleetStore } from "./store/fleet-store.ts";
 import { migrateDatabase } from "./store/migrate.ts";
+import { createPeopleStore } from "./store/people-store.ts";
 import { pingDatabase } from "./store/ping.ts";
 import { dieOnDefect, tellAndExit } from "./wiring/defects.ts";
 import { createAdminVerbs, createDeploymentVerbs } from "./wiring/deployment-verbs.ts";
@@ -65,6 +67,7 @@ async function main(): Promise<void> {
 
   // Accounts.
   const accountStore = createAccountStore(db);
+  const peopleStore = createPeopleStore(db);
   const secrets = readSecretFiles(config.secretsDir, await accountStore.hasAccounts());
   await checkSecrets(accountStore, secrets);
   const accounts = createAccounts({ store: accountStore, secrets });
@@ -128,10 +131,11 @@ async function main(): Promise<void> {
     },
     deployments: createDeploymentVerbs(verbDeps),
     accounts: {
-      record: (account) => readAccountRecord(accountStore, account),
       create: accounts.createAccount,
       findOwnKey: (account, secretOrId) => findOwnKey({ store: accountStore, secrets }, account, secretOrId),
     },
+    profiles: createProfiles(peopleStore),
+    sshKeys: createSshKeys(peopleStore, Date.now),
     usage: money.usage,
     admin: createAdminVerbs(verbDeps),
     operator: createOperator({ db }),

@@ -13,6 +13,8 @@ const deps: HttpDeps = {
   spine: uncalled,
   deployments: uncalled,
   accounts: uncalled,
+  profiles: uncalled,
+  sshKeys: uncalled,
   usage: uncalled,
   admin: uncalled,
   operator: uncalled,

@@ -1,5 +1,5 @@
 import type { AccountId } from "../../proto/ids.ts";
-import type { AccountRow, AccountStore } from "./store.ts";
+import type { ProfileRow } from "./store.ts";
 
 /** The account as its owner sees it. Fields the operator never asked for are empty. */
 export interface AccountRecord {
@@ -30,35 +30,30 @@ export interface AccountRecord {
   readonly suspendReason: string | null;
 }
 
-/** Undefined when the account is gone. */
-export async function readAccountRecord(store: AccountStore, account: AccountId): Promise<AccountRecord | undefined> {
-  const row = await store.findAccount(account);
-  return row && accountRecord(row);
-}
-
-function accountRecord(row: AccountRow): AccountRecord {
+export function accountRecord(row: ProfileRow): AccountRecord {
   return {
     uid: row.account,
     email: row.email,
-    emailVerified: true,
+    emailVerified: row.emailVerified,
     accountSetup: true,
     requireEmailVerified: false,
     displayName: row.displayName,
     provider: "local",
     picture: null,
     isAdmin: row.isAdmin,
-    name: row.displayName,
-    firstName: "",
-    lastName: "",
-    country: "",
-    isBusinessAccount: false,
-    company: "",
-    website: "",
-    title: "",
-    isTeamAccount: false,
-    isTeamOwner: false,
-    teamRole: null,
-    teamDisplayName: null,
+    name: row.name || row.displayName,
+    firstName: row.firstName,
+    lastName: row.lastName,
+    country: row.country,
+    isBusinessAccount: row.isBusinessAccount,
+    company: row.company,
+    website: row.website,
+    title: row.title,
+    // A team is one account: whoever signs in to it owns it.
+    isTeamAccount: row.isTeamAccount,
+    isTeamOwner: row.isTeamAccount,
+    teamRole: row.isTeamAccount ? "owner" : null,
+    teamDisplayName: row.teamDisplayName,
     isTeamUpgradeEnabled: true,
     rootUid: row.account,
     suspendReason: row.suspendReason,

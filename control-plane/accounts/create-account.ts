@@ -4,7 +4,8 @@ import { fromUsd, type NanoUsd } from "../../proto/money.ts";
 import { type Act, bySystem } from "./act.ts";
 import { fragmentOf, makeApiKey } from "./api-key.ts";
 import { type AccountSecrets, lookupOf, makeDek, openApiKey, sealApiKey, unwrapDek, wrapDek } from "./envelope.ts";
-import { AccountNameTaken, BadDisplayName } from "./errors.ts";
+import { AccountNameTaken } from "./errors.ts";
+import { checkDisplayName } from "./profile.ts";
 import type { AccountStore, CreateOutcome } from "./store.ts";
 
 export interface AccountWish {
@@ -32,7 +33,6 @@ export interface CreateAccount {
   recoverFirstKey(): Promise<CreatedAccount | undefined>;
 }
 
-const displayNamePattern = /^[a-zA-Z0-9]+(-[a-zA-Z0-9]+)*$/;
 const firstAccount: AccountWish = {
   email: "admin@localhost",
   displayName: "admin",
@@ -49,7 +49,7 @@ export function createAccounts(deps: {
   readonly secrets: AccountSecrets;
 }): CreateAccount {
   async function create(wish: AccountWish, onlyFirst: boolean): Promise<CreatedAccount | undefined> {
-    if (wish.displayName.length > 39 || !displayNamePattern.test(wish.displayName)) throw new BadDisplayName();
+    checkDisplayName(wish.displayName);
     for (let attempt = 1; attempt <= idAttempts; attempt++) {
       const account = makeAccountId();
       const key = randomId<"key">(16);

@@ -80,3 +80,40 @@ export class LastAdmin extends ServiceError {
     super("This is the only operator's account: make another account one first.");
   }
 }
+
+export class AccountGone extends ServiceError {
+  readonly code = "account_not_found";
+  constructor() {
+    super("The account of this key no longer exists.");
+  }
+}
+
+export class NotInTeam extends ServiceError {
+  readonly code = "not_in_team";
+  constructor() {
+    super("This account is no team account, so it has no team display name. An operator can make it one.");
+  }
+}
+
+export class BadSshKey extends ServiceError {
+  readonly code = "bad_ssh_key";
+  constructor(message: string) {
+    super(message, { param: "key" });
+  }
+}
+
+export class SshKeyNameTaken extends ServiceError {
+  readonly code = "name_taken";
+  constructor() {
+    super("There is an SSH key of this name in your account. Choose another name, or delete that key first.", {
+      param: "name",
+    });
+  }
+}
+
+export class SshKeyNotFound extends ServiceError {
+  readonly code = "ssh_key_not_found";
+  constructor() {
+    super("There is no such SSH key in your account.");
+  }
+}

@@ -75,3 +75,57 @@ export interface AccountStore {
   revokeKey(account: AccountId, key: KeyId): Promise<boolean>;
   keysUsed(lastUsed: ReadonlyMap<KeyId, Date>): Promise<void>;
 }
+
+/** Who acts on the own account, for the audit log. */
+export interface Actor {
+  readonly account: AccountId;
+  /** The client's address. */
+  readonly ip: string;
+}
+
+export interface Profile {
+  readonly email: string;
+  readonly displayName: string;
+  readonly name: string;
+  readonly firstName: string;
+  readonly lastName: string;
+  readonly country: string;
+  readonly countryCode: string;
+  readonly company: string;
+  readonly website: string;
+  readonly title: string;
+  readonly useCase: string;
+  readonly attribution: string;
+  readonly marketingEmails: boolean;
+  readonly isBusinessAccount: boolean;
+}
+export type ProfileChange = Partial<Profile>;
+
+export interface ProfileRow extends AccountRow, Profile {
+  readonly emailVerified: boolean;
+  readonly isTeamAccount: boolean;
+  readonly teamDisplayName: string | null;
+}
+
+export type ProfileOutcome = "changed" | "gone" | "no_team" | "email_taken" | "name_taken";
+
+export interface SshKey {
+  readonly id: string;
+  readonly name: string;
+  /** One line, as in authorized_keys. */
+  readonly key: string;
+  readonly fingerprint: string;
+  readonly createdAtMs: number;
+}
+
+/** What an account's owner says of himself. Throws as AccountStore does. */
+export interface PeopleStore {
+  profile(account: AccountId): Promise<ProfileRow | undefined>;
+  /** Announces the account. Another e-mail address counts as not verified, unless an admin gives it. */
+  changeProfile(actor: Actor, change: ProfileChange): Promise<ProfileOutcome>;
+  nameTeam(actor: Actor, name: string): Promise<ProfileOutcome>;
+  sshKeys(account: AccountId): Promise<readonly SshKey[]>;
+  /** False when the name is taken. */
+  addSshKey(account: AccountId, key: SshKey): Promise<boolean>;
+  removeSshKey(account: AccountId, id: string): Promise<boolean>;
+}

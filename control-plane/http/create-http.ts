@@ -23,8 +23,10 @@ import { addAdminAuditRoutes } from "./routes/admin-audit.ts";
 import { addCompletionRoutes } from "./routes/completions.ts";
 import { addDeployRoutes } from "./routes/deploy.ts";
 import { addLogRoutes } from "./routes/logs.ts";
+import { addMeRoutes } from "./routes/me.ts";
 import { addModelRoutes } from "./routes/models.ts";
 import { addServiceRoutes } from "./routes/service.ts";
+import { addSshKeyRoutes } from "./routes/ssh-keys.ts";
 import { errorSchemas } from "./schemas/error-responses.ts";
 import type { HttpDeps } from "./verbs.ts";
 
@@ -109,6 +111,8 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
   await app.register(async (routes) => {
     const endpoints = endpointsOf(routes, { ...edge, authenticator: deps.authenticator });
     addServiceRoutes(endpoints, routes, deps, live);
+    addMeRoutes(endpoints, deps);
+    addSshKeyRoutes(endpoints, deps);
     addAccountRoutes(endpoints, deps);
     addModelRoutes(endpoints, deps.spine.models);
     addDeployRoutes(endpoints, deps);

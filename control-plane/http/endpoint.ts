@@ -93,7 +93,13 @@ export function endpointsOf(app: FastifyInstance, deps: EndpointDeps): Endpoints
       register(endpoint, async (request, reply) => {
         const state = request.state as RequestState;
         const { body, query, params } = request as unknown as { body: never; query: never; params: never };
-        const answer = await endpoint.handler({ body, query, params, caller: state.caller ?? nobody, reply });
+        const answer = await endpoint.handler({
+          body,
+          query,
+          params,
+          caller: state.caller ?? nobody,
+          reply,
+        });
         if (endpoint.holdsSecrets) reply.header("cache-control", "no-store");
         if (reply.sent) return reply;
         return reply.headers(pairs(state.headers())).send(answer);

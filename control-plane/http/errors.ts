@@ -34,10 +34,11 @@ export class ApiKeyNotFound extends ServiceError {
   }
 }
 
-export class AccountGone extends ServiceError {
-  readonly code = "account_not_found";
-  constructor() {
-    super("The account of this key no longer exists.");
+/** PostgreSQL could not be asked, and no feature had a better sentence for it. */
+export class RecordsAway extends ServiceError {
+  readonly code = "store_away";
+  constructor(cause: unknown) {
+    super("The records cannot be read at the moment. Try again in a few seconds.", { cause, retryAfterSeconds: 2 });
   }
 }
 

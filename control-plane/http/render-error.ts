@@ -25,6 +25,11 @@ const statusOf = new Map<ErrorClass, number>([
   [accounts.NotSuspended, 409],
   [accounts.LastAdmin, 409],
   [accounts.BadCursor, 422],
+  [accounts.AccountGone, 404],
+  [accounts.NotInTeam, 404],
+  [accounts.BadSshKey, 422],
+  [accounts.SshKeyNameTaken, 409],
+  [accounts.SshKeyNotFound, 404],
   [InsufficientFunds, 402],
   [BudgetStoreAway, 503],
   [BadPeriod, 422],
@@ -56,7 +61,7 @@ const statusOf = new Map<ErrorClass, number>([
   [edge.BadRequest, 400],
   [edge.BadTime, 422],
   [edge.ApiKeyNotFound, 404],
-  [edge.AccountGone, 404],
+  [edge.RecordsAway, 503],
 ]);
 
 /** The fields that a refused value stands in, where it is not the body. */
@@ -119,6 +124,7 @@ export function refusalOf(error: unknown): Refusal {
       detail: [{ loc: ["body"], msg: "a text holds a NUL character", type: "string_pattern" }],
     });
   }
+  if (code === "store_away") return ofService(new edge.RecordsAway(error));
   if (code === "FST_ERR_CTP_BODY_TOO_LARGE") return ofService(new edge.BodyTooLarge(bodyLimitBytes));
   if (statusCode !== undefined && statusCode >= 400 && statusCode < 500) {
     return refused(statusCode, "The request could not be read. Check its headers and its length.", "bad_request", {});

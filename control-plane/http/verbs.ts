@@ -2,12 +2,13 @@
 import type { Logger } from "pino";
 import type { Registry } from "prom-client";
 import type { AccountId, DeploymentId, InstanceId, KeyId } from "../../proto/ids.ts";
-import type { AccountRecord } from "../accounts/account-record.ts";
 import type { Act } from "../accounts/act.ts";
 import type { AccountChange, AccountDetail, AccountPage } from "../accounts/admin-accounts.ts";
 import type { AuditFilter, AuditPage } from "../accounts/audit.ts";
 import type { Authenticator, Caller } from "../accounts/caller.ts";
 import type { AccountWish, CreatedAccount } from "../accounts/create-account.ts";
+import type { Profiles } from "../accounts/profile.ts";
+import type { SshKeys } from "../accounts/ssh-keys.ts";
 import type { SuspendReason } from "../accounts/suspension.ts";
 import type { UsageQueries } from "../billing/usage-queries.ts";
 import type { OfferedModel } from "../catalog/store.ts";
@@ -34,8 +35,6 @@ export interface DeploymentVerbs {
 }
 
 export interface AccountVerbs {
-  /** Undefined when the account is gone. */
-  record(account: AccountId): Promise<AccountRecord | undefined>;
   /** Throws AccountNameTaken, BadDisplayName. */
   create(wish: AccountWish): Promise<CreatedAccount>;
   /** A key of that account, by its secret or its id. */
@@ -86,6 +85,8 @@ export interface HttpDeps {
     Partial<Pick<Spine, "limits">>;
   readonly deployments: DeploymentVerbs;
   readonly accounts: AccountVerbs;
+  readonly profiles: Profiles;
+  readonly sshKeys: SshKeys;
   readonly usage: UsageQueries;
   readonly admin: AdminVerbs;
   readonly operator: OperatorVerbs;

@@ -18,7 +18,7 @@ export interface Row {
 
 export type Verb = (error: Error) => (ports: FakePorts) => void;
 export const refuse =
-  <Part extends "deployments" | "accounts" | "usage" | "admin" | "operator">(
+  <Part extends "deployments" | "accounts" | "profiles" | "sshKeys" | "usage" | "admin" | "operator">(
     part: Part,
     verb: keyof HttpDeps[Part],
   ): Verb =>

@@ -1,6 +1,7 @@
 import { beforeAll, describe, expect, it } from "vitest";
 import * as accounts from "../../control-plane/accounts/errors.ts";
 import { BadPeriod } from "../../control-plane/billing/period.ts";
+import { DatabaseAway } from "../../control-plane/store/database.ts";
 import { ada, apiKey, deployment } from "../fakes/ports.ts";
 import { answerTo, check, type Row, refuse } from "./status-row.ts";
 
@@ -44,12 +45,12 @@ const rows: readonly Row[] = [
   {
     call: "GET /v1/me",
     status: 404,
-    given: ({ deps }) => void Object.assign(deps.accounts, { record: () => Promise.resolve(undefined) }),
+    given: refuse("profiles", "read")(new accounts.AccountGone()),
   },
   {
     call: "GET /v1/me",
     status: 503,
-    given: refuse("accounts", "record")(new accounts.AccountStoreAway(new Error("x"))),
+    given: refuse("profiles", "read")(new DatabaseAway("away")),
   },
   { call: "GET /payment/checklist", status: 200, holds: { suspended: false, email: true, topup_amount: 0 } },
   { call: "GET /payment/checklist", status: 401, key: "stk_other" },

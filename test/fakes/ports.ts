@@ -5,7 +5,7 @@ import { Registry } from "prom-client";
 import type { AccountRecord } from "../../control-plane/accounts/account-record.ts";
 import type { AccountDetail } from "../../control-plane/accounts/admin-accounts.ts";
 import type { Authenticator, Caller } from "../../control-plane/accounts/caller.ts";
-import { AccountNotFound, InvalidApiKey } from "../../control-plane/accounts/errors.ts";
+import { AccountNotFound, InvalidApiKey, SshKeyNotFound } from "../../control-plane/accounts/errors.ts";
 import type { DeliveredCount } from "../../control-plane/billing/delivered.ts";
 import { type Budgets, type Hold, type HoldRequest, InsufficientFunds } from "../../control-plane/billing/hold.ts";
 import type { ModelDirectory, ServedModel } from "../../control-plane/catalog/served-model.ts";
@@ -238,12 +238,23 @@ export function fakePorts() {
       },
     },
     accounts: {
-      record: (account) => Promise.resolve(accountRecord(account === operator.account ? operator : ada)),
       create: () => Promise.resolve({ account: "u:1000000000002" as AccountId, apiKey: "stk_made" }),
       findOwnKey: (account, secretOrId) =>
         Promise.resolve(
           account === ada.account && [apiKey, ada.key].includes(secretOrId as KeyId) ? ada.key : undefined,
         ),
+    },
+    profiles: {
+      read: (account) => Promise.resolve(recordOf(account)),
+      emails: (account) => Promise.resolve([recordOf(account).email]),
+      change: ({ account }, change) => Promise.resolve({ ...recordOf(account), ...change }),
+      nameTeam: ({ account }, name) => Promise.resolve({ ...recordOf(account), teamDisplayName: name }),
+    },
+    sshKeys: {
+      list: () => Promise.resolve([sshKey]),
+      add: (_account, name, key) => Promise.resolve({ ...sshKey, name, key }),
+      remove: (account, id) =>
+        account === ada.account && id === sshKey.id ? Promise.resolve() : Promise.reject(new SshKeyNotFound()),
     },
     usage: {
       usage: () =>
@@ -332,7 +343,16 @@ function fakeOperator(): OperatorVerbs {
 
 export type FakePorts = ReturnType<typeof fakePorts>;
 
-function accountRecord(caller: Caller): AccountRecord {
+export const sshKey = {
+  id: "ssh-key-of-ada",
+  name: "laptop",
+  key: "ssh-ed25519 AAAA",
+  fingerprint: "SHA256:x",
+  createdAtMs: 1_786_000_000_000,
+};
+
+function recordOf(account: AccountId): AccountRecord {
+  const caller = account === operator.account ? operator : ada;
   return {
     uid: caller.account,
     email: caller.email,

@@ -1,9 +1,9 @@
 import { Type } from "typebox";
-import type { Caller } from "../../accounts/caller.ts";
 import type { Endpoints } from "../endpoint.ts";
-import { AccountGone, ApiKeyNotFound } from "../errors.ts";
-import { renderAccount, renderChecklist, renderUsage } from "../render-account.ts";
-import { AccountBody, Checklist, UsageBody } from "../schemas/account.ts";
+import { ApiKeyNotFound } from "../errors.ts";
+import { readChecklist } from "../read-checklist.ts";
+import { renderUsage } from "../render-account.ts";
+import { Checklist, UsageBody } from "../schemas/account.ts";
 import type { HttpDeps } from "../verbs.ts";
 
 const Period = Type.Object({
@@ -14,28 +14,6 @@ const Period = Type.Object({
 });
 
 export function addAccountRoutes(endpoints: Endpoints, { accounts, usage }: HttpDeps): void {
-  const checklistOf = async (caller: Caller) => {
-    const funds = await usage.funds(caller.account);
-    if (!funds) throw new AccountGone();
-    return renderChecklist(funds, caller.email !== "");
-  };
-
-  endpoints.add({
-    method: "GET",
-    path: "/v1/me",
-    summary: "The account of this key",
-    tag: "account",
-    access: "key",
-    query: Type.Object({ checklist: Type.Optional(Type.Boolean({ default: false })) }),
-    answer: AccountBody,
-    refusals: [404, 503],
-    async handler({ caller, query }) {
-      const record = await accounts.record(caller.account);
-      if (!record) throw new AccountGone();
-      return renderAccount(record, query.checklist === true ? await checklistOf(caller) : null);
-    },
-  });
-
   endpoints.add({
     method: "GET",
     path: "/payment/checklist",
@@ -45,7 +23,7 @@ export function addAccountRoutes(endpoints: Endpoints, { accounts, usage }: Http
     query: Type.Object({ compute_owed: Type.Optional(Type.Boolean({ default: false })) }),
     answer: Checklist,
     refusals: [404, 503],
-    handler: ({ caller }) => checklistOf(caller),
+    handler: ({ caller }) => readChecklist(usage, caller),
   });
 
   endpoints.add({

@@ -49,9 +49,37 @@ export const AccountBody = Type.Object({
 });
 export type AccountBody = Static<typeof AccountBody>;
 
+const emailPattern = "^[^@\\s\\u0000]+@[^@\\s\\u0000]+$";
+const displayNamePattern = "^[a-zA-Z0-9]+(-[a-zA-Z0-9]+)*$";
+/** PostgreSQL keeps no NUL. */
+const words = (minLength: number, maxLength: number) =>
+  Type.Optional(nullable.string({ minLength, maxLength, pattern: "^[^\\u0000]*$" }));
+
+/** Every field optional; null says nothing. */
+export const AccountChange = Type.Object({
+  name: words(1, 256),
+  first_name: words(1, 128),
+  last_name: words(1, 128),
+  country: words(1, 128),
+  company: words(1, 128),
+  title: words(1, 128),
+  email: Type.Optional(nullable.string({ minLength: 1, maxLength: 320, pattern: emailPattern })),
+  website: words(0, 128),
+  is_business_account: Type.Optional(nullable.boolean()),
+  display_name: Type.Optional(nullable.string({ minLength: 1, maxLength: 39, pattern: displayNamePattern })),
+  use_case: words(1, 512),
+  attribution: words(1, 512),
+  marketing_emails: Type.Optional(nullable.boolean()),
+  country_code: words(0, 128),
+});
+
+export const TeamName = Type.Object({
+  display_name: Type.String({ minLength: 1, maxLength: 39, pattern: displayNamePattern }),
+});
+
 export const NewAccount = Type.Object({
-  email: Type.String({ maxLength: 320, pattern: "^[^@\\s\\u0000]+@[^@\\s\\u0000]+$" }),
-  display_name: Type.String({ minLength: 1, maxLength: 39, pattern: "^[a-zA-Z0-9]+(-[a-zA-Z0-9]+)*$" }),
+  email: Type.String({ maxLength: 320, pattern: emailPattern }),
+  display_name: Type.String({ minLength: 1, maxLength: 39, pattern: displayNamePattern }),
   credit_usd: Type.Optional(Type.Number({ minimum: 0, maximum: 1_000_000_000, default: 0 })),
 });
 

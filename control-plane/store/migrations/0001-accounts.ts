@@ -5,8 +5,23 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   await sql`
     create table account (
       account_id text primary key,
-      email text not null unique,
-      display_name text not null unique,
+      email text not null,
+      email_verified boolean not null default true,
+      display_name text not null constraint account_display_name_key unique,
+      name text not null default '',
+      first_name text not null default '',
+      last_name text not null default '',
+      country text not null default '',
+      country_code text not null default '',
+      company text not null default '',
+      website text not null default '',
+      title text not null default '',
+      use_case text not null default '',
+      attribution text not null default '',
+      marketing_emails boolean not null default false,
+      is_business_account boolean not null default false,
+      is_team_account boolean not null default false,
+      team_display_name text constraint account_team_name_key unique,
       is_admin boolean not null default false,
       suspend_reason text,
       wrapped_dek bytea not null,
@@ -14,6 +29,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       created_at timestamptz not null default now(),
       deleted_at timestamptz
     )`.execute(db);
+  await sql`create unique index account_email_key on account (lower(email))`.execute(db);
   await sql`
     create table api_key (
       token_id text primary key,
@@ -28,6 +44,42 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       revoked_at timestamptz
     )`.execute(db);
   await sql`create unique index api_key_live_name on api_key (account_id, name) where revoked_at is null`.execute(db);
+  await sql`
+    create table password (
+      account_id text primary key references account,
+      hash text not null,
+      changed_at timestamptz not null default now()
+    )`.execute(db);
+  await sql`
+    create table login_session (
+      lookup bytea primary key,
+      account_id text not null references account,
+      created_at timestamptz not null,
+      seen_at timestamptz not null,
+      expires_at timestamptz not null
+    )`.execute(db);
+  await sql`create index login_session_account on login_session (account_id)`.execute(db);
+  await sql`create index login_session_expires on login_session (expires_at)`.execute(db);
+  await sql`
+    create table cli_login (
+      lookup bytea primary key,
+      account_id text not null references account,
+      token_id text not null references api_key,
+      created_at timestamptz not null,
+      expires_at timestamptz not null,
+      answered_at timestamptz
+    )`.execute(db);
+  await sql`create index cli_login_expires on cli_login (expires_at)`.execute(db);
+  await sql`
+    create table ssh_key (
+      ssh_key_id text primary key,
+      account_id text not null references account,
+      name text not null,
+      public_key text not null,
+      fingerprint text not null,
+      created_at timestamptz not null default now(),
+      constraint ssh_key_name unique (account_id, name)
+    )`.execute(db);
   await sql`create table audit (
       audit_id bigint generated always as identity primary key,
       at timestamptz not null default now(),

@@ -4,16 +4,17 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Registry } from "prom-client";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
-import { readAccountRecord } from "../../../control-plane/accounts/account-record.ts";
 import { makeApiKey } from "../../../control-plane/accounts/api-key.ts";
 import { createAuthenticator } from "../../../control-plane/accounts/authenticate.ts";
 import type { Caller } from "../../../control-plane/accounts/caller.ts";
 import { checkSecrets } from "../../../control-plane/accounts/check-secrets.ts";
 import { AccountNameTaken, AccountStoreAway, InvalidApiKey } from "../../../control-plane/accounts/errors.ts";
 import { findOwnKey } from "../../../control-plane/accounts/own-key.ts";
+import { createProfiles } from "../../../control-plane/accounts/profile.ts";
 import { readSecretFiles, SecretsMissing } from "../../../control-plane/accounts/secret-files.ts";
 import { createChangeFeed } from "../../../control-plane/store/change-feed.ts";
 import { checkBooks } from "../../../control-plane/store/check-books.ts";
+import { createPeopleStore } from "../../../control-plane/store/people-store.ts";
 import { makeFirstAccount } from "../../../control-plane/wiring/first-account.ts";
 import type { KeyId } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";
@@ -61,7 +62,7 @@ describe("accounts", () => {
       "select sum(amount)::bigint as sum from ledger_entry where book = 'customer_available'",
     );
     expect(rows[0].sum).toBe(5_000_000_000n);
-    expect(await readAccountRecord(world.accountStore, account)).toMatchObject({
+    expect(await createProfiles(createPeopleStore(world.db)).read(account)).toMatchObject({
       uid: account,
       displayName: "ada",
       isAdmin: false,

@@ -1,0 +1,141 @@
+// Profile, team name and SSH keys on a real PostgreSQL.
+import { generateKeyPairSync } from "node:crypto";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import {
+  AccountGone,
+  AccountNameTaken,
+  NotInTeam,
+  SshKeyNameTaken,
+  SshKeyNotFound,
+} from "../../../control-plane/accounts/errors.ts";
+import { createProfiles } from "../../../control-plane/accounts/profile.ts";
+import { createSshKeys } from "../../../control-plane/accounts/ssh-keys.ts";
+import { createPeopleStore } from "../../../control-plane/store/people-store.ts";
+import type { AccountId } from "../../../proto/ids.ts";
+import { nano } from "../../../proto/money.ts";
+import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { openWorld } from "../billing/world.ts";
+
+let postgres: TestPostgres;
+beforeAll(async () => {
+  postgres = await startPostgres();
+});
+afterAll(() => postgres.stop());
+
+async function twoPeople() {
+  const world = await openWorld(postgres);
+  const people = createPeopleStore(world.db);
+  const make = async (name: string, isAdmin = false) =>
+    (
+      await world.accounts.createAccount({
+        email: `${name}@example.com`,
+        displayName: name,
+        creditNanoUsd: nano(0n),
+        isAdmin,
+      })
+    ).account;
+  return {
+    world,
+    ada: { account: await make("ada"), ip: "192.0.2.1" },
+    bob: { account: await make("bob"), ip: "192.0.2.2" },
+    make,
+    profiles: createProfiles(people),
+    sshKeys: createSshKeys(people, () => 1_786_000_000_000),
+  };
+}
+
+describe("the profile", () => {
+  it("keeps what is changed and leaves the rest", async () => {
+    const { ada, profiles } = await twoPeople();
+    const before = await profiles.read(ada.account);
+    const after = await profiles.change(ada, { firstName: "Ada", isBusinessAccount: true, website: "" });
+    expect(after).toEqual({ ...before, firstName: "Ada", isBusinessAccount: true });
+    expect(await profiles.read(ada.account)).toEqual(after);
+    expect(await profiles.change(ada, {})).toEqual(after);
+  });
+
+  it("refuses another account's display name, and its e-mail address in any case, changing nothing", async () => {
+    const { ada, profiles } = await twoPeople();
+    const before = await profiles.read(ada.account);
+    const name = await profiles.change(ada, { displayName: "bob", company: "X" }).catch((error) => error);
+    const email = await profiles.change(ada, { email: "BOB@example.com", company: "X" }).catch((error) => error);
+    expect([name, email].map((error) => [error.constructor, error.param])).toEqual([
+      [AccountNameTaken, "display_name"],
+      [AccountNameTaken, "email"],
+    ]);
+    expect(await profiles.read(ada.account)).toEqual(before);
+  });
+
+  it("takes an address that its owner gave as not verified, an operator's own as verified", async () => {
+    const { ada, profiles, make } = await twoPeople();
+    expect(await profiles.emails(ada.account)).toEqual(["ada@example.com"]);
+    expect((await profiles.change(ada, { email: "ada@example.com" })).emailVerified).toBe(true);
+    expect((await profiles.change(ada, { email: "ada@example.org" })).emailVerified).toBe(false);
+    expect(await profiles.emails(ada.account)).toEqual([]);
+    const operator = { account: await make("root", true), ip: "" };
+    await profiles.change(operator, { email: "root@example.org" });
+    expect(await profiles.emails(operator.account)).toEqual(["root@example.org"]);
+  });
+
+  it("tells the audit log and every replica when sign-in address or name change", async () => {
+    const { world, ada, profiles } = await twoPeople();
+    await profiles.change(ada, { email: "a@example.org" });
+    const { rows } = await world.pool.query("select actor, action, account_id, ip, before, after from audit");
+    expect(rows).toEqual([
+      {
+        actor: ada.account,
+        action: "account.change",
+        account_id: ada.account,
+        ip: ada.ip,
+        before: { email: "ada@example.com", display_name: "ada" },
+        after: { email: "a@example.org", display_name: "ada" },
+      },
+    ]);
+    const { rows: told } = await world.pool.query("select topic, subject from change order by seq desc limit 1");
+    expect(told).toEqual([{ topic: "account", subject: ada.account }]);
+  });
+
+  it("of an account that is gone is refused", async () => {
+    const { profiles } = await twoPeople();
+    const nobody = { account: "u:0000000000000" as AccountId, ip: "" };
+    await expect(profiles.read(nobody.account)).rejects.toThrow(AccountGone);
+    await expect(profiles.change(nobody, { name: "x" })).rejects.toThrow(AccountGone);
+  });
+});
+
+describe("a team's display name", () => {
+  it("is for team accounts, unique among them", async () => {
+    const { world, ada, bob, profiles } = await twoPeople();
+    await expect(profiles.nameTeam(ada, "crew")).rejects.toThrow(NotInTeam);
+    await world.pool.query("update account set is_team_account = true");
+    expect(await profiles.nameTeam(ada, "crew")).toMatchObject({
+      isTeamAccount: true,
+      isTeamOwner: true,
+      teamDisplayName: "crew",
+      displayName: "ada",
+    });
+    await expect(profiles.nameTeam(bob, "crew")).rejects.toThrow(AccountNameTaken);
+    expect((await profiles.nameTeam(ada, "crew")).teamDisplayName).toBe("crew");
+  });
+});
+
+describe("SSH keys", () => {
+  const publicKey = () => {
+    const { x } = generateKeyPairSync("ed25519").publicKey.export({ format: "jwk" });
+    const part = (bytes: Buffer) => Buffer.concat([Buffer.from([0, 0, 0, bytes.length]), bytes]);
+    const blob = Buffer.concat([part(Buffer.from("ssh-ed25519")), part(Buffer.from(x as string, "base64url"))]);
+    return `ssh-ed25519 ${blob.toString("base64")} ada@laptop`;
+  };
+
+  it("are one account's own: names may repeat between accounts, lists and deletions never cross", async () => {
+    const { ada, bob, sshKeys } = await twoPeople();
+    const mine = await sshKeys.add(ada.account, "laptop", publicKey());
+    const his = await sshKeys.add(bob.account, "laptop", publicKey());
+    await expect(sshKeys.add(ada.account, "laptop", publicKey())).rejects.toThrow(SshKeyNameTaken);
+    expect(await sshKeys.list(ada.account)).toEqual([mine]);
+    await expect(sshKeys.remove(ada.account, his.id)).rejects.toThrow(SshKeyNotFound);
+    await sshKeys.remove(bob.account, his.id);
+    expect(await sshKeys.list(bob.account)).toEqual([]);
+    expect(await sshKeys.list(ada.account)).toEqual([mine]);
+  });
+});
