@@ -104,8 +104,8 @@ export interface SettlementStore {
   deliveredOf(requests: readonly RequestId[]): Promise<ReadonlyMap<string, DeliveredCount>>;
   /** Those of the replicas that were seen in the last `withinMs`. */
   liveReplicas(replicas: readonly ReplicaId[], withinMs: number): Promise<ReadonlySet<ReplicaId>>;
-  /** Months of the usage table, made ahead. */
-  ensureUsageMonths(now: Date): Promise<void>;
+  /** Months of usage and ledger, made ahead. */
+  ensureMoneyMonths(now: Date): Promise<void>;
   /** Sum of the absolute sums of unbalanced ledger transactions of the last minutes: anything but 0 is a defect. */
   recentImbalance(): Promise<bigint>;
 }
@@ -149,4 +149,37 @@ export interface UsageStore {
   monthlyUse(scope: UsageScope, fromMs: number, toMs: number): Promise<readonly MonthlyUse[]>;
   /** Undefined when there is no such account. */
   funds(account: AccountId, monthStartMs: number): Promise<Funds | undefined>;
+}
+
+export interface CreditGrant {
+  readonly account: AccountId;
+  /** Nano-USD; negative only for a correction. */
+  readonly amount: bigint;
+  readonly kind: "credit" | "topup" | "correction";
+  /** For people. */
+  readonly note: string;
+  /** Unique in the installation: the same grant again changes nothing. */
+  readonly reference: string;
+  /** A correction may take more than is left: nothing is admitted until it fits again. */
+  readonly mayGoBelowZero?: boolean;
+}
+
+export interface BudgetFunds {
+  /** Null: no limit. */
+  readonly limit: bigint | null;
+  readonly spent: bigint;
+  readonly leased: bigint;
+}
+
+export type CreditOutcome =
+  | { readonly kind: "granted"; readonly before: BudgetFunds; readonly funds: BudgetFunds }
+  /** The same grant stands already. */
+  | { readonly kind: "repeated"; readonly funds: BudgetFunds }
+  | { readonly kind: "unknown_account" }
+  | { readonly kind: "reference_taken" }
+  | { readonly kind: "below_zero"; readonly funds: BudgetFunds };
+
+export interface FundsStore {
+  /** With `by` an audit entry in the same transaction. Announces `limit`. */
+  grantCredit(grant: CreditGrant, by?: { readonly actor: string; readonly ip: string }): Promise<CreditOutcome>;
 }

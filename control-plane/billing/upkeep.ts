@@ -5,7 +5,7 @@ import type { BillingMetrics } from "./metrics.ts";
 import type { SettlementStore } from "./store.ts";
 
 export interface BillingUpkeep {
-  /** Makes the months of the usage table; throws when the database is away. Then goes on in the background. */
+  /** Makes the months of usage and ledger; throws when the database is away. Then goes on in the background. */
   start(): Promise<void>;
   stop(): Promise<void>;
 }
@@ -13,7 +13,7 @@ export interface BillingUpkeep {
 const everyMs = 60_000;
 const monthsEveryMs = 6 * 3_600_000;
 
-/** Months of the usage table made ahead, and the ledger's balance watched. */
+/** Months of usage and ledger made ahead, and the ledger's balance watched. */
 export function createBillingUpkeep(deps: {
   readonly store: SettlementStore;
   readonly log: Logger;
@@ -27,7 +27,7 @@ export function createBillingUpkeep(deps: {
 
   async function round(): Promise<void> {
     if (clock.monotonicMs() - monthsAtMs >= monthsEveryMs) {
-      await deps.store.ensureUsageMonths(new Date(clock.unixMs()));
+      await deps.store.ensureMoneyMonths(new Date(clock.unixMs()));
       monthsAtMs = clock.monotonicMs();
     }
     const imbalance = await deps.store.recentImbalance();
@@ -37,7 +37,7 @@ export function createBillingUpkeep(deps: {
 
   return {
     async start() {
-      await deps.store.ensureUsageMonths(new Date(clock.unixMs()));
+      await deps.store.ensureMoneyMonths(new Date(clock.unixMs()));
       monthsAtMs = clock.monotonicMs();
       loop = (async () => {
         while (!stopping.signal.aborted) {

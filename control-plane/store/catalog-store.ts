@@ -76,7 +76,13 @@ async function price(trx: Transaction<Database>, offer: Offer): Promise<void> {
   if (now && now.input_rate === input && now.cached_input_rate === cachedInput && now.output_rate === output) return;
   await trx
     .insertInto("price")
-    .values({ model_name: offer.name, input_rate: input, cached_input_rate: cachedInput, output_rate: output })
+    .values({
+      kind: "model",
+      subject: offer.name,
+      input_rate: input,
+      cached_input_rate: cachedInput,
+      output_rate: output,
+    })
     .execute();
 }
 
@@ -94,7 +100,7 @@ async function offers(db: Kysely<Database>, name: string | undefined) {
     select m.model_name, m.deploy_id, m.description, m.created_at,
       p.price_version, p.input_rate, p.cached_input_rate, p.output_rate
     from public_model m join lateral (
-      select * from price where price.model_name = m.model_name and price.effective_from <= now()
+      select * from price where price.kind = 'model' and price.subject = m.model_name and price.effective_from <= now()
       order by effective_from desc, price_version desc limit 1) p on true
     where ${name === undefined ? sql`true` : sql`m.model_name = ${name}`}
     order by m.model_name`.execute(db);

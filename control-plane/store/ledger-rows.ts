@@ -8,10 +8,12 @@ export interface LedgerMove {
   readonly from: string;
   readonly to: string;
   readonly amount: bigint;
-  readonly kind: "credit" | "capture" | "correction" | "loss";
+  readonly kind: "credit" | "topup" | "capture" | "correction" | "loss";
   readonly account: string;
   readonly key?: string;
   readonly model?: string;
+  readonly priceVersion?: bigint;
+  readonly discountId?: string | undefined;
   readonly requestId?: string;
   readonly attempt?: number;
   readonly note?: string;
@@ -30,6 +32,8 @@ export async function writeLedger(trx: Transaction<Database>, moves: readonly Le
       attempt: move.attempt ?? null,
       key_id: move.key ?? null,
       model: move.model ?? null,
+      price_version: move.priceVersion?.toString() ?? null,
+      discount_id: move.discountId ?? null,
       note: move.note ?? null,
     };
     return [
@@ -39,7 +43,8 @@ export async function writeLedger(trx: Transaction<Database>, moves: readonly Le
   });
   if (entries.length === 0) return;
   await sql`
-    insert into ledger_entry (transaction_id, book, account_id, amount, kind, request_id, attempt, key_id, model, note)
-    select transaction_id, book, account_id, amount, kind, request_id, attempt, key_id, model, note
+    insert into ledger_entry (transaction_id, book, account_id, amount, kind, request_id, attempt, key_id, model,
+      price_version, discount_id, note)
+    select transaction_id, book, account_id, amount, kind, request_id, attempt, key_id, model, price_version, discount_id, note
     from json_populate_recordset(null::ledger_entry, ${JSON.stringify(entries)}::json)`.execute(trx);
 }

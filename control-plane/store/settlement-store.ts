@@ -5,8 +5,8 @@ import type { DeliveredCount, Posting, Postings, SettledRecord, SettlementStore,
 import { lockBudgets, lockLeases, moveBudgets, moveLeases, movingMoney } from "./budget-rows.ts";
 import { asking } from "./database.ts";
 import { type LedgerMove, writeLedger } from "./ledger-rows.ts";
+import { ensureMoneyMonths } from "./money-months.ts";
 import type { Database } from "./schema.ts";
-import { ensureUsageMonths } from "./usage-months.ts";
 
 type Trx = Transaction<Database>;
 const keyOf = (requestId: string, attempt: number) => `${requestId}/${attempt}`;
@@ -68,7 +68,7 @@ export function createSettlementStore(db: Kysely<Database>): SettlementStore {
         return new Set(rows.map((row) => row.replica_id));
       }),
 
-    ensureUsageMonths: (now) => asking(() => ensureUsageMonths(db, now)),
+    ensureMoneyMonths: (now) => asking(() => ensureMoneyMonths(db, now)),
 
     recentImbalance: () =>
       asking(async () => {

@@ -3,6 +3,7 @@ import type { Logger } from "pino";
 import type { Registry } from "prom-client";
 import { type AccountId, randomId } from "../../proto/ids.ts";
 import { createDeliveredCounts } from "../billing/delivered-counts.ts";
+import { createFunds } from "../billing/funds.ts";
 import { createBudgets } from "../billing/leases.ts";
 import { createBillingMetrics } from "../billing/metrics.ts";
 import { createRequestLabels } from "../billing/request-labels.ts";
@@ -10,6 +11,7 @@ import { createSettlement } from "../billing/settle.ts";
 import { createBillingUpkeep } from "../billing/upkeep.ts";
 import { createUsageQueries } from "../billing/usage-queries.ts";
 import type { OpenDatabase } from "../store/database.ts";
+import { createFundsStore } from "../store/funds-store.ts";
 import { createLeaseStore } from "../store/lease-store.ts";
 import { createSettlementStore } from "../store/settlement-store.ts";
 import { createUsageStore } from "../store/usage-store.ts";
@@ -38,6 +40,7 @@ export async function createMoney(deps: {
     budgets,
     labels,
     delivered,
+    credit: createFunds({ store: createFundsStore(db) }),
     settlement: createSettlement({ store: settlementStore, log, metrics }),
     usage: createUsageQueries({ store: usageStore }),
     /** Nano-USD left; null: no limit. */

@@ -24,6 +24,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       team_display_name text constraint account_team_name_key unique,
       is_admin boolean not null default false,
       suspend_reason text,
+      monthly_limit bigint,
       wrapped_dek bytea not null,
       kek_version integer not null,
       created_at timestamptz not null default now(),
@@ -39,6 +40,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       ciphertext bytea not null,
       fragment text not null,
       allowed_ips text[],
+      monthly_limit bigint,
       created_at timestamptz not null default now(),
       last_used_at timestamptz,
       revoked_at timestamptz

@@ -26,6 +26,8 @@ export interface AccountsTables {
     is_admin: Generated<boolean>;
     /** The gravest of account_suspension; null: none. Written with it, in the same transaction. */
     suspend_reason: string | null;
+    /** Nano-USD per UTC month; null: none. */
+    monthly_limit: bigint | null;
     /** Data key of this account, wrapped by the KEK. */
     wrapped_dek: Buffer;
     kek_version: number;
@@ -40,6 +42,8 @@ export interface AccountsTables {
     ciphertext: Buffer;
     fragment: string;
     allowed_ips: string[] | null;
+    /** Nano-USD per UTC month; null: none; 0 blocks. */
+    monthly_limit: bigint | null;
     created_at: DefaultTime;
     last_used_at: Time | null;
     revoked_at: Time | null;

@@ -4,7 +4,8 @@ import type { DefaultTime, Time } from "./columns.ts";
 export interface MoneyTables {
   budget: {
     budget_id: string;
-    scope: "account" | "api_key" | "jwt";
+    /** `account/<id>`, `account-month/<id>/<YYYYMM>`, `key/<token_id>/<YYYYMM>`, `jwt/<sha256 of header.payload>` */
+    scope: "account" | "account_month" | "key_month" | "jwt";
     account_id: string;
     /** Null: no limit. For a prepaid account: the sum of its credits. */
     lim: bigint | null;
@@ -32,15 +33,29 @@ export interface MoneyTables {
     book: string;
     account_id: string | null;
     amount: bigint;
-    /** credit, capture, correction, loss */
+    /** credit, topup, capture, correction, loss */
     kind: string;
     request_id: string | null;
     attempt: number | null;
     /** Whose and what for: the usage page is summed from the ledger, so it always agrees with the invoice. */
     key_id: string | null;
     model: string | null;
+    /** Of the record that was priced; null for credits. */
+    price_version: bigint | null;
+    discount_id: string | null;
     note: string | null;
     posted_at: DefaultTime;
+  };
+  /** Money granted to an account, once per reference. */
+  credit: {
+    reference: string;
+    account_id: string;
+    /** Nano-USD; negative takes back. */
+    amount: bigint;
+    /** credit, topup, correction */
+    kind: string;
+    note: string;
+    granted_at: DefaultTime;
   };
   usage: {
     request_id: string;
@@ -59,12 +74,18 @@ export interface MoneyTables {
     cached_input_tokens: bigint;
     output_tokens: bigint;
     reasoning_tokens: bigint;
+    characters: Generated<bigint>;
+    audio_ms: Generated<bigint>;
+    images: Generated<bigint>;
+    gpu_ms: Generated<bigint>;
     source: string;
     end_reason: string;
     price_version: bigint;
     input_rate: bigint;
     cached_input_rate: bigint;
     output_rate: bigint;
+    /** The discount that is inside the rates above. */
+    discount_id: string | null;
     /** What the tokens cost. */
     cost: bigint;
     /** What the customer pays: least(cost, hold); 0 when voided. */
@@ -89,12 +110,46 @@ export interface MoneyTables {
   };
   /** The caller's own `x-request-id`, for look-ups only. */
   request_label: { request_id: string; label: string; account_id: string; at: DefaultTime };
+  /** Append only. Token, character, audio and image rates are nano-USD per million units (audio: per million milliseconds). */
   price: {
     price_version: Generated<bigint>;
-    model_name: string;
-    input_rate: bigint;
-    cached_input_rate: bigint;
-    output_rate: bigint;
+    kind: "model" | "gpu" | "container";
+    /** Public model name, GPU type or container plan. */
+    subject: string;
+    input_rate: Generated<bigint>;
+    cached_input_rate: Generated<bigint>;
+    output_rate: Generated<bigint>;
+    character_rate: Generated<bigint>;
+    audio_rate: Generated<bigint>;
+    image_rate: Generated<bigint>;
+    /** Nano-USD per GPU-hour or container-hour. */
+    hour_rate: Generated<bigint>;
     effective_from: DefaultTime;
+    set_at: DefaultTime;
+  };
+  discount: {
+    discount_id: string;
+    name: string;
+    text: string;
+    /** 1 to 10000: hundredths of a per cent off. */
+    basis_points: number;
+    /** Null: every account, model, surface. */
+    account_id: string | null;
+    model: string | null;
+    surface: string | null;
+    effective_from: DefaultTime;
+    effective_to: Time | null;
+    created_at: DefaultTime;
+  };
+  /** Usage records that could not be read or written, as they came. */
+  usage_quarantine: {
+    quarantine_id: Generated<bigint>;
+    request_id: string;
+    attempt: number;
+    node_epoch: string;
+    why: string;
+    /** JSON. */
+    record: string;
+    at: DefaultTime;
   };
 }

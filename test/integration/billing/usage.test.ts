@@ -3,7 +3,7 @@ import { createRequestLabels } from "../../../control-plane/billing/request-labe
 import { createUsageQueries } from "../../../control-plane/billing/usage-queries.ts";
 import type { KeyId, RequestId } from "../../../proto/ids.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
-import { log, openWorld, tokenPrice, usageRecord } from "./world.ts";
+import { log, openWorld, tokenPrice, usageRecord, type World } from "./world.ts";
 
 let postgres: TestPostgres;
 beforeAll(async () => {
@@ -12,6 +12,14 @@ beforeAll(async () => {
 afterAll(() => postgres.stop());
 
 const usd = 1_000_000_000n;
+
+/** As if everything had been posted `earlier`: past the trigger that keeps posted entries as they are. */
+const postEarlier = (world: World, earlier: string) =>
+  world.pool.query(
+    `set session_replication_role = replica;
+     update ledger_entry set posted_at = posted_at - interval '${earlier}';
+     reset session_replication_role`,
+  );
 
 describe("the usage page", () => {
   it("shows this month's tokens and cost by model, of the account and of one key", async () => {
@@ -46,7 +54,7 @@ describe("the usage page", () => {
     const account = await world.account(usd);
     const first = usageRecord(account, { input: 0, output: 50 });
     await world.settlement.settle([first], "1");
-    await world.pool.query("update ledger_entry set posted_at = posted_at - interval '1 month'");
+    await postEarlier(world, "1 month");
     await world.pool.query("update usage set settled_at = settled_at - interval '1 month'");
     const queries = createUsageQueries({ store: world.usageStore });
     const before = await queries.usage({ account }, "current(-1)", "current");
@@ -71,7 +79,7 @@ describe("the checklist", () => {
     const account = await world.account(usd);
     const old = usageRecord(account, { input: 0, output: 100 });
     await world.settlement.settle([old], "1");
-    await world.pool.query("update ledger_entry set posted_at = posted_at - interval '40 days'");
+    await postEarlier(world, "40 days");
     await world.settlement.settle([usageRecord(account, { input: 0, output: 7 })], "1");
     const funds = await createUsageQueries({ store: world.usageStore }).funds(account);
     expect(funds).toEqual({
@@ -87,7 +95,7 @@ describe("the usage table", () => {
     const world = await openWorld(postgres);
     const account = await world.account(usd);
     const now = new Date(Date.UTC(2026, 11, 20));
-    await Promise.all([world.settlementStore.ensureUsageMonths(now), world.settlementStore.ensureUsageMonths(now)]);
+    await Promise.all([world.settlementStore.ensureMoneyMonths(now), world.settlementStore.ensureMoneyMonths(now)]);
     const times = [now.getTime(), Date.UTC(2027, 0, 1), Date.UTC(2031, 0, 1)];
     await world.settlement.settle(
       times.map((at) => usageRecord(account, { input: 1, output: 1 }, { admittedAtMs: String(at) })),
