@@ -21,6 +21,13 @@ export interface ControlPlaneConfig {
   /** 1, or less in tests: the host clocks run that much faster. */
   readonly hostClockScale: number;
   readonly drainMs: number;
+  /** Of accounts without a record of their own. */
+  readonly quotas: {
+    readonly rates: { readonly concurrent: number; readonly tokensPerMinute: number };
+    readonly gpus: { readonly perType: number };
+  };
+  /** Messages between replicas go by Redis; without one each keeps to itself and to the database. */
+  readonly redisUrl: string | undefined;
 }
 
 export interface Address {
@@ -48,11 +55,12 @@ export function readConfig(env: Env): ControlPlaneConfig {
     problems.push(`${key} must be a number from ${min} to ${max}, not ${JSON.stringify(env[key])}.`);
     return fallback;
   };
-  const port = (key: string, fallback: number) => {
-    const value = number(key, fallback, 0, 65_535);
+  const whole = (key: string, fallback: number, min: number, max: number) => {
+    const value = number(key, fallback, min, max);
     if (!Number.isInteger(value)) problems.push(`${key} must be a whole number.`);
     return value;
   };
+  const port = (key: string, fallback: number) => whole(key, fallback, 0, 65_535);
   const path = (key: string) => {
     const value = text(key);
     return value === undefined ? undefined : resolve(value);
@@ -66,6 +74,10 @@ export function readConfig(env: Env): ControlPlaneConfig {
   const logLevel = text("STOKER_LOG_LEVEL") ?? "info";
   if (!levels.includes(logLevel)) problems.push(`STOKER_LOG_LEVEL must be one of ${levels.join(", ")}.`);
   const host = text("STOKER_HOST") ?? "127.0.0.1";
+
+  const redisUrl = text("REDIS_URL");
+  if (redisUrl !== undefined && !/^rediss?:$/.test(URL.parse(redisUrl)?.protocol ?? ""))
+    problems.push("REDIS_URL must begin with redis:// or rediss://.");
 
   const config: ControlPlaneConfig = {
     http: { host, port: port("STOKER_PORT", 8080) },
@@ -81,6 +93,14 @@ export function readConfig(env: Env): ControlPlaneConfig {
     stopsWithParent: text("STOKER_STOP_WITH_PARENT") === "1",
     hostClockScale: number("STOKER_HOST_CLOCKS", 1, 0.001, 1),
     drainMs: 30_000,
+    quotas: {
+      rates: {
+        concurrent: whole("STOKER_RATE_LIMIT", 200, 1, 1_000_000),
+        tokensPerMinute: whole("STOKER_TPM_LIMIT", 5_000_000, 1, 1e12),
+      },
+      gpus: { perType: whole("STOKER_DEFAULT_GPU_LIMIT", 8, 0, 1_000_000) },
+    },
+    redisUrl,
   };
   if (problems.length > 0) throw new ConfigRefused(problems.join("\n"));
   return Object.freeze(config);

@@ -36,6 +36,7 @@ import { readJoinSecret } from "./wiring/join-secret.ts";
 import { createLogDestination } from "./wiring/log-destination.ts";
 import { createMoney } from "./wiring/money.ts";
 import { createOperator } from "./wiring/operator.ts";
+import { createQuotas } from "./wiring/quotas.ts";
 import { createReadiness } from "./wiring/readiness.ts";
 import { refreshOn } from "./wiring/refresh-loop.ts";
 import { hubTokens, ticketKeySeal } from "./wiring/seals.ts";
@@ -96,6 +97,7 @@ async function main(): Promise<void> {
     log,
     onTransition: fleetMetrics.onTransition,
   });
+  const quotas = createQuotas({ db, feed, defaults: config.quotas, log });
   const catalog = createCatalogStore(db);
   const directory = createDirectory(catalog);
   const modelLoop = refreshOn(feed, ["deployment", "model", "price"], {
@@ -121,6 +123,7 @@ async function main(): Promise<void> {
     spine: {
       models: directory,
       budgets: money.budgets,
+      rates: quotas.rates,
       routes: fleet.routing,
       delivered: money.delivered,
       labels: money.labels,
@@ -148,6 +151,7 @@ async function main(): Promise<void> {
   await feed.start();
   await fleet.routing.refresh();
   await directory.refresh();
+  await quotas.refresh();
   await readiness.look();
   authenticator.start();
   await money.start();
@@ -161,6 +165,7 @@ async function main(): Promise<void> {
   const loops = Promise.all([
     fleet.run(ending.signal),
     modelLoop.run(ending.signal),
+    quotas.run(ending.signal),
     readiness.run(ending.signal),
     fleetMetrics.run(ending.signal),
   ]);

@@ -6,6 +6,7 @@ import { BadPeriod } from "../billing/period.ts";
 import { OfferedDeploymentUnknown, OfferRefused } from "../catalog/offer-model.ts";
 import * as deployments from "../deployments/errors.ts";
 import * as inference from "../inference/errors.ts";
+import * as quotas from "../quotas/errors.ts";
 import { ServiceError } from "../service-error.ts";
 import { type Dialect, errorBody } from "./error-body.ts";
 import * as edge from "./errors.ts";
@@ -50,6 +51,7 @@ const statusOf = new Map<ErrorClass, number>([
   [deployments.HostNotFound, 404],
   [deployments.LogsUnavailable, 503],
   [deployments.DeploymentStoreAway, 503],
+  [quotas.RateLimited, 429],
   [inference.ModelNotFound, 404],
   [inference.ModelNotReady, 503],
   [inference.EngineOverloaded, 429],
@@ -92,7 +94,11 @@ export function renderError(refusal: Refusal, dialect: Dialect, requestId: strin
   const { status, retryAfterSeconds, phase } = refusal;
   const headers = ["content-type", "application/json; charset=utf-8"];
   if (status === 401) headers.push("www-authenticate", "Bearer");
-  if (retryAfterSeconds !== undefined) headers.push("retry-after", String(Math.max(1, Math.ceil(retryAfterSeconds))));
+  if (retryAfterSeconds !== undefined) {
+    const seconds = Math.max(1, Math.ceil(retryAfterSeconds));
+    headers.push("retry-after", String(seconds));
+    if (status === 429) headers.push("ratelimit", `"api";r=0;t=${seconds}`);
+  }
   // SDKs repeat 409 by themselves, and money does not come back by asking again.
   if (status === 402 || status === 409) headers.push("x-should-retry", "false");
   if (phase !== undefined) headers.push("x-stoker-phase", phase);

@@ -7,6 +7,7 @@ import type { UsageFigures } from "../../proto/usage.ts";
 import type { Caller } from "../accounts/caller.ts";
 import type { Completion, Trace } from "../inference/completion.ts";
 import type { LiveMetrics } from "../inference/live-metrics.ts";
+import type { RateStanding } from "../quotas/rate-meter.ts";
 import type { EdgeMetrics, RouteMeter } from "./edge-metrics.ts";
 import type { Dialect } from "./error-body.ts";
 import type { Refusal } from "./render-error.ts";
@@ -46,6 +47,7 @@ export class RequestState implements Trace {
   attempts = 0;
   firstByteMs = 0;
   usage: UsageFigures | undefined;
+  rate: RateStanding | undefined;
   loweredMaxTokens: number | undefined;
   refusal: Refusal | undefined;
   /** Set by the sink of a relayed answer. */
@@ -76,7 +78,7 @@ export class RequestState implements Trace {
 
   /** Names and values, in turn. */
   headers(): string[] {
-    return [
+    const headers = [
       "x-request-id",
       this.label ?? this.requestId,
       "x-stoker-request-id",
@@ -84,6 +86,8 @@ export class RequestState implements Trace {
       "openai-processing-ms",
       String(Math.round(performance.now() - this.startedMs)),
     ];
+    this.rate?.writeHeaders(headers);
+    return headers;
   }
 
   #closed(): void {

@@ -1,9 +1,12 @@
-// May this caller run this request, on which model, with how much money set aside? In memory; waits only for a grant.
+// May this caller run this request, on which model, within which limits, with how much money set aside? In memory; waits
+// only for a grant.
 import type { AccountId } from "../../proto/ids.ts";
 import type { Caller } from "../accounts/caller.ts";
 import { type Budgets, type Hold, InsufficientFunds } from "../billing/hold.ts";
 import { affordableMaxTokens, holdSize, promptTokensBound, type RequestSize } from "../billing/price.ts";
 import type { ModelDirectory, ServedModel } from "../catalog/served-model.ts";
+import type { RateLimiter } from "../quotas/rate-limiter.ts";
+import type { RatePermit } from "../quotas/rate-meter.ts";
 import type { Completion, Trace } from "./completion.ts";
 import { FundsSuspended, ModelNotFound, SuspendedByOperator } from "./errors.ts";
 
@@ -12,6 +15,8 @@ export interface Admission {
   readonly account: AccountId;
   readonly key: Caller["key"];
   readonly hold: Hold;
+  /** A place within the account's rate limits. Ended with the hold, on every way out. */
+  readonly permit: RatePermit;
   readonly inputTokensBound: number;
   /** Output tokens per sequence that the hold covers. */
   readonly maxTokens: number;
@@ -22,12 +27,13 @@ export interface Admission {
 export interface AdmitDeps {
   readonly models: ModelDirectory;
   readonly budgets: Budgets;
+  readonly rates: RateLimiter;
 }
 
 /** An answer without max_tokens is never longer than this. */
 export const defaultMaxTokens = 16_384;
 
-/** Throws FundsSuspended, SuspendedByOperator, ModelNotFound, InsufficientFunds, BudgetStoreAway. */
+/** Throws FundsSuspended, SuspendedByOperator, ModelNotFound, RateLimited, InsufficientFunds, BudgetStoreAway. */
 export function admit(
   deps: AdmitDeps,
   caller: Caller,
@@ -42,19 +48,40 @@ export function admit(
   trace.model = model.name;
   const size = sizeOf(completion, model.contextLength);
   const { floor, full } = holdSize(size, model.rates);
-  const hold = deps.budgets.hold({
-    account: caller.account,
-    key: caller.key,
-    requestId: trace.requestId,
-    floor,
-    full,
-  });
-  return hold instanceof Promise
-    ? hold.then((granted) => admitted(caller, model, size, granted, full))
-    : admitted(caller, model, size, hold, full);
+  const rate = deps.rates.meter(caller.account, model.deployId);
+  trace.rate = rate;
+  const permit = rate.take();
+  try {
+    const hold = deps.budgets.hold({
+      account: caller.account,
+      key: caller.key,
+      requestId: trace.requestId,
+      floor,
+      full,
+    });
+    return hold instanceof Promise
+      ? hold
+          .then((granted) => admitted(caller, model, size, granted, full, permit))
+          .catch((error) => refused(permit, error))
+      : admitted(caller, model, size, hold, full, permit);
+  } catch (error) {
+    return refused(permit, error);
+  }
 }
 
-function admitted(caller: Caller, model: ServedModel, size: RequestSize, hold: Hold, full: bigint): Admission {
+function refused(permit: RatePermit, error: unknown): never {
+  permit.end(0);
+  throw error;
+}
+
+function admitted(
+  caller: Caller,
+  model: ServedModel,
+  size: RequestSize,
+  hold: Hold,
+  full: bigint,
+  permit: RatePermit,
+): Admission {
   const isLowered = hold.amount < full;
   const maxTokens = isLowered ? affordableMaxTokens(hold.amount, size, model.rates) : size.maxTokens;
   if (maxTokens < 1) {
@@ -62,7 +89,7 @@ function admitted(caller: Caller, model: ServedModel, size: RequestSize, hold: H
     throw new InsufficientFunds();
   }
   const inputTokensBound = promptTokensBound(size);
-  return { model, account: caller.account, key: caller.key, hold, inputTokensBound, maxTokens, isLowered };
+  return { model, account: caller.account, key: caller.key, hold, permit, inputTokensBound, maxTokens, isLowered };
 }
 
 /** Neither the prompt nor an answer is longer than the context; without a known context only the request bounds them. */

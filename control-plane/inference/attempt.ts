@@ -27,7 +27,7 @@ export type AttemptEnd =
   | { readonly kind: "unreachable"; readonly cause: Error }
   /** Broke after it was sent: it may have run. `frames` data frames of it were forwarded. */
   | { readonly kind: "broken" | "timeout"; readonly frames: number; readonly cause: Error }
-  | { readonly kind: "client-gone"; readonly wasSent: boolean };
+  | { readonly kind: "client-gone"; readonly wasSent: boolean; readonly frames: number };
 
 export interface AttemptLimits {
   readonly firstByteMs: number;
@@ -93,7 +93,7 @@ export class Attempt implements Deadline, SinkListener, Dispatcher.DispatchHandl
   // The client's side.
 
   clientGone(): void {
-    this.#end({ kind: "client-gone", wasSent: this.#controller !== undefined });
+    this.#end({ kind: "client-gone", wasSent: this.#controller !== undefined, frames: this.#counter?.frames ?? 0 });
     this.#controller?.abort(new Error("the client went away"));
   }
 

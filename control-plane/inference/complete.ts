@@ -11,7 +11,7 @@ export interface Spine extends AdmitDeps, RelayDeps {
   readonly labels: Pick<RequestLabels, "note">;
 }
 
-const notStarted: RelayEnd = { kind: "failed", ranAttempt: 0, usage: undefined, error: undefined };
+const notStarted: RelayEnd = { kind: "failed", ranAttempt: 0, usage: undefined, frames: 0, error: undefined };
 
 /**
  * Runs one request and writes its answer to `sink`. Throws the errors of admit.ts and, when no answer could be given or it
@@ -25,8 +25,14 @@ export async function complete(
   trace: Trace,
   label: string | undefined,
 ): Promise<void> {
-  const admitted = admit(spine, caller, completion, trace);
-  const admission = admitted instanceof Promise ? await admitted : admitted;
+  let admission: Admission;
+  try {
+    const admitted = admit(spine, caller, completion, trace);
+    admission = admitted instanceof Promise ? await admitted : admitted;
+  } catch (error) {
+    spine.metrics.refused(error);
+    throw error;
+  }
   if (admission.isLowered) trace.loweredMaxTokens = admission.maxTokens;
   if (label !== undefined) spine.labels.note(trace.requestId, label, caller.account);
   let end = notStarted;
@@ -35,6 +41,7 @@ export async function complete(
   } finally {
     // Only the agent's figures may free money: without them the hold stays until its record arrives.
     settle(admission, end);
+    admission.permit.end(tokensOf(admission, end));
   }
   if (end.error) throw end.error;
 }
@@ -46,3 +53,12 @@ function settle({ hold, model }: Admission, { usage, ranAttempt }: RelayEnd): vo
     hold.settle(cost < hold.amount ? cost : nano(hold.amount), ranAttempt);
   } else hold.awaitRecord(ranAttempt);
 }
+
+/** For the rate limit alone. A client that hangs up must not use a model for nothing: without figures they are estimated. */
+function tokensOf({ inputTokensBound }: Admission, { usage, ranAttempt, frames }: RelayEnd): number {
+  if (usage) return usage.input + usage.output;
+  return ranAttempt === 0 ? 0 : Math.ceil(inputTokensBound / bytesPerToken) + frames;
+}
+
+/** Of usual text; the bound counts one token per byte. */
+const bytesPerToken = 4;

@@ -2,6 +2,7 @@
 import type { AccountId, InstanceId, KeyId, RequestId } from "../../proto/ids.ts";
 import type { UsagePlacement } from "../../proto/ticket.ts";
 import type { UsageFigures } from "../../proto/usage.ts";
+import type { RateStanding } from "../quotas/rate-meter.ts";
 
 export interface Completion {
   readonly kind: "text_completion" | "chat";
@@ -43,6 +44,8 @@ export interface Trace {
   /** Monotonic ms; 0 before the first data byte of an answer. */
   firstByteMs: number;
   usage: UsageFigures | undefined;
+  /** Of the account and model, once they are known. */
+  rate: RateStanding | undefined;
   /** Set when the budget lowered max_tokens. */
   loweredMaxTokens: number | undefined;
 }

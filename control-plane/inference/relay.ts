@@ -36,6 +36,8 @@ export interface RelayEnd {
   readonly ranAttempt: number;
   /** The agent's own figures of that attempt. */
   readonly usage: UsageFigures | undefined;
+  /** Without figures: data frames of that attempt that went to the client. */
+  readonly frames: number;
   /** With `failed`: why. */
   readonly error: ServiceError | undefined;
 }
@@ -59,7 +61,7 @@ export async function relay(
   let busySeconds: number | undefined;
 
   while (tried.length < mostAttempts) {
-    if (sink.isGone) return { kind: "client-gone", ranAttempt, usage: undefined, error: undefined };
+    if (sink.isGone) return { kind: "client-gone", ranAttempt, usage: undefined, frames: 0, error: undefined };
     const route = pickRoute(deps.routes.ready(model.deployId), tried);
     if (!route) break;
     tried.push(route);
@@ -71,15 +73,15 @@ export async function relay(
     switch (last.kind) {
       case "answered":
         deps.routes.sawAnswer(route.hostId);
-        return { kind: "answered", ranAttempt: tried.length, usage: last.usage, error: undefined };
+        return { kind: "answered", ranAttempt: tried.length, usage: last.usage, frames: 0, error: undefined };
       case "engine-error":
         deps.routes.sawAnswer(route.hostId);
         deps.metrics.upstreamErrors.inc({ reason: last.status >= 500 ? "engine_error" : "engine_refusal" });
-        return { kind: "failed", ranAttempt: tried.length, usage: last.usage, error: engineError(last) };
+        return { kind: "failed", ranAttempt: tried.length, usage: last.usage, frames: 0, error: engineError(last) };
       case "client-gone":
         deps.metrics.aborts.inc({ by: "client" });
         if (last.wasSent) ranAttempt = tried.length;
-        return { kind: "client-gone", ranAttempt, usage: undefined, error: undefined };
+        return { kind: "client-gone", ranAttempt, usage: undefined, frames: last.frames, error: undefined };
       case "refused":
         deps.routes.sawAnswer(route.hostId);
         deps.metrics.upstreamErrors.inc({ reason: last.refusal });
@@ -102,17 +104,25 @@ export async function relay(
           hold: nano(admission.hold.amount),
         });
         if (last.kind === "timeout") {
-          return { kind: "failed", ranAttempt, usage: undefined, error: new UpstreamTimeout({ cause: last.cause }) };
+          return broken(ranAttempt, last.frames, new UpstreamTimeout({ cause: last.cause }));
         }
         deps.routes.sawFailure(route.hostId, route.instanceId);
         if (end.hasForwardedData) {
           deps.metrics.aborts.inc({ by: "upstream" });
-          return { kind: "failed", ranAttempt, usage: undefined, error: new UpstreamBroken({ cause: last.cause }) };
+          return broken(ranAttempt, last.frames, new UpstreamBroken({ cause: last.cause }));
         }
     }
   }
-  return { kind: "failed", ranAttempt, usage: undefined, error: noInstance(admission, last, busySeconds) };
+  return broken(ranAttempt, 0, noInstance(admission, last, busySeconds));
 }
+
+const broken = (ranAttempt: number, frames: number, error: ServiceError): RelayEnd => ({
+  kind: "failed",
+  ranAttempt,
+  usage: undefined,
+  frames,
+  error,
+});
 
 interface Tried {
   readonly end: AttemptEnd;

@@ -6,6 +6,7 @@ import * as accounts from "./migrations/0001-accounts.ts";
 import * as money from "./migrations/0002-money.ts";
 import * as fleet from "./migrations/0003-fleet.ts";
 import * as deployments from "./migrations/0004-deployments.ts";
+import * as quotas from "./migrations/0005-quotas.ts";
 
 /** In order. Imported by name: what runs is what was reviewed, whatever lies in the folder. */
 const migrations: Record<string, Migration> = {
@@ -13,6 +14,7 @@ const migrations: Record<string, Migration> = {
   "0002-money": money,
   "0003-fleet": fleet,
   "0004-deployments": deployments,
+  "0005-quotas": quotas,
 };
 
 /** Public message: what happened, why, what to do. */

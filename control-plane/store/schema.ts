@@ -4,5 +4,6 @@ import type { AccountsTables } from "./schema/accounts.ts";
 import type { DeploymentsTables } from "./schema/deployments.ts";
 import type { FleetTables } from "./schema/fleet.ts";
 import type { MoneyTables } from "./schema/money.ts";
+import type { QuotasTables } from "./schema/quotas.ts";
 
-export interface Database extends AccountsTables, MoneyTables, FleetTables, DeploymentsTables {}
+export interface Database extends AccountsTables, MoneyTables, FleetTables, DeploymentsTables, QuotasTables {}

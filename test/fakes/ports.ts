@@ -13,6 +13,8 @@ import type { Deployment } from "../../control-plane/deployments/deployment.ts";
 import { DeploymentNotFound } from "../../control-plane/deployments/errors.ts";
 import type { Route, Routes } from "../../control-plane/fleet/routes.ts";
 import type { HttpDeps, OperatorVerbs } from "../../control-plane/http/verbs.ts";
+import { RateMeters } from "../../control-plane/quotas/rate-limiter.ts";
+import { defaultRateLimits } from "../../control-plane/quotas/rate-limits.ts";
 import type { AccountId, DeploymentId, HostId, InstanceId, KeyId, LeaseId } from "../../proto/ids.ts";
 import { type NanoUsd, nano } from "../../proto/money.ts";
 
@@ -200,6 +202,7 @@ export function fakePorts() {
   const budgets = new FakeBudgets();
   const models = new FakeModels();
   const routes = new FakeRoutes();
+  const rates = new RateMeters({ defaults: defaultRateLimits });
   const delivered: DeliveredCount[] = [];
   const labels: { requestId: string; label: string }[] = [];
   const logLines: Record<string, unknown>[] = [];
@@ -214,6 +217,7 @@ export function fakePorts() {
     spine: {
       models,
       routes,
+      rates,
       budgets,
       delivered: { report: (count) => delivered.push(count) },
       labels: { note: (requestId, label) => labels.push({ requestId, label }) },
@@ -288,7 +292,7 @@ export function fakePorts() {
     log: pino({ base: null }, { write: (line: string) => void logLines.push(JSON.parse(line)) }),
     version: "0.1.0",
   };
-  return { deps, authenticator, budgets, models, routes, delivered, labels, logLines, registry };
+  return { deps, authenticator, budgets, models, routes, rates, delivered, labels, logLines, registry };
 }
 
 /** Over one account, ada's. */

@@ -2,6 +2,8 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type Admission, admit } from "../../../../control-plane/inference/admit.ts";
 import type { Completion, Trace } from "../../../../control-plane/inference/completion.ts";
+import { RateMeters } from "../../../../control-plane/quotas/rate-limiter.ts";
+import { defaultRateLimits } from "../../../../control-plane/quotas/rate-limits.ts";
 import type { RequestId } from "../../../../proto/ids.ts";
 import { ceilingOf, nano } from "../../../../proto/money.ts";
 import { ada, FakeBudgets, FakeModels, servedModel } from "../../../fakes/ports.ts";
@@ -24,7 +26,7 @@ const trace = () => ({ requestId: "r1" as RequestId, model: undefined }) as unkn
 const ports = (available = nano(10n ** 15n)) => {
   const budgets = new FakeBudgets();
   budgets.available = available;
-  return { budgets, models: new FakeModels() };
+  return { budgets, models: new FakeModels(), rates: new RateMeters({ defaults: defaultRateLimits }) };
 };
 
 describe("admission", () => {

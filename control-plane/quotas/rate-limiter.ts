@@ -1,0 +1,71 @@
+// Requests at once and tokens per minute, per account and model: in memory, and nothing waits. All names of one deployment
+// (its public name, its id, its adapters) are one model.
+import type { AccountId, DeploymentId } from "../../proto/ids.ts";
+import { effectiveRateLimits, type OwnRateLimits, type RateLimits } from "./rate-limits.ts";
+import { RateMeter } from "./rate-meter.ts";
+
+export interface RateLimiter {
+  meter(account: AccountId, model: DeploymentId): RateMeter;
+}
+
+export interface RateLimiterOptions {
+  readonly defaults: RateLimits;
+  /** Monotonic ms. */
+  readonly clock?: () => number;
+}
+
+interface AccountMeters {
+  limits: RateLimits;
+  readonly byModel: Map<DeploymentId, RateMeter>;
+}
+
+export class RateMeters implements RateLimiter {
+  readonly #accounts = new Map<AccountId, AccountMeters>();
+  readonly #defaults: RateLimits;
+  readonly #second: () => number;
+  #own: ReadonlyMap<AccountId, OwnRateLimits> = new Map();
+
+  constructor({ defaults, clock = () => performance.now() }: RateLimiterOptions) {
+    this.#defaults = defaults;
+    this.#second = () => Math.floor(clock() / 1000);
+  }
+
+  meter(account: AccountId, model: DeploymentId): RateMeter {
+    let meters = this.#accounts.get(account);
+    if (!meters) {
+      meters = { limits: this.#limitsOf(account), byModel: new Map() };
+      this.#accounts.set(account, meters);
+    }
+    let meter = meters.byModel.get(model);
+    if (!meter) {
+      meter = new RateMeter(account, model, meters.limits, this.#second);
+      meters.byModel.set(model, meter);
+    }
+    return meter;
+  }
+
+  /** The records of all accounts that have one; the others have the defaults. */
+  setOwnLimits(own: ReadonlyMap<AccountId, OwnRateLimits>): void {
+    this.#own = own;
+    for (const [account, meters] of this.#accounts) {
+      meters.limits = this.#limitsOf(account);
+      for (const meter of meters.byModel.values()) meter.limits = meters.limits;
+    }
+  }
+
+  *meters(): Generator<RateMeter> {
+    for (const { byModel } of this.#accounts.values()) yield* byModel.values();
+  }
+
+  /** Memory is for those who use it. */
+  forgetIdle(): void {
+    for (const [account, { byModel }] of this.#accounts) {
+      for (const [model, meter] of byModel) if (meter.isIdle) byModel.delete(model);
+      if (byModel.size === 0) this.#accounts.delete(account);
+    }
+  }
+
+  #limitsOf(account: AccountId): RateLimits {
+    return effectiveRateLimits(this.#own.get(account), this.#defaults);
+  }
+}

@@ -1,0 +1,127 @@
+import { beforeEach, describe, expect, it } from "vitest";
+import type { RateLimited } from "../../../../control-plane/quotas/errors.ts";
+import { RateMeters } from "../../../../control-plane/quotas/rate-limiter.ts";
+import type { AccountId, DeploymentId } from "../../../../proto/ids.ts";
+
+const ada = "u:ada" as AccountId;
+const bob = "u:bob" as AccountId;
+const model = "model" as DeploymentId;
+const other = "other" as DeploymentId;
+
+let nowMs: number;
+let rates: RateMeters;
+beforeEach(() => {
+  nowMs = 1_000_000;
+  rates = new RateMeters({ defaults: { concurrent: 2, tokensPerMinute: 100 }, clock: () => nowMs });
+});
+
+const refusal = (account = ada, of = model): RateLimited => {
+  try {
+    rates.meter(account, of).take();
+  } catch (error) {
+    return error as RateLimited;
+  }
+  throw new Error("it was admitted");
+};
+const headers = (account = ada): Record<string, string> => {
+  const list: string[] = [];
+  rates.meter(account, model).writeHeaders(list);
+  return Object.fromEntries(list.flatMap((name, i) => (i % 2 === 0 ? [[name, list[i + 1] as string]] : [])));
+};
+
+describe("requests at once", () => {
+  it("are counted per account and model, and a place is free the moment a request ends", () => {
+    const first = rates.meter(ada, model).take();
+    rates.meter(ada, model).take();
+    expect(refusal()).toMatchObject({ kind: "concurrency", retryAfterSeconds: 1, code: "rate_limit_exceeded" });
+    rates.meter(ada, other).take();
+    rates.meter(bob, model).take();
+    first.end(0);
+    rates.meter(ada, model).take();
+  });
+
+  it("come back once, however often a permit is ended", () => {
+    const permit = rates.meter(ada, model).take();
+    rates.meter(ada, model).take();
+    permit.end(10);
+    permit.end(10);
+    expect(rates.meter(ada, model)).toMatchObject({ inFlight: 1, tokens: 10 });
+  });
+});
+
+describe("tokens per minute", () => {
+  it("refuse when the last minute has used them up, and say when to come back", () => {
+    rates.meter(ada, model).take().end(60);
+    nowMs += 20_000;
+    rates.meter(ada, model).take().end(40);
+    nowMs += 10_000;
+    const refused = refusal();
+    expect(refused).toMatchObject({ kind: "tpm", retryAfterSeconds: 31 });
+    expect(refused.message).toMatch(/^Rate limited: .*100 tokens per minute.*31 s/);
+    nowMs += 31_000;
+    rates.meter(ada, model).take().end(0);
+    expect(headers()).toMatchObject({ "x-ratelimit-remaining-tokens": "60", "x-ratelimit-reset-tokens": "20s" });
+  });
+
+  it("are measured after the fact: a request that is running is not refused what it uses", () => {
+    const permit = rates.meter(ada, model).take();
+    permit.end(100_000);
+    expect(refusal().kind).toBe("tpm");
+    expect(headers()["x-ratelimit-remaining-tokens"]).toBe("0");
+  });
+});
+
+describe("the headers", () => {
+  it("say limit, rest and the time until all of it is back", () => {
+    expect(headers()).toEqual({
+      "x-ratelimit-limit-requests": "2",
+      "x-ratelimit-limit-tokens": "100",
+      "x-ratelimit-remaining-requests": "2",
+      "x-ratelimit-remaining-tokens": "100",
+      "x-ratelimit-reset-requests": "1s",
+      "x-ratelimit-reset-tokens": "0s",
+    });
+    rates.meter(ada, model).take().end(30);
+    rates.meter(ada, model).take();
+    expect(headers()).toMatchObject({
+      "x-ratelimit-remaining-requests": "1",
+      "x-ratelimit-remaining-tokens": "70",
+      "x-ratelimit-reset-tokens": "1m0s",
+    });
+  });
+});
+
+describe("limits of an account's own", () => {
+  it("count from the moment they are known, for what runs too; what they leave out is the default", () => {
+    rates.meter(ada, model).take();
+    rates.setOwnLimits(new Map([[ada, { concurrent: 1, tokensPerMinute: null }]]));
+    expect(refusal().kind).toBe("concurrency");
+    expect(headers()["x-ratelimit-limit-tokens"]).toBe("100");
+    expect(headers(bob)["x-ratelimit-limit-requests"]).toBe("2");
+    rates.setOwnLimits(new Map());
+    rates.meter(ada, model).take();
+  });
+});
+
+describe("other replicas", () => {
+  it("count as if their requests were here", () => {
+    const meter = rates.meter(ada, model);
+    meter.othersInFlight = 1;
+    meter.take();
+    expect(refusal().kind).toBe("concurrency");
+    meter.othersInFlight = 0;
+    meter.othersTokens = 100;
+    expect(refusal()).toMatchObject({ kind: "tpm", retryAfterSeconds: 10 });
+  });
+});
+
+it("who does nothing takes no memory; who runs a request or used tokens in the last minute is remembered", () => {
+  const permit = rates.meter(ada, model).take();
+  rates.meter(bob, model).take().end(5);
+  rates.forgetIdle();
+  expect([...rates.meters()]).toHaveLength(2);
+  permit.end(0);
+  nowMs += 61_000;
+  rates.forgetIdle();
+  expect([...rates.meters()]).toHaveLength(0);
+});
