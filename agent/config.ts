@@ -21,7 +21,7 @@ export class Secret {
 
 export interface AgentConfig {
   /** Undefined with `localDesired`: no session then. */
-  readonly control: { readonly address: string; readonly secretFile: string } | undefined;
+  readonly control: { readonly addresses: readonly string[]; readonly secretFile: string } | undefined;
   /** A JSON file with a desired state, instead of a session. */
   readonly localDesired: string | undefined;
   readonly dataDir: string;
@@ -90,8 +90,10 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): A
 
   const localDesired = text("STOKER_LOCAL_DESIRED");
   const dataDir = resolve(need("STOKER_AGENT_DATA", "folder for the agent's state"));
-  const address = localDesired ? "" : need("STOKER_CONTROL", "host:port of the control plane");
-  if (address !== "" && !/^[^\s/]+:\d{1,5}$/.test(address)) problems.push("STOKER_CONTROL must be host:port");
+  const control = localDesired ? "" : need("STOKER_CONTROL", "host:port of each control plane, separated by commas");
+  const addresses = control === "" ? [] : control.split(",").map((address) => address.trim());
+  if (!addresses.every((address) => /^[^\s/]+:\d{1,5}$/.test(address)))
+    problems.push("STOKER_CONTROL must be host:port, or several of them separated by commas");
   const secretFile = localDesired ? "" : need("STOKER_AGENT_SECRET_FILE", "file with the join secret");
   const advertise = text("STOKER_ADVERTISE");
   if (advertise !== undefined && !/^https?:$/.test(URL.parse(advertise)?.protocol ?? ""))
@@ -99,7 +101,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): A
   const hfToken = text("HF_TOKEN");
   const stopsInstances = text("STOKER_STOP_INSTANCES") === "1";
   const config: AgentConfig = {
-    control: localDesired ? undefined : { address, secretFile },
+    control: localDesired ? undefined : { addresses, secretFile },
     localDesired,
     dataDir,
     nodeName: text("STOKER_NODE_NAME") ?? hostname(),

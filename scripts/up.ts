@@ -4,24 +4,25 @@ import { join } from "node:path";
 import { demoModelByKey } from "../control-plane/catalog/demo-models.ts";
 import { untilAgentsConnected } from "./supervisor/agents-connected.ts";
 import { openApi } from "./supervisor/api.ts";
-import { banner } from "./supervisor/banner.ts";
+import { banner, joinedBanner } from "./supervisor/banner.ts";
 import { deployModel } from "./supervisor/deploy-model.ts";
 import { chooseDriver } from "./supervisor/driver-choice.ts";
 import { serveExternal } from "./supervisor/external.ts";
+import { demandJoinable } from "./supervisor/join.ts";
 import { clearLeftOvers } from "./supervisor/left-overs.ts";
 import { takeLock } from "./supervisor/lock.ts";
 import { readOptions, type UpOptions } from "./supervisor/options.ts";
 import { demandFree } from "./supervisor/ports.ts";
 import { preflight } from "./supervisor/preflight.ts";
 import { openScreen } from "./supervisor/screen.ts";
-import { createStack } from "./supervisor/stack.ts";
+import { createStack, nearAddress } from "./supervisor/stack.ts";
 import { UpError } from "./supervisor/up-error.ts";
 
 const options = readOptions(process.argv.slice(2), process.env);
-const url = `http://127.0.0.1:${options.port}`;
+const url = `http://${nearAddress(options.host)}:${options.port}`;
 const keyFile = join(options.dataDir, "admin.key");
 const screen = openScreen(process.stdout, 3 + (options.model ? 1 : 0) + options.externals.length);
-const stack = createStack(options.dataDir, options.port, process.env, screen);
+const stack = createStack(options, process.env, screen);
 const stopping = new AbortController();
 let askedToStop = () => {};
 const stopAsked = new Promise<void>((resolve) => (askedToStop = resolve));
@@ -32,12 +33,13 @@ for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(name, on
 let releaseLock: (() => void) | undefined;
 try {
   // A new data folder is not begun for a start that cannot be; on an old one the lock has the better sentence.
+  if (options.joins) demandJoinable(options.dataDir, process.env);
   if (!existsSync(options.dataDir)) await demandFree(options.port);
   preflight(options.dataDir);
   releaseLock = takeLock(options.dataDir, url);
   const model = await start(options, stopping.signal);
   screen.close();
-  process.stdout.write(`${banner({ url, keyFile, model }, process.cwd())}\n`);
+  process.stdout.write(`${options.joins ? joinedBanner(url) : banner({ url, keyFile, model }, process.cwd())}\n`);
   await stopAsked;
   await stack.stop();
   process.stdout.write("Stopped.\n");
@@ -56,11 +58,12 @@ process.exit();
 /** Returns the name of a model that can be called now. */
 async function start(want: UpOptions, signal: AbortSignal): Promise<string | undefined> {
   await clearLeftOvers(want.dataDir, screen.say);
-  await demandFree(want.port);
-  const { driver, why } = await chooseDriver(want.driver);
+  for (let number = 0; number < want.replicas; number += 1) await demandFree(want.port + number);
   const databaseUrl = await stack.startDatabase(signal);
-  await stack.startControlPlane(databaseUrl, signal);
+  await stack.startControlPlanes(databaseUrl, signal);
+  if (want.joins) return undefined;
   const api = openApi(url, keyFile, signal);
+  const { driver, why } = await chooseDriver(want.driver);
   if (why) screen.say(why);
   const agents = stack.startAgents(driver, want.agents);
   await untilAgentsConnected({ api, agents, dataDir: want.dataDir, step: screen.step("Agent"), signal });

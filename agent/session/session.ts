@@ -17,8 +17,8 @@ import type { SessionStore } from "./store.ts";
 import { createUsageSender, type PendingUsage } from "./usage-sender.ts";
 
 export interface SessionOptions {
-  /** host:port */
-  readonly address: string;
+  /** host:port of every control plane; one at a time is talked to. */
+  readonly addresses: readonly string[];
   /** Read at every attempt: the file may come later than the agent, or change. */
   readonly readSecret: () => Promise<string>;
   readonly introduction: { readonly hostname: string; readonly agentVersion: string; readonly bootId: string };
@@ -75,7 +75,7 @@ export function createSession(options: SessionOptions): Session {
   let isConnected = false;
   let reportNow = () => {};
 
-  async function once(signal: AbortSignal): Promise<ConnectionEnd> {
+  async function once(address: string, signal: AbortSignal): Promise<ConnectionEnd> {
     let secret: string;
     try {
       secret = await options.readSecret();
@@ -101,7 +101,7 @@ export function createSession(options: SessionOptions): Session {
       serving = serve(welcome, askedMs, send, until);
     };
     const onMessage = (message: ControlMessage__Output) => serving?.take(message);
-    const end = await connect({ address: options.address, secret, hello, onWelcome, onMessage, monotonicMs }, signal);
+    const end = await connect({ address, secret, hello, onWelcome, onMessage, monotonicMs }, signal);
     isConnected = false;
     reportNow = () => {};
     ending.abort();
@@ -217,15 +217,21 @@ export function createSession(options: SessionOptions): Session {
       reconnects,
     }),
     async run(signal) {
+      const { addresses } = options;
+      // Agents spread over the control planes, and each takes the next one when its own is gone.
+      let turn = Math.floor(options.random() * addresses.length);
       let failures = 0;
       let lastTold = "";
       while (!signal.aborted) {
-        const end = await once(signal);
+        const address = addresses[turn % addresses.length] ?? "";
+        const end = await once(address, signal);
+        turn += 1;
         if (signal.aborted) break;
         failures = end.wasWelcomed ? 0 : failures + 1;
         reconnects.set(end.reason, (reconnects.get(end.reason) ?? 0) + 1);
-        const delayMs = Math.round(reconnectDelayMs(failures, options.random()));
-        const facts = { reason: end.reason, why: end.detail, failures, retryInMs: delayMs };
+        // The pause grows once all of them were tried.
+        const delayMs = Math.round(reconnectDelayMs(Math.floor(failures / addresses.length), options.random()));
+        const facts = { control: address, reason: end.reason, why: end.detail, failures, retryInMs: delayMs };
         // Once per trouble: a control plane that stays away for a night must not fill the disk.
         const isNew = end.reason !== lastTold || end.wasWelcomed;
         log[isNew ? "warn" : "debug"](facts, "no session with the control plane; everything goes on being served");

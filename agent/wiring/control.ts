@@ -33,9 +33,9 @@ export function createControl(parts: ControlParts): Control {
   const monotonicMs = () => performance.now();
   const clock = createControlClock(monotonicMs, Date.now);
   if (!config.control) return localControl(config, clock);
-  const { address, secretFile } = config.control;
+  const { addresses, secretFile } = config.control;
   const session = createSession({
-    address,
+    addresses,
     readSecret: async () => (await readFile(secretFile, "utf8")).trim(),
     introduction: { hostname: config.nodeName, agentVersion: parts.version, bootId: bootId() },
     advertise: parts.advertise,

@@ -15,8 +15,11 @@ export const hostClockLimits: HostClockLimits = { leaseMs: 20_000, lostMs: 60_00
 
 export interface HostClocks {
   heard(host: HostId): void;
-  /** What another replica wrote down: counts as life when it moved since the last look. Forgets hosts that are not in it. */
-  sawSeenAt(seenAt: ReadonlyMap<HostId, number>): void;
+  /**
+   * What the replicas wrote down: counts as life when it moved since the last look. Forgets hosts that are not in it.
+   * Returns the hosts it moved for.
+   */
+  sawSeenAt(seenAt: ReadonlyMap<HostId, number>): readonly HostId[];
   silentMs(host: HostId): number;
   /** `lost` only when the silence is this host's own: see isMassSilence. */
   state(host: HostId): HostState;
@@ -42,17 +45,22 @@ export function createHostClocks(deps: {
       heardMs.set(host, deps.monotonicMs());
     },
     sawSeenAt(seenAt) {
+      const moved: HostId[] = [];
       for (const [host, at] of seenAt) {
         const before = seen.get(host);
         seen.set(host, at);
         if (before === undefined) heardMs.set(host, Math.max(lastHeard(host), startedMs));
-        else if (at > before) heardMs.set(host, deps.monotonicMs());
+        else if (at > before) {
+          heardMs.set(host, deps.monotonicMs());
+          moved.push(host);
+        }
       }
       for (const host of seen.keys()) {
         if (seenAt.has(host)) continue;
         seen.delete(host);
         heardMs.delete(host);
       }
+      return moved;
     },
     silentMs,
     state(host) {

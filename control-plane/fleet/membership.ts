@@ -63,7 +63,8 @@ export function createMembership(deps: {
     try {
       if (taken.length > 0) await store.heard(taken.map(asBeat));
       const seenAt = await store.seenAt();
-      clocks.sawSeenAt(seenAt);
+      // The replica that holds the session hears the reports; the others learn here that a host they gave up is worth a try.
+      for (const host of clocks.sawSeenAt(seenAt)) deps.routing.sawReport(host);
       for (const host of seenAt.keys()) if (!states.has(host)) states.set(host, clocks.state(host));
       for (const host of states.keys()) if (!seenAt.has(host)) states.delete(host);
     } catch (error) {

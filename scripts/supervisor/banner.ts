@@ -22,6 +22,10 @@ export function banner(running: Running, cwd: string): string {
   return [...lines, "", "Ctrl-C stops everything.", ""].join("\n");
 }
 
+/** Of a control plane that joined another installation: its accounts and models are the same everywhere. */
+export const joinedBanner = (url: string): string =>
+  ["", `This control plane is ready at ${url}, beside those of its database.`, "", "Ctrl-C stops it.", ""].join("\n");
+
 function streamingCall(url: string, keyFile: string, model: string): string {
   const body = JSON.stringify({
     model,

@@ -3,7 +3,7 @@
 import { join } from "node:path";
 
 /** Variables that mean something to `up` or to the CLI and something else, or nothing, to a child. */
-const ownVariables = ["DATA", "MODEL", "AGENTS", "EXTERNAL", "PORT", "HOST", "DRIVER", "API_KEY"].map(
+const ownVariables = ["DATA", "MODEL", "AGENTS", "REPLICAS", "EXTERNAL", "PORT", "HOST", "DRIVER", "API_KEY"].map(
   (name) => `STOKER_${name}`,
 );
 
@@ -15,25 +15,34 @@ function passedThrough(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
 
 export interface ControlPlanePlaces {
   readonly dataDir: string;
+  readonly host: string;
   readonly port: number;
   readonly rpcPort: number;
   readonly databaseUrl: string;
+  /** 1-based; only the first of an installation makes its first account. */
+  readonly number: number;
+  readonly joins: boolean;
 }
 
 export function controlPlaneEnvironment(env: NodeJS.ProcessEnv, places: ControlPlanePlaces): NodeJS.ProcessEnv {
   return {
     ...passedThrough(env),
-    STOKER_HOST: "127.0.0.1",
+    STOKER_HOST: places.host,
     STOKER_PORT: String(places.port),
     STOKER_ADMIN_PORT: "0",
+    STOKER_RPC_HOST: places.host,
     STOKER_RPC_PORT: String(places.rpcPort),
     DATABASE_URL: places.databaseUrl,
     STOKER_SECRETS_DIR: join(places.dataDir, "secrets"),
-    STOKER_ADMIN_KEY_FILE: join(places.dataDir, "admin.key"),
-    STOKER_PORTS_FILE: join(places.dataDir, "run", "control-plane-ports"),
+    ...(places.joins || places.number > 1 ? {} : { STOKER_ADMIN_KEY_FILE: join(places.dataDir, "admin.key") }),
+    STOKER_PORTS_FILE: join(places.dataDir, "run", `${controlPlaneName(places.number)}-ports`),
     STOKER_STOP_WITH_PARENT: "1",
   };
 }
+
+/** Of its log and its records. */
+export const controlPlaneName = (number: number): string =>
+  number === 1 ? "control-plane" : `control-plane-${number}`;
 
 export interface Machine {
   readonly cores: number;
@@ -43,7 +52,8 @@ export interface Machine {
 export interface AgentPlaces {
   readonly machine: Machine;
   readonly dataDir: string;
-  readonly rpcPort: number;
+  /** Of every control plane. */
+  readonly controls: readonly string[];
   readonly driver: "docker" | "process";
   /** 1-based. */
   readonly number: number;
@@ -55,7 +65,7 @@ export function agentEnvironment(env: NodeJS.ProcessEnv, places: AgentPlaces): N
   delete kept["DATABASE_URL"];
   return {
     ...kept,
-    STOKER_CONTROL: `127.0.0.1:${places.rpcPort}`,
+    STOKER_CONTROL: places.controls.join(","),
     STOKER_AGENT_SECRET_FILE: join(places.dataDir, "secrets", "agent.secret"),
     STOKER_AGENT_DATA: join(places.dataDir, "agents", String(places.number)),
     STOKER_NODE_NAME: `local-${places.number}`,

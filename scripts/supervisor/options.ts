@@ -18,6 +18,14 @@ export interface UpOptions {
   readonly model: string | undefined;
   readonly driver: DriverChoice;
   readonly agents: number;
+  /** Control planes on this machine; the API of the k-th is on `port + k - 1`. */
+  readonly replicas: number;
+  /** Address the control planes listen on. */
+  readonly host: string;
+  /** Where agents come to the first control plane; undefined: any free port, the same at each start. */
+  readonly rpcPort: number | undefined;
+  /** Only control planes, on the database and with the secrets of an installation that runs elsewhere. */
+  readonly joins: boolean;
   readonly externals: readonly ExternalServer[];
 }
 
@@ -51,6 +59,19 @@ export function readOptions(argv: readonly string[], env: NodeJS.ProcessEnv): Up
     .addOption(
       new Option("--agents <n>", "number of agents on this machine").env("STOKER_AGENTS").argParser(agents).default(1),
     )
+    .addOption(
+      new Option("--replicas <n>", "number of control planes on this machine, on --port and the ports after it")
+        .env("STOKER_REPLICAS")
+        .argParser(replicas)
+        .default(1),
+    )
+    .option("--host <address>", "address the control planes listen on", "127.0.0.1")
+    .addOption(new Option("--rpc-port <port>", "port agents come to (default: any free one)").argParser(port))
+    .option(
+      "--join",
+      "only control planes, on the database of another installation (DATABASE_URL), whose secrets are in <data>/secrets",
+      false,
+    )
     .option(
       "--external <name=url>",
       "serve an OpenAI-compatible server that already runs (repeatable; STOKER_EXTERNAL, separated by commas)",
@@ -67,16 +88,24 @@ export function readOptions(argv: readonly string[], env: NodeJS.ProcessEnv): Up
     model: string;
     driver: DriverChoice;
     agents: number;
+    replicas: number;
+    host: string;
+    rpcPort?: number;
+    join: boolean;
     external: ExternalServer[];
   }>();
   const fromEnv = (env["STOKER_EXTERNAL"] ?? "").split(",").filter((text) => text !== "");
   return {
     port: given.port,
     dataDir: given.data === undefined ? join(root, ".stoker") : resolve(given.data),
-    model: given.model === "none" ? undefined : given.model,
+    model: given.model === "none" || given.join ? undefined : given.model,
     driver: given.driver,
-    agents: given.agents,
-    externals: given.external.length > 0 ? given.external : fromEnv.reduce(externalOfEnv, []),
+    agents: given.join ? 0 : given.agents,
+    replicas: given.replicas,
+    host: given.host,
+    rpcPort: given.rpcPort,
+    joins: given.join,
+    externals: given.join ? [] : given.external.length > 0 ? given.external : fromEnv.reduce(externalOfEnv, []),
   };
 }
 
@@ -92,6 +121,13 @@ function agents(text: string): number {
   if (!Number.isInteger(value) || value < 1 || value > most) {
     throw new InvalidArgumentError(`This machine takes 1 to ${most} agents.`);
   }
+  return value;
+}
+
+/** Each holds connections and a share of every budget: more than a few on one machine only cost. */
+function replicas(text: string): number {
+  const value = Number(text);
+  if (!Number.isInteger(value) || value < 1 || value > 4) throw new InvalidArgumentError("It is 1 to 4.");
   return value;
 }
 

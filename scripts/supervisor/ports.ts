@@ -3,6 +3,8 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import { UpError } from "./up-error.ts";
 
+export type InnerPort = "rpc" | `rpc-${number}` | "postgres";
+
 export async function demandFree(port: number): Promise<void> {
   const failure = await tryListen(port);
   if (!failure) return;
@@ -13,10 +15,10 @@ export async function demandFree(port: number): Promise<void> {
 }
 
 /**
- * An inner port, the one of the last start where it is still free: agents find the control plane again on `rpc`, and it
- * finds PostgreSQL on `postgres`. Kept in `<data>/ports.json`.
+ * An inner port, the one of the last start where it is still free: agents find the control plane again on `rpc` (the k-th
+ * on `rpc-k`), and it finds PostgreSQL on `postgres`. Kept in `<data>/ports.json`.
  */
-export async function innerPort(dataDir: string, name: "rpc" | "postgres"): Promise<number> {
+export async function innerPort(dataDir: string, name: InnerPort): Promise<number> {
   const path = join(dataDir, "ports.json");
   const known = readKnown(path);
   const port = await keepOrFind(known[name]);
@@ -45,7 +47,7 @@ function tryListen(port: number): Promise<string | undefined> {
   });
 }
 
-function readKnown(path: string): { rpc?: number; postgres?: number } {
+function readKnown(path: string): { [name in InnerPort]?: number } {
   try {
     return JSON.parse(readFileSync(path, "utf8"));
   } catch {

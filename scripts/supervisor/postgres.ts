@@ -55,7 +55,8 @@ const settings = (port: number): string[] =>
     `port=${port}`,
     "listen_addresses=127.0.0.1",
     "unix_socket_directories=",
-    "max_connections=60",
+    // Four control planes with sixteen connections each, their job queues, and an operator with psql.
+    "max_connections=120",
     "logging_collector=off",
     "log_line_prefix=%m [%p] ",
   ].flatMap((setting) => ["-c", setting]);

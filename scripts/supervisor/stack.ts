@@ -4,8 +4,9 @@ import { availableParallelism, totalmem } from "node:os";
 import { join, resolve } from "node:path";
 import type { Child } from "./child.ts";
 import { keepAlive } from "./child.ts";
-import { type AgentPlaces, agentEnvironment, controlPlaneEnvironment } from "./environment.ts";
+import { type AgentPlaces, agentEnvironment, controlPlaneEnvironment, controlPlaneName } from "./environment.ts";
 import { endModelServers, killModelServers } from "./model-servers.ts";
+import type { UpOptions } from "./options.ts";
 import { innerPort } from "./ports.ts";
 import { startPostgres } from "./postgres.ts";
 import { answersOk, untilReady } from "./ready.ts";
@@ -16,7 +17,8 @@ const controlPlaneLimitMs = 60_000;
 
 export interface Stack {
   startDatabase(signal: AbortSignal): Promise<string>;
-  startControlPlane(databaseUrl: string, signal: AbortSignal): Promise<void>;
+  /** One after the other: the first brings the database to this version and makes what an empty installation lacks. */
+  startControlPlanes(databaseUrl: string, signal: AbortSignal): Promise<void>;
   startAgents(driver: AgentPlaces["driver"], agents: number): readonly Child[];
   /** Bounded by the sum of the children's stop steps (under 40 s); leaves none behind. */
   stop(): Promise<void>;
@@ -24,11 +26,14 @@ export interface Stack {
   kill(): void;
 }
 
-export function createStack(dataDir: string, port: number, env: NodeJS.ProcessEnv, screen: Screen): Stack {
+export type StackOptions = Pick<UpOptions, "dataDir" | "port" | "host" | "rpcPort" | "replicas" | "joins">;
+
+export function createStack(options: StackOptions, env: NodeJS.ProcessEnv, screen: Screen): Stack {
+  const { dataDir, host } = options;
   let postgres: Child | undefined;
-  let controlPlane: Child | undefined;
+  const controlPlanes: Child[] = [];
   const agents: Child[] = [];
-  let rpcPort = 0;
+  const controls: string[] = [];
   const program = (path: string): string[] => ["--disable-warning=ExperimentalWarning", join(root, path)];
 
   return {
@@ -39,28 +44,42 @@ export function createStack(dataDir: string, port: number, env: NodeJS.ProcessEn
       step.done();
       return started.databaseUrl;
     },
-    async startControlPlane(databaseUrl, signal) {
+    async startControlPlanes(databaseUrl, signal) {
       const step = screen.step("Control plane");
-      rpcPort = await innerPort(dataDir, "rpc");
-      const child = keepAlive(
-        {
-          name: "control-plane",
-          title: "The control plane",
-          command: process.execPath,
-          args: program("control-plane/main.ts"),
-          env: controlPlaneEnvironment(env, { dataDir, port, rpcPort, databaseUrl }),
-          stopSteps: [
-            { signal: "SIGTERM", waitMs: 10_000 },
-            { signal: "SIGKILL", waitMs: 2_000 },
-          ],
-        },
-        dataDir,
-        screen.warn,
-      );
-      controlPlane = child;
-      const wait = { child, title: "The control plane", dataDir, limitMs: controlPlaneLimitMs, signal };
-      await untilReady(wait, () => answersOk(`http://127.0.0.1:${port}/readyz`, signal));
-      step.done();
+      for (let number = 1; number <= options.replicas; number += 1) {
+        const port = options.port + number - 1;
+        const known = options.rpcPort === undefined ? undefined : options.rpcPort + number - 1;
+        const rpcPort = known ?? (await innerPort(dataDir, number === 1 ? "rpc" : `rpc-${number}`));
+        const title = options.replicas === 1 ? "The control plane" : `Control plane ${number}`;
+        const child = keepAlive(
+          {
+            name: controlPlaneName(number),
+            title,
+            command: process.execPath,
+            args: program("control-plane/main.ts"),
+            env: controlPlaneEnvironment(env, {
+              dataDir,
+              host,
+              port,
+              rpcPort,
+              databaseUrl,
+              number,
+              joins: options.joins,
+            }),
+            stopSteps: [
+              { signal: "SIGTERM", waitMs: 10_000 },
+              { signal: "SIGKILL", waitMs: 2_000 },
+            ],
+          },
+          dataDir,
+          screen.warn,
+        );
+        controlPlanes.push(child);
+        controls.push(`${nearAddress(host)}:${rpcPort}`);
+        const wait = { child, title, dataDir, limitMs: controlPlaneLimitMs, signal };
+        await untilReady(wait, () => answersOk(`http://${nearAddress(host)}:${port}/readyz`, signal));
+      }
+      step.done(options.replicas === 1 ? undefined : `${options.replicas} ready`);
     },
     startAgents(driver, count) {
       const machine = { cores: availableParallelism(), memoryBytes: totalmem() };
@@ -73,7 +92,7 @@ export function createStack(dataDir: string, port: number, env: NodeJS.ProcessEn
               title: count === 1 ? "The agent" : `Agent ${number}`,
               command: process.execPath,
               args: program("agent/main.ts"),
-              env: agentEnvironment(env, { machine, dataDir, rpcPort, driver, number, agents: count }),
+              env: agentEnvironment(env, { machine, dataDir, controls, driver, number, agents: count }),
               stopSteps: [
                 { signal: "SIGTERM", waitMs: 18_000 },
                 { signal: "SIGKILL", waitMs: 2_000 },
@@ -89,12 +108,15 @@ export function createStack(dataDir: string, port: number, env: NodeJS.ProcessEn
     async stop() {
       await Promise.all(agents.map((agent) => agent.stop()));
       await endModelServers(dataDir);
-      await controlPlane?.stop();
+      await Promise.all(controlPlanes.map((child) => child.stop()));
       await postgres?.stop();
     },
     kill() {
-      for (const child of [...agents, controlPlane, postgres]) child?.kill();
+      for (const child of [...agents, ...controlPlanes, postgres]) child?.kill();
       killModelServers(dataDir);
     },
   };
 }
+
+/** How this machine reaches what listens on `host`. */
+export const nearAddress = (host: string): string => (host === "0.0.0.0" || host === "::" ? "127.0.0.1" : host);

@@ -22,21 +22,29 @@ export interface Part {
   log(): string;
 }
 
+export interface ControlPlane extends Part {
+  readonly url: string;
+}
+
 export interface Stack {
+  /** Of the first control plane. */
   readonly url: string;
   readonly apiKey: string;
   readonly folder: string;
   readonly postgres: TestPostgres;
   readonly databaseUrl: string;
-  readonly controlPlane: Part;
+  /** The first of them. */
+  readonly controlPlane: ControlPlane;
+  readonly controlPlanes: readonly ControlPlane[];
   readonly agents: readonly Part[];
   agentFolder(n: number): string;
-  /** JSON over HTTP with the admin key. */
+  /** JSON over HTTP with the admin key, to the first control plane unless `at` says otherwise. */
   call(
     method: string,
     path: string,
     body?: unknown,
     headers?: Record<string, string>,
+    at?: ControlPlane,
     // biome-ignore lint/suspicious/noExplicitAny: a test reads what it expects and fails where it is not there.
   ): Promise<{ status: number; body: any }>;
   stop(): Promise<void>;
@@ -44,6 +52,8 @@ export interface Stack {
 
 export interface StackOptions {
   readonly agents?: number;
+  /** Control planes on the one database; the agents know all of them, and come to the first one first. */
+  readonly replicas?: number;
   readonly controlPlaneEnv?: Readonly<Record<string, string>>;
   readonly agentEnv?: Readonly<Record<string, string>>;
 }
@@ -94,23 +104,31 @@ export async function startStack(options: StackOptions = {}): Promise<Stack> {
   const folder = mkdtempSync(join(tmpdir(), "stoker-e2e-"));
   const postgres = await startPostgres();
   const databaseUrl = await postgres.createDatabase();
-  const [httpPort, rpcPort] = [await freePort(), await freePort()];
   const keyFile = join(folder, "admin.key");
-  const controlPlane = part("control plane", "control-plane/main.ts", join(folder, "control-plane.log"), {
-    STOKER_HOST: "127.0.0.1",
-    STOKER_PORT: String(httpPort),
-    STOKER_ADMIN_PORT: "0",
-    STOKER_RPC_PORT: String(rpcPort),
-    DATABASE_URL: databaseUrl,
-    STOKER_SECRETS_DIR: join(folder, "secrets"),
-    STOKER_ADMIN_KEY_FILE: keyFile,
-    STOKER_PORTS_FILE: join(folder, "control-plane.json"),
-    ...options.controlPlaneEnv,
-  });
+  const rpcPorts: number[] = [];
+  const controlPlanes: ControlPlane[] = [];
+  for (let n = 1; n <= (options.replicas ?? 1); n += 1) {
+    const [httpPort, rpcPort] = [await freePort(), await freePort()];
+    rpcPorts.push(rpcPort);
+    const name = n === 1 ? "control-plane" : `control-plane-${n}`;
+    const process = part(name, "control-plane/main.ts", join(folder, `${name}.log`), {
+      STOKER_HOST: "127.0.0.1",
+      STOKER_PORT: String(httpPort),
+      STOKER_ADMIN_PORT: "0",
+      STOKER_RPC_PORT: String(rpcPort),
+      DATABASE_URL: databaseUrl,
+      STOKER_SECRETS_DIR: join(folder, "secrets"),
+      ...(n === 1 ? { STOKER_ADMIN_KEY_FILE: keyFile } : {}),
+      STOKER_PORTS_FILE: join(folder, `${name}.json`),
+      ...options.controlPlaneEnv,
+    });
+    controlPlanes.push(Object.assign(process, { url: `http://127.0.0.1:${httpPort}` }));
+  }
+  const controlPlane = controlPlanes[0] as ControlPlane;
   const agentFolder = (n: number) => join(folder, "agents", String(n));
   const agents = Array.from({ length: options.agents ?? 1 }, (_, i) =>
     part(`agent ${i + 1}`, "agent/main.ts", join(folder, `agent-${i + 1}.log`), {
-      STOKER_CONTROL: `127.0.0.1:${rpcPort}`,
+      STOKER_CONTROL: rpcPorts.map((port) => `127.0.0.1:${port}`).join(","),
       STOKER_AGENT_SECRET_FILE: join(folder, "secrets", "agent.secret"),
       STOKER_AGENT_DATA: agentFolder(i + 1),
       STOKER_NODE_NAME: `node-${i + 1}`,
@@ -119,10 +137,10 @@ export async function startStack(options: StackOptions = {}): Promise<Stack> {
       ...options.agentEnv,
     }),
   );
-  const url = `http://127.0.0.1:${httpPort}`;
+  const { url } = controlPlane;
   let apiKey = "";
-  const call: Stack["call"] = async (method, path, body, headers = {}) => {
-    const answer = await fetch(`${url}${path}`, {
+  const call: Stack["call"] = async (method, path, body, headers = {}, at = controlPlane) => {
+    const answer = await fetch(`${at.url}${path}`, {
       method,
       headers: {
         authorization: `Bearer ${apiKey}`,
@@ -141,13 +159,15 @@ export async function startStack(options: StackOptions = {}): Promise<Stack> {
       await agent.kill9();
       for (const pid of instancePids(agentFolder(i + 1))) endProcess(pid);
     }
-    await controlPlane.kill9();
+    await Promise.all(controlPlanes.map((one) => one.kill9()));
     await postgres.stop();
     rmSync(folder, { recursive: true, force: true });
   };
   try {
-    controlPlane.start();
-    await vi.waitFor(async () => expect((await fetch(`${url}/readyz`)).status).toBe(200), waiting);
+    for (const one of controlPlanes) {
+      one.start();
+      await vi.waitFor(async () => expect((await fetch(`${one.url}/readyz`)).status).toBe(200), waiting);
+    }
     apiKey = readFileSync(keyFile, "utf8").trim();
     for (const agent of agents) agent.start();
     await vi.waitFor(async () => {
@@ -155,11 +175,11 @@ export async function startStack(options: StackOptions = {}): Promise<Stack> {
       expect(nodes.filter((node) => node.state === "ready")).toHaveLength(agents.length);
     }, waiting);
   } catch (error) {
-    const logs = [controlPlane, ...agents].map((p) => p.log().slice(-4000)).join("\n---\n");
+    const logs = [...controlPlanes, ...agents].map((p) => p.log().slice(-4000)).join("\n---\n");
     await stop();
     throw new Error(`the stack did not come up:\n${logs}`, { cause: error });
   }
-  return { url, apiKey, folder, postgres, databaseUrl, controlPlane, agents, agentFolder, call, stop };
+  return { url, apiKey, folder, postgres, databaseUrl, controlPlane, controlPlanes, agents, agentFolder, call, stop };
 }
 
 /** Pids of the process driver's instances, from its own records. */

@@ -38,7 +38,7 @@ describe("an agent's session", () => {
   const start = (secret = joinSecret) => {
     ending = new AbortController();
     session = createSession({
-      address: plane.address,
+      addresses: [plane.address],
       readSecret: async () => secret,
       introduction: { hostname: "h", agentVersion: "1", bootId: "b" },
       advertise: () => "http://127.0.0.1:9100",

@@ -8,10 +8,17 @@ const operator = {
   DATABASE_URL: "postgres://x",
 };
 const machine = { cores: 2, memoryBytes: 4e9 };
-const places = { machine, dataDir: "/data", rpcPort: 4000 };
+const places = {
+  machine,
+  dataDir: "/data",
+  host: "127.0.0.1",
+  rpcPort: 4000,
+  controls: ["127.0.0.1:4000", "127.0.0.1:4001"],
+  joins: false,
+};
 
 test("the operator's own variables for the CLI do not change what the children do", () => {
-  const env = controlPlaneEnvironment(operator, { ...places, port: 8080, databaseUrl: "postgres://own" });
+  const env = controlPlaneEnvironment(operator, { ...places, port: 8080, databaseUrl: "postgres://own", number: 1 });
   expect(env["STOKER_HOST"]).toBe("127.0.0.1");
   expect(env["STOKER_API_KEY"]).toBeUndefined();
   expect(env["DATABASE_URL"]).toBe("postgres://own");
@@ -26,7 +33,7 @@ test("an agent learns where weights come from, and never of the database", () =>
 
 test("both notice that their parent is gone", () => {
   const agent = agentEnvironment({}, { ...places, driver: "process", number: 1, agents: 1 });
-  const control = controlPlaneEnvironment({}, { ...places, port: 8080, databaseUrl: "" });
+  const control = controlPlaneEnvironment({}, { ...places, port: 8080, databaseUrl: "", number: 1 });
   expect([agent["STOKER_STOP_WITH_PARENT"], control["STOKER_STOP_WITH_PARENT"]]).toEqual(["1", "1"]);
 });
 
@@ -37,4 +44,12 @@ test("several agents offer the machine once, one agent decides for itself", () =
   expect(Math.min(...bytes)).toBeGreaterThan(1e9);
   const alone = agentEnvironment({}, { ...places, driver: "process", number: 1, agents: 1 });
   expect(alone["STOKER_GPUS"]).toBeUndefined();
+});
+
+test("an agent learns of every control plane, and only the first one writes the operator's key", () => {
+  const agent = agentEnvironment({}, { ...places, driver: "process", number: 1, agents: 1 });
+  expect(agent["STOKER_CONTROL"]).toBe("127.0.0.1:4000,127.0.0.1:4001");
+  const envs = [1, 2].map((number) => controlPlaneEnvironment({}, { ...places, port: 8080, databaseUrl: "", number }));
+  expect(envs.map((env) => env["STOKER_ADMIN_KEY_FILE"])).toEqual(["/data/admin.key", undefined]);
+  expect(new Set(envs.map((env) => env["STOKER_PORTS_FILE"])).size).toBe(2);
 });

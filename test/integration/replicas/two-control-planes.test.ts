@@ -1,0 +1,95 @@
+// Two control planes as processes on one database, one agent, whose session only one of them holds.
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, it, vi } from "vitest";
+import { query } from "../../e2e/spine/database.ts";
+import { type ExternalStack, startExternalStack } from "../../fakes/external-stack.ts";
+import { type ControlPlane, instancePids, isAlive } from "../../fakes/processes.ts";
+
+const patient = { timeout: 30_000, interval: 100 };
+const demoModel = "HuggingFaceTB/SmolLM2-135M-Instruct";
+let world: ExternalStack;
+
+beforeAll(async () => {
+  world = await startExternalStack({
+    replicas: 2,
+    controlPlaneEnv: { STOKER_HOST_CLOCKS: "0.25" },
+    agentEnv: { STOKER_GPUS: "1", STOKER_RUNTIME_ENTRY: join(import.meta.dirname, "../../fakes/tiny-runtime.ts") },
+  });
+});
+afterAll(() => world?.stop());
+
+/** Epoch of the newest agent session a control plane began, by its own log. */
+const newestEpoch = (control: ControlPlane) =>
+  Math.max(
+    0,
+    ...[...control.log().matchAll(/"nodeEpoch":"(\d+)".*agent session began/g)].map(([, epoch]) => Number(epoch)),
+  );
+
+/** Who holds the agent's session, and the one that does not. */
+function holder(): { holds: ControlPlane; other: ControlPlane } {
+  const [one, two] = world.stack.controlPlanes as [ControlPlane, ControlPlane];
+  return newestEpoch(one) > newestEpoch(two) ? { holds: one, other: two } : { holds: two, other: one };
+}
+
+const ask = async (at: ControlPlane, model = world.model) =>
+  (await world.stack.call("POST", "/v1/completions", { model, prompt: "hello", max_tokens: 2 }, {}, at)).status;
+
+it("answers requests and shows the host as ready at the one that holds no session", async () => {
+  const { holds, other } = holder();
+  expect(newestEpoch(holds)).toBeGreaterThan(0);
+  expect(newestEpoch(other)).toBe(0);
+  expect(await ask(other)).toBe(200);
+  const { body } = await world.stack.call("GET", "/v1/admin/nodes", undefined, {}, other);
+  expect(body.nodes).toMatchObject([{ name: "node-1", state: "ready" }]);
+});
+
+it("runs at the agent what was asked of the other one, serves it from both, and reads its log lines from either", async () => {
+  const { holds, other } = holder();
+  const { stack } = world;
+  const wish = { model_name: "admin/tiny", gpu: "other", max_batch_size: 2, hf: { repo: demoModel } };
+  const made = await stack.call("POST", "/deploy/llm", wish, {}, other);
+  const id = made.body.deploy_id as string;
+  await vi.waitFor(async () => {
+    const { body } = await stack.call("GET", `/deploy/${id}`, undefined, {}, other);
+    expect(body).toMatchObject({ status: "deployed" });
+  }, patient);
+  await vi.waitFor(async () => {
+    expect([await ask(holds, "admin/tiny"), await ask(other, "admin/tiny")]).toEqual([200, 200]);
+  }, patient);
+  for (const at of [holds, other]) {
+    const { status, body } = await stack.call("GET", `/v1/logs/query?deploy_id=${id}`, undefined, {}, at);
+    expect(status).toBe(200);
+    expect(JSON.stringify(body.entries)).toContain("tiny runtime starts");
+  }
+  expect((await stack.call("DELETE", `/deploy/${id}`, undefined, {}, other)).status).toBeLessThan(300);
+  await vi.waitFor(() => expect(instancePids(stack.agentFolder(1)).filter(isAlive)).toEqual([]), patient);
+});
+
+it("keeps a host in use at the one that once found its door closed, as soon as it is heard again", async () => {
+  const { other } = holder();
+  const [agent] = world.stack.agents;
+  await agent?.kill9();
+  expect(await ask(other)).not.toBe(200);
+  agent?.start();
+  await vi.waitFor(async () => {
+    const { holds, other: now } = holder();
+    expect(await ask(now)).toBe(200);
+    expect(await ask(holds)).toBe(200);
+  }, patient);
+});
+
+it("loses no request at the one that stays when the session's holder is killed, and the agent comes over", async () => {
+  const { holds, other } = holder();
+  const placed = () => query(world.stack.databaseUrl, "select instance_id, host_id, generation from instance");
+  const before = await placed();
+  await holds.kill9();
+  const statuses: number[] = [];
+  await vi.waitFor(async () => {
+    statuses.push(await ask(other));
+    expect(newestEpoch(other)).toBeGreaterThan(newestEpoch(holds));
+  }, patient);
+  expect(new Set(statuses)).toEqual(new Set([200]));
+  expect(await placed()).toEqual(before);
+  holds.start();
+  await vi.waitFor(async () => expect(await ask(holds)).toBe(200), patient);
+});
