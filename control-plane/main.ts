@@ -4,9 +4,11 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { pino } from "pino";
 import { collectDefaultMetrics, Registry } from "prom-client";
+import { createApiTokens } from "./accounts/api-tokens.ts";
 import { createAuthenticator } from "./accounts/authenticate.ts";
 import { checkSecrets } from "./accounts/check-secrets.ts";
 import { createAccounts } from "./accounts/create-account.ts";
+import { createDataKeys } from "./accounts/data-keys.ts";
 import { findOwnKey } from "./accounts/own-key.ts";
 import { createProfiles } from "./accounts/profile.ts";
 import { readSecretFiles } from "./accounts/secret-files.ts";
@@ -26,6 +28,7 @@ import { createFleetStore } from "./store/fleet-store.ts";
 import { migrateDatabase } from "./store/migrate.ts";
 import { createPeopleStore } from "./store/people-store.ts";
 import { pingDatabase } from "./store/ping.ts";
+import { createTokenStore } from "./store/tokens-store.ts";
 import { dieOnDefect, tellAndExit } from "./wiring/defects.ts";
 import { createAdminVerbs, createDeploymentVerbs } from "./wiring/deployment-verbs.ts";
 import { makeFirstAccount } from "./wiring/first-account.ts";
@@ -72,6 +75,8 @@ async function main(): Promise<void> {
   await checkSecrets(accountStore, secrets);
   const accounts = createAccounts({ store: accountStore, secrets });
   await makeFirstAccount({ store: accountStore, accounts, log }, config.adminKeyFile);
+  const tokenStore = createTokenStore(db);
+  const dataKeys = createDataKeys({ store: accountStore, secrets });
   const joinSecret = readJoinSecret(config.secretsDir);
   const authenticator = createAuthenticator({ store: accountStore, secrets, log, registry, changes: feed });
 
@@ -136,6 +141,7 @@ async function main(): Promise<void> {
     },
     profiles: createProfiles(peopleStore),
     sshKeys: createSshKeys(peopleStore, Date.now),
+    tokens: createApiTokens({ store: { ...accountStore, ...tokenStore }, dataKeys, secrets }),
     usage: money.usage,
     admin: createAdminVerbs(verbDeps),
     operator: createOperator({ db }),

@@ -15,6 +15,7 @@ const deps: HttpDeps = {
   accounts: uncalled,
   profiles: uncalled,
   sshKeys: uncalled,
+  tokens: uncalled,
   usage: uncalled,
   admin: uncalled,
   operator: uncalled,

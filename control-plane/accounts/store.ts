@@ -1,4 +1,4 @@
-import type { AccountId, KeyId } from "../../proto/ids.ts";
+import type { AccountId, BudgetId, KeyId } from "../../proto/ids.ts";
 import type { NanoUsd } from "../../proto/money.ts";
 import type { Act } from "./act.ts";
 
@@ -33,6 +33,8 @@ export interface AccountRow {
   readonly displayName: string;
   readonly isAdmin: boolean;
   readonly suspendReason: string | null;
+  /** The account has a monthly limit. */
+  readonly hasLimit: boolean;
   readonly createdAtMs: number;
 }
 
@@ -40,6 +42,27 @@ export interface KeyRow {
   readonly key: KeyId;
   readonly account: AccountRow;
   readonly lookup: Buffer;
+  /** Addresses and CIDR blocks the key may be used from; null: anywhere. */
+  readonly allowedIps: readonly string[] | null;
+  /** The key has a monthly limit. */
+  readonly hasLimit: boolean;
+}
+
+/** A live key with what it takes to open its secret. */
+export interface SigningKeyRow extends KeyRow {
+  readonly ciphertext: Buffer;
+  readonly wrappedDek: Buffer;
+}
+
+/** A key as its owner sees it; the secret itself is sealed elsewhere. */
+export interface KeyRecord {
+  readonly key: KeyId;
+  readonly name: string;
+  /** Last characters of the secret. */
+  readonly fragment: string;
+  readonly allowedIps: readonly string[] | null;
+  readonly createdAtMs: number;
+  readonly lastUsedAtMs: number | null;
 }
 
 export interface SealedKey {
@@ -71,8 +94,6 @@ export interface AccountStore {
   /** The live key of this name of the oldest admin account. */
   firstAdminKey(name: string): Promise<SealedKey | undefined>;
   wrappedDek(account: AccountId): Promise<Buffer | undefined>;
-  /** Revokes and announces. False when there is no such live key. */
-  revokeKey(account: AccountId, key: KeyId): Promise<boolean>;
   keysUsed(lastUsed: ReadonlyMap<KeyId, Date>): Promise<void>;
 }
 
@@ -128,4 +149,43 @@ export interface PeopleStore {
   /** False when the name is taken. */
   addSshKey(account: AccountId, key: SshKey): Promise<boolean>;
   removeSshKey(account: AccountId, id: string): Promise<boolean>;
+}
+
+/** Every method throws an Error with code `store_away` when PostgreSQL cannot be asked; changes are audited and announced. */
+export interface TokenStore {
+  createKey(
+    account: AccountId,
+    key: NewKey & { readonly allowedIps: readonly string[] | null },
+    act: Act,
+  ): Promise<KeyRecord | "name_taken" | "account_gone">;
+  /** Live keys, oldest first. */
+  keys(account: AccountId): Promise<readonly KeyRecord[]>;
+  /** A live key of this account. */
+  keyRecord(account: AccountId, key: KeyId): Promise<KeyRecord | undefined>;
+  /** Undefined when there is no such live key. */
+  setAllowedIps(
+    account: AccountId,
+    key: KeyId,
+    allowedIps: readonly string[] | null,
+    act: Act,
+  ): Promise<KeyRecord | undefined>;
+  /** Undefined when there is no such live key. */
+  revokeKey(account: AccountId, key: KeyId, act: Act): Promise<KeyRecord | undefined>;
+  /** The live key of this name, of a live account. */
+  findSigningKey(account: AccountId, name: string): Promise<SigningKeyRow | undefined>;
+  /** A live key of this account with what it takes to open it. */
+  findSealedKey(account: AccountId, key: KeyId): Promise<SigningKeyRow | undefined>;
+  noteMint(
+    mint: {
+      readonly account: AccountId;
+      readonly key: KeyId;
+      readonly budget: BudgetId;
+      readonly expiresAtS: number;
+      readonly models: readonly string[] | null;
+      readonly limit: bigint | null;
+    },
+    act: Act,
+  ): Promise<void>;
+  /** Nano-USD settled on a budget of this account; 0 when nothing was charged to it yet. */
+  spentOf(account: AccountId, budget: BudgetId): Promise<NanoUsd>;
 }

@@ -27,6 +27,7 @@ import { addMeRoutes } from "./routes/me.ts";
 import { addModelRoutes } from "./routes/models.ts";
 import { addServiceRoutes } from "./routes/service.ts";
 import { addSshKeyRoutes } from "./routes/ssh-keys.ts";
+import { addTokenRoutes } from "./routes/tokens.ts";
 import { errorSchemas } from "./schemas/error-responses.ts";
 import type { HttpDeps } from "./verbs.ts";
 
@@ -114,6 +115,7 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     addMeRoutes(endpoints, deps);
     addSshKeyRoutes(endpoints, deps);
     addAccountRoutes(endpoints, deps);
+    addTokenRoutes(endpoints, deps);
     addModelRoutes(endpoints, deps.spine.models);
     addDeployRoutes(endpoints, deps);
     addLogRoutes(endpoints, deps);

@@ -41,7 +41,6 @@ export class RecordsAway extends ServiceError {
     super("The records cannot be read at the moment. Try again in a few seconds.", { cause, retryAfterSeconds: 2 });
   }
 }
-
 /** The place alone: the parser's own message quotes the body. */
 function whereOf(error: SyntaxError): string {
   const at = /position (\d+)/.exec(error.message)?.[1];

@@ -1,5 +1,6 @@
 // The only place that knows statuses: from what happened to what a client sees, in the dialect of its surface.
 import * as accounts from "../accounts/errors.ts";
+import * as tokens from "../accounts/token-errors.ts";
 import { AccountWithoutFunds, CreditReferenceTaken, CreditRefused } from "../billing/funds.ts";
 import { BudgetStoreAway, InsufficientFunds } from "../billing/hold.ts";
 import { BadPeriod } from "../billing/period.ts";
@@ -21,6 +22,10 @@ const statusOf = new Map<ErrorClass, number>([
   [accounts.ScopeNotAllowed, 403],
   [accounts.AccountNameTaken, 409],
   [accounts.BadDisplayName, 422],
+  [tokens.KeyNameTaken, 409],
+  [tokens.BadKeyName, 422],
+  [tokens.BadAllowedIps, 422],
+  [tokens.ShutsOutCaller, 422],
   [accounts.AccountStoreAway, 503],
   [accounts.AccountNotFound, 404],
   [accounts.NotSuspended, 409],

@@ -4,6 +4,7 @@ import type { Registry } from "prom-client";
 import type { AccountId, DeploymentId, InstanceId, KeyId } from "../../proto/ids.ts";
 import type { Act } from "../accounts/act.ts";
 import type { AccountChange, AccountDetail, AccountPage } from "../accounts/admin-accounts.ts";
+import type { ApiTokens } from "../accounts/api-tokens.ts";
 import type { AuditFilter, AuditPage } from "../accounts/audit.ts";
 import type { Authenticator, Caller } from "../accounts/caller.ts";
 import type { AccountWish, CreatedAccount } from "../accounts/create-account.ts";
@@ -87,6 +88,7 @@ export interface HttpDeps {
   readonly accounts: AccountVerbs;
   readonly profiles: Profiles;
   readonly sshKeys: SshKeys;
+  readonly tokens: ApiTokens;
   readonly usage: UsageQueries;
   readonly admin: AdminVerbs;
   readonly operator: OperatorVerbs;

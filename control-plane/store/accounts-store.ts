@@ -1,33 +1,19 @@
 import { type Kysely, sql } from "kysely";
 import type { AccountId, KeyId } from "../../proto/ids.ts";
-import type { AccountRow, AccountStore, CreateOutcome, KeyRow, NewAccount, SealedKey } from "../accounts/store.ts";
+import type { AccountStore, CreateOutcome, NewAccount, SealedKey } from "../accounts/store.ts";
 import { writeAudit } from "./audit-rows.ts";
 import { announce } from "./change-feed.ts";
 import { asking, inTransaction, uniqueViolation } from "./database.ts";
+import { accountColumns, accountOf, keyOf, liveKeyRows, liveKeys } from "./key-rows.ts";
 import { writeLedger } from "./ledger-rows.ts";
 import type { Database } from "./schema.ts";
 
 /** Two first starts at once must make one account. */
 const firstAccountLock = 7_205_002;
 
-const accountColumns = [
-  "account.account_id",
-  "email",
-  "display_name",
-  "is_admin",
-  "suspend_reason",
-  "account.created_at",
-] as const;
-
 export function createAccountStore(db: Kysely<Database>): AccountStore {
-  const liveKeys = () =>
-    db
-      .selectFrom("api_key")
-      .innerJoin("account", "account.account_id", "api_key.account_id")
-      .where("revoked_at", "is", null)
-      .where("deleted_at", "is", null);
   const sealedKeys = () =>
-    liveKeys()
+    liveKeys(db)
       .select(["account.account_id", "token_id", "wrapped_dek", "ciphertext", "lookup"])
       .orderBy("api_key.created_at");
 
@@ -57,20 +43,12 @@ export function createAccountStore(db: Kysely<Database>): AccountStore {
       }),
 
     findKey: (lookup) =>
-      asking(async () =>
-        keyOf(
-          await liveKeys()
-            .select([...accountColumns, "token_id", "lookup"])
-            .where("lookup", "=", lookup)
-            .executeTakeFirst(),
-        ),
-      ),
+      asking(async () => keyOf(await liveKeyRows(db).where("lookup", "=", lookup).executeTakeFirst())),
 
     findOwnKey: (account, key) =>
       asking(async () =>
         keyOf(
-          await liveKeys()
-            .select([...accountColumns, "token_id", "lookup"])
+          await liveKeyRows(db)
             .where("token_id", "=", key)
             .where("account.account_id", "=", account)
             .executeTakeFirst(),
@@ -115,22 +93,6 @@ export function createAccountStore(db: Kysely<Database>): AccountStore {
           .executeTakeFirst();
         return row?.wrapped_dek;
       }),
-
-    revokeKey: (account, key) =>
-      asking(() =>
-        inTransaction(db, async (trx) => {
-          const { numUpdatedRows } = await trx
-            .updateTable("api_key")
-            .set({ revoked_at: sql<Date>`now()` })
-            .where("token_id", "=", key)
-            .where("account_id", "=", account)
-            .where("revoked_at", "is", null)
-            .executeTakeFirst();
-          if (numUpdatedRows === 0n) return false;
-          await announce(trx, "key", key);
-          return true;
-        }),
-      ),
 
     keysUsed: (lastUsed) =>
       asking(async () => {
@@ -192,26 +154,6 @@ async function insertAccount(trx: Parameters<typeof announce>[0], wish: NewAccou
   });
 }
 
-interface StoredAccount {
-  readonly account_id: string;
-  readonly email: string;
-  readonly display_name: string;
-  readonly is_admin: boolean;
-  readonly suspend_reason: string | null;
-  readonly created_at: Date;
-}
-
-function accountOf(row: StoredAccount): AccountRow {
-  return {
-    account: row.account_id as AccountId,
-    email: row.email,
-    displayName: row.display_name,
-    isAdmin: row.is_admin,
-    suspendReason: row.suspend_reason,
-    createdAtMs: row.created_at.getTime(),
-  };
-}
-
 function sealedOf(
   row: { account_id: string; token_id: string; wrapped_dek: Buffer; ciphertext: Buffer; lookup: Buffer } | undefined,
 ): SealedKey | undefined {
@@ -224,8 +166,4 @@ function sealedOf(
       lookup: row.lookup,
     }
   );
-}
-
-function keyOf(row: (StoredAccount & { token_id: string; lookup: Buffer }) | undefined): KeyRow | undefined {
-  return row && { key: row.token_id as KeyId, account: accountOf(row), lookup: row.lookup };
 }

@@ -18,10 +18,7 @@ export interface Row {
 
 export type Verb = (error: Error) => (ports: FakePorts) => void;
 export const refuse =
-  <Part extends "deployments" | "accounts" | "profiles" | "sshKeys" | "usage" | "admin" | "operator">(
-    part: Part,
-    verb: keyof HttpDeps[Part],
-  ): Verb =>
+  <Part extends keyof HttpDeps>(part: Part, verb: keyof HttpDeps[Part]): Verb =>
   (error) =>
   ({ deps }) => {
     (deps[part] as unknown as Record<string, unknown>)[verb as string] = () => Promise.reject(error);

@@ -17,6 +17,7 @@ import { RateMeters } from "../../control-plane/quotas/rate-limiter.ts";
 import { defaultRateLimits } from "../../control-plane/quotas/rate-limits.ts";
 import type { AccountId, DeploymentId, HostId, InstanceId, KeyId, LeaseId } from "../../proto/ids.ts";
 import { type NanoUsd, nano } from "../../proto/money.ts";
+import { fakeTokens } from "./tokens.ts";
 
 export const apiKey = "stk_test_key_of_ada";
 export const adminKey = "stk_test_key_of_operator";
@@ -256,6 +257,7 @@ export function fakePorts() {
       remove: (account, id) =>
         account === ada.account && id === sshKey.id ? Promise.resolve() : Promise.reject(new SshKeyNotFound()),
     },
+    tokens: fakeTokens(ada, apiKey),
     usage: {
       usage: () =>
         Promise.resolve({

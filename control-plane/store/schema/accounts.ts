@@ -41,6 +41,7 @@ export interface AccountsTables {
     lookup: Buffer;
     ciphertext: Buffer;
     fragment: string;
+    /** Addresses and CIDR blocks the key may be used from; null: anywhere. */
     allowed_ips: string[] | null;
     /** Nano-USD per UTC month; null: none; 0 blocks. */
     monthly_limit: bigint | null;

@@ -171,7 +171,7 @@ describe("authentication", () => {
       }
     };
     expect(await answer()).toBe(account);
-    expect(await world.accountStore.revokeKey(account, caller.key)).toBe(true);
+    expect(await world.tokenStore.revokeKey(account, caller.key, { by: account, ip: "", note: "" })).toBeDefined();
     await expect.poll(answer, { timeout: 2_000, interval: 5 }).toBe("refused");
   });
 

@@ -14,6 +14,7 @@ import { openDatabase } from "../../../control-plane/store/database.ts";
 import { createLeaseStore } from "../../../control-plane/store/lease-store.ts";
 import { migrateDatabase } from "../../../control-plane/store/migrate.ts";
 import { createSettlementStore } from "../../../control-plane/store/settlement-store.ts";
+import { createTokenStore } from "../../../control-plane/store/tokens-store.ts";
 import { createUsageStore } from "../../../control-plane/store/usage-store.ts";
 import type { UsageRecord__Output } from "../../../proto/gen/stoker/fleet/v1/UsageRecord.ts";
 import { type AccountId, type KeyId, type LeaseId, type ReplicaId, randomId } from "../../../proto/ids.ts";
@@ -51,6 +52,7 @@ export async function openWorld(postgres: TestPostgres) {
     metrics,
     secrets,
     accountStore,
+    tokenStore: createTokenStore(db),
     accounts,
     leaseStore,
     settlementStore,

@@ -1,0 +1,21 @@
+import type { AccountId } from "../../proto/ids.ts";
+import { type AccountSecrets, unwrapDek } from "./envelope.ts";
+import type { AccountStore } from "./store.ts";
+
+/** The data key of one account, opened. */
+export interface DataKeys {
+  /** Undefined when there is no such account. */
+  of(account: AccountId): Promise<Buffer | undefined>;
+}
+
+export function createDataKeys(deps: {
+  readonly store: Pick<AccountStore, "wrappedDek">;
+  readonly secrets: AccountSecrets;
+}): DataKeys {
+  return {
+    async of(account) {
+      const wrapped = await deps.store.wrappedDek(account);
+      return wrapped && unwrapDek(deps.secrets, wrapped, account);
+    },
+  };
+}

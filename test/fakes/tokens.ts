@@ -1,0 +1,28 @@
+// The verbs of API keys over one key of one account.
+import type { ApiToken, ApiTokens } from "../../control-plane/accounts/api-tokens.ts";
+import type { Caller } from "../../control-plane/accounts/caller.ts";
+import type { AccountId } from "../../proto/ids.ts";
+
+export function fakeTokens(owner: Caller, secret: string): ApiTokens {
+  const one: ApiToken = {
+    key: owner.key,
+    name: "auto",
+    fragment: secret.slice(-5),
+    token: `stk_********${secret.slice(-5)}`,
+    allowedIps: null,
+    createdAtMs: 1_786_000_000_000,
+    lastUsedAtMs: null,
+  };
+  const found = async (account: AccountId, secretOrId: string) => {
+    if (account !== owner.account) return undefined;
+    if (secretOrId === secret) return { ...one, token: secret };
+    return secretOrId === one.key ? one : undefined;
+  };
+  return {
+    create: async (_account, wish) => ({ ...one, ...wish, token: "stk_made" }),
+    list: async (account) => (account === owner.account ? [one] : []),
+    get: found,
+    setAllowedIps: ({ account }, secretOrId) => found(account, secretOrId),
+    revoke: found,
+  };
+}

@@ -1,0 +1,118 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { createApiTokens } from "../../../control-plane/accounts/api-tokens.ts";
+import { createDataKeys } from "../../../control-plane/accounts/data-keys.ts";
+import {
+  BadAllowedIps,
+  BadKeyName,
+  KeyNameTaken,
+  ShutsOutCaller,
+} from "../../../control-plane/accounts/token-errors.ts";
+import type { KeyId } from "../../../proto/ids.ts";
+import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { openWorld } from "../billing/world.ts";
+
+let postgres: TestPostgres;
+beforeAll(async () => {
+  postgres = await startPostgres();
+});
+afterAll(() => postgres.stop());
+
+async function open() {
+  const world = await openWorld(postgres);
+  const { accountStore, tokenStore, secrets } = world;
+  const dataKeys = createDataKeys({ store: accountStore, secrets });
+  const tokens = createApiTokens({ store: { ...accountStore, ...tokenStore }, dataKeys, secrets });
+  const account = await world.account(0n);
+  const other = await world.account(0n);
+  return { world, tokens, account, other, act: { by: account, ip: "192.0.2.7", note: "" } };
+}
+
+const plain = (name: string) => ({ name, allowedIps: null });
+
+describe("API keys", () => {
+  it("show their secret when made and to whoever names it, and are masked by id and in lists", async () => {
+    const { tokens, account, act } = await open();
+    const made = await tokens.create(account, plain("ci"), act);
+    expect(made.token).toMatch(/^stk_[0-9A-Za-z]{49}$/);
+    expect(await tokens.get(account, made.token)).toEqual(made);
+    const byId = await tokens.get(account, made.key);
+    expect(byId).toEqual({ ...made, token: `stk_********${made.token.slice(-5)}` });
+    expect((await tokens.list(account)).map(({ name, token }) => [name, token.startsWith("stk_***")])).toEqual([
+      ["auto", true],
+      ["ci", true],
+    ]);
+  });
+
+  it("have names that are unique among the live keys of one account", async () => {
+    const { tokens, account, other, act } = await open();
+    const first = await tokens.create(account, plain("ci"), act);
+    await expect(tokens.create(account, plain("ci"), act)).rejects.toThrow(KeyNameTaken);
+    await tokens.create(other, plain("ci"), { ...act, by: other });
+    await tokens.revoke(account, first.key, act);
+    const second = await tokens.create(account, plain("ci"), act);
+    expect(second.key).not.toBe(first.key);
+  });
+
+  it("have a name of 1 to 128 bytes without control characters", async () => {
+    const { tokens, account, act } = await open();
+    for (const name of ["", "  ", "a\nb", "\u0000", "x".repeat(129), "ü".repeat(65), "\ud800"])
+      await expect(tokens.create(account, plain(name), act)).rejects.toThrow(BadKeyName);
+    expect(await tokens.create(account, plain("ü".repeat(64)), act)).toMatchObject({ name: "ü".repeat(64) });
+  });
+
+  it("are another account's neither to see, to change nor to end, by id or by secret", async () => {
+    const { tokens, account, other, act } = await open();
+    const made = await tokens.create(account, plain("ci"), act);
+    for (const name of [made.key, made.token]) {
+      expect(await tokens.get(other, name)).toBeUndefined();
+      expect(await tokens.revoke(other, name, { ...act, by: other })).toBeUndefined();
+      const caller = { account: other, key: "key-of-other" as KeyId };
+      expect(await tokens.setAllowedIps(caller, name, ["10.0.0.0/8"], act)).toBeUndefined();
+    }
+    expect(await tokens.get(account, made.key)).toMatchObject({ allowedIps: null });
+  });
+
+  it("once ended are not found, by id or by secret", async () => {
+    const { tokens, account, act } = await open();
+    const made = await tokens.create(account, plain("ci"), act);
+    expect(await tokens.revoke(account, made.token, act)).toMatchObject({ key: made.key });
+    expect(await tokens.revoke(account, made.key, act)).toBeUndefined();
+    expect(await tokens.get(account, made.token)).toBeUndefined();
+    expect((await tokens.list(account)).map(({ name }) => name)).toEqual(["auto"]);
+  });
+
+  it("name only addresses and blocks, and never close themselves to the one who asks", async () => {
+    const { tokens, account, act } = await open();
+    for (const allowedIps of [[], ["home"], Array.from({ length: 257 }, () => "10.0.0.1")])
+      await expect(tokens.create(account, { name: "ci", allowedIps }, act)).rejects.toThrow(BadAllowedIps);
+    const made = await tokens.create(account, { name: "ci", allowedIps: ["10.0.0.0/8"] }, act);
+    const own = { account, key: made.key };
+    await expect(tokens.setAllowedIps(own, made.key, ["198.51.100.0/24"], act)).rejects.toThrow(ShutsOutCaller);
+    expect(await tokens.setAllowedIps(own, made.key, ["192.0.2.0/24"], act)).toMatchObject({
+      allowedIps: ["192.0.2.0/24"],
+    });
+    expect(await tokens.setAllowedIps(own, made.key, null, act)).toMatchObject({ allowedIps: null });
+  });
+
+  it("leave every act in the audit log, and no secret", async () => {
+    const { world, tokens, account, act } = await open();
+    const made = await tokens.create(account, plain("ci"), act);
+    await tokens.setAllowedIps({ account, key: made.key }, made.key, ["192.0.2.7"], act);
+    await tokens.revoke(account, made.key, act);
+    const rows = await world.db.selectFrom("audit").selectAll().orderBy("audit_id").execute();
+    const own = rows.filter(({ subject }) => subject === made.key);
+    expect(own.map(({ action, actor: by, ip }) => [action, by, ip])).toEqual(
+      ["key.create", "key.change", "key.revoke"].map((action) => [action, account, act.ip]),
+    );
+    expect(own[1]).toMatchObject({ before: { allowed_ips: null }, after: { allowed_ips: ["192.0.2.7"] } });
+    expect(JSON.stringify(rows, (_key, value) => (typeof value === "bigint" ? String(value) : value))).not.toContain(
+      made.token,
+    );
+  });
+
+  it("are not made for an account that was ended", async () => {
+    const { world, tokens, account, act } = await open();
+    await world.db.updateTable("account").set({ deleted_at: new Date() }).where("account_id", "=", account).execute();
+    await expect(tokens.create(account, plain("ci"), act)).rejects.toThrow();
+  });
+});
