@@ -33,8 +33,6 @@ export interface AccountRow {
   readonly displayName: string;
   readonly isAdmin: boolean;
   readonly suspendReason: string | null;
-  /** The account has a monthly limit. */
-  readonly hasLimit: boolean;
   readonly createdAtMs: number;
 }
 
@@ -44,8 +42,9 @@ export interface KeyRow {
   readonly lookup: Buffer;
   /** Addresses and CIDR blocks the key may be used from; null: anywhere. */
   readonly allowedIps: readonly string[] | null;
-  /** The key has a monthly limit. */
-  readonly hasLimit: boolean;
+  /** Monthly limits (`POST /payment/config`, `POST /payment/key-limits`). */
+  readonly hasAccountLimit: boolean;
+  readonly hasKeyLimit: boolean;
 }
 
 /** A live key with what it takes to open its secret. */

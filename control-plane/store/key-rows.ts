@@ -10,12 +10,12 @@ export const accountColumns = [
   "display_name",
   "is_admin",
   "suspend_reason",
-  "account.monthly_limit as account_limit",
   "account.created_at",
 ] as const;
 
 const keyColumns = [
   ...accountColumns,
+  "account.monthly_limit as account_limit",
   "token_id",
   "lookup",
   "allowed_ips",
@@ -40,7 +40,6 @@ interface StoredAccount {
   readonly display_name: string;
   readonly is_admin: boolean;
   readonly suspend_reason: string | null;
-  readonly account_limit: bigint | null;
   readonly created_at: Date;
 }
 
@@ -48,6 +47,7 @@ interface StoredKey extends StoredAccount {
   readonly token_id: string;
   readonly lookup: Buffer;
   readonly allowed_ips: string[] | null;
+  readonly account_limit: bigint | null;
   readonly key_limit: bigint | null;
 }
 
@@ -58,7 +58,6 @@ export function accountOf(row: StoredAccount): AccountRow {
     displayName: row.display_name,
     isAdmin: row.is_admin,
     suspendReason: row.suspend_reason,
-    hasLimit: row.account_limit !== null,
     createdAtMs: row.created_at.getTime(),
   };
 }
@@ -70,7 +69,8 @@ export function keyOf(row: StoredKey | undefined): KeyRow | undefined {
       account: accountOf(row),
       lookup: row.lookup,
       allowedIps: row.allowed_ips,
-      hasLimit: row.key_limit !== null,
+      hasAccountLimit: row.account_limit !== null,
+      hasKeyLimit: row.key_limit !== null,
     }
   );
 }
