@@ -24,6 +24,7 @@ export interface UsageSender {
 const batchSize = 500;
 const resendMs = 30_000;
 const retryMs = 1_000;
+const lookAgainMs = 5_000;
 /** Until a record that an answer left out is sent again. */
 const leftOutMs = 5_000;
 /** With this many left out the control plane settles nothing at present: nothing more is sent before they are due again. */
@@ -108,8 +109,12 @@ export function createUsageSender(
       isWanted = true;
       while (!signal.aborted) {
         try {
-          if (!isWanted) await pause(undefined, signal);
-          else await sendBatch(signal);
+          if (!isWanted) {
+            // Being woken is the fast way; a look now and then is the net below it.
+            await pause(spool.depth().records > 0 ? lookAgainMs : undefined, signal);
+            isWanted = true;
+          }
+          if (!signal.aborted) await sendBatch(signal);
         } catch (error) {
           log.warn({ err: error }, "the usage spool cannot be read; it is tried again");
           await pause(retryMs, signal);

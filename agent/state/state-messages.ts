@@ -44,5 +44,7 @@ export type FromWorker =
   /** Nothing is lost: the same batch is tried again until it can be written. */
   | { readonly kind: "failing"; readonly reason: string }
   | { readonly kind: "rows"; readonly query: number; readonly rows: readonly PendingRow[] }
+  /** A question that cannot be answered now: the file is being replaced. */
+  | { readonly kind: "unanswered"; readonly query: number; readonly reason: string }
   | { readonly kind: "lease_ids"; readonly query: number; readonly ids: readonly string[] }
   | { readonly kind: "closed" };

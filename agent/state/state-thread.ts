@@ -70,6 +70,8 @@ export function startStateThread(path: string, log: Logger): Promise<StateThread
   let sharing: NodeJS.Timeout | undefined;
   let immediate: NodeJS.Immediate | undefined;
   let closed: (() => void) | undefined;
+  /** Why nothing can be written or asked any more. */
+  let ended: Error | undefined;
   let lastQuery = 0;
   /** Started and not ended: those who may soon have a record to write. */
   let running = 0;
@@ -105,17 +107,20 @@ export function startStateThread(path: string, log: Logger): Promise<StateThread
     post({ kind: "write", through: lastWrite, writes: batch });
   }
 
-  function written(through: number, lastId: number): void {
+  /** True when records became durable. */
+  function written(through: number, lastId: number): boolean {
     isBusy = false;
     isWritable = true;
     const done = waiting.findIndex((w) => w.write > through);
     const settled = waiting.splice(0, done < 0 ? waiting.length : done);
-    let id = lastId - settled.filter((w) => w.record).length;
+    const fresh = settled.filter((w) => w.record).length;
+    let id = lastId - fresh;
     for (const w of settled) {
       if (w.record) recent.add(++id, w.record);
       w.resolve();
     }
     schedule();
+    return fresh > 0;
   }
 
   function schedule(): void {
@@ -135,6 +140,7 @@ export function startStateThread(path: string, log: Logger): Promise<StateThread
   }
 
   function put(write: Write, record?: NewUsageRecord): Promise<void> {
+    if (ended) return Promise.reject(ended);
     writes.push(write);
     lastWrite += 1;
     const number = lastWrite;
@@ -143,12 +149,14 @@ export function startStateThread(path: string, log: Logger): Promise<StateThread
   }
 
   function ask<T>(message: (query: number) => ToWorker): Promise<T> {
+    if (ended) return Promise.reject(ended);
     const query = ++lastQuery;
     post(message(query));
     return new Promise<T>((resolve, reject) => queries.set(query, { resolve, reject }));
   }
 
   function fail(error: Error): void {
+    ended ??= error;
     isWritable = false;
     for (const w of waiting) w.reject(error);
     for (const q of queries.values()) q.reject(error);
@@ -208,11 +216,12 @@ export function startStateThread(path: string, log: Logger): Promise<StateThread
   };
 
   return new Promise((opened, notOpened) => {
-    const sawDepth = (now: SpoolDepth) => {
-      const grew = now.records > 0 && now.records >= depth.records;
+    // The depth alone does not tell: the commit that brings a record may take more acknowledged ones away.
+    const sawDepth = (now: SpoolDepth, hasFresh: boolean) => {
+      const hasNews = hasFresh || now.records > depth.records;
       depth = now;
       if (now.records === 0) recent.emptied();
-      if (grew) for (const listener of listeners) listener();
+      if (hasNews) for (const listener of listeners) listener();
     };
     const settleQuery = (query: number, value: unknown) => {
       queries.get(query)?.resolve(value as never);
@@ -238,8 +247,7 @@ export function startStateThread(path: string, log: Logger): Promise<StateThread
           );
         case "written":
           if (!isWritable) log.info("usage records can be written again");
-          written(message.through, message.lastId);
-          return sawDepth(message.depth);
+          return sawDepth(message.depth, written(message.through, message.lastId));
         case "failing":
           if (isWritable)
             log.error(
@@ -247,6 +255,10 @@ export function startStateThread(path: string, log: Logger): Promise<StateThread
               "cannot write usage records: nothing is admitted until this is mended",
             );
           isWritable = false;
+          return;
+        case "unanswered":
+          queries.get(message.query)?.reject(new Error(message.reason));
+          queries.delete(message.query);
           return;
         case "rows":
           return settleQuery(message.query, message.rows);
@@ -262,6 +274,8 @@ export function startStateThread(path: string, log: Logger): Promise<StateThread
       log.fatal({ err: error }, "the state thread died");
       notOpened(error);
       fail(error instanceof Error ? error : new Error(String(error)));
+      // An agent that can record no usage admits nothing for ever: it ends, and whoever keeps it running starts it anew.
+      throw error;
     });
     worker.on("exit", () => fail(new Error("the state thread has ended")));
   });

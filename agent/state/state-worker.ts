@@ -13,7 +13,7 @@ const say = (message: FromWorker) => port.postMessage(message);
 const reasonOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
 
 let queue: Write[] = [];
-let questions: ((db: Database) => FromWorker)[] = [];
+let questions: { readonly query: number; readonly answer: (db: Database) => FromWorker }[] = [];
 let through = 0;
 let lastId = 0;
 let mustLose = true;
@@ -77,7 +77,14 @@ function run(): void {
 function answerQuestions(): void {
   const asked = questions;
   questions = [];
-  for (const ask of asked) if (db) say(ask(db));
+  for (const { query, answer } of asked) {
+    try {
+      if (!db) throw new Error("the state file was corrupt and a fresh one cannot be opened yet");
+      say(answer(db));
+    } catch (error) {
+      say({ kind: "unanswered", query, reason: reasonOf(error) });
+    }
+  }
 }
 
 function take(message: ToWorker): void {
@@ -88,12 +95,14 @@ function take(message: ToWorker): void {
       return;
     case "pending": {
       const { query, limit } = message;
-      questions.push((open) => ({ kind: "rows", query, rows: open.pending(limit) }));
+      questions.push({ query, answer: (open) => ({ kind: "rows", query, rows: open.pending(limit) }) });
       return;
     }
-    case "leases":
-      questions.push((open) => ({ kind: "lease_ids", query: message.query, ids: open.leaseIds() }));
+    case "leases": {
+      const { query } = message;
+      questions.push({ query, answer: (open) => ({ kind: "lease_ids", query, ids: open.leaseIds() }) });
       return;
+    }
     case "close":
       isClosing = true;
       return;

@@ -140,6 +140,12 @@ describe("usage spool", () => {
     });
     await state.spool.end(record("a"));
     expect(woken).toBe(1);
+    // One commit takes two acknowledged records away and brings one: the depth falls, and still there is news.
+    await state.spool.end(record("b"));
+    await state.spool.acknowledge((await state.spool.pending(2)).map((row) => String(row.spoolId)));
+    await state.spool.end(record("c"));
+    expect(state.spool.depth().records).toBe(1);
+    expect(woken).toBe(3);
     await reopen();
     await new Promise<void>((done) => state.spool.onPending(done));
   });
