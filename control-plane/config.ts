@@ -28,6 +28,8 @@ export interface ControlPlaneConfig {
   };
   /** Messages between replicas go by Redis; without one each keeps to itself and to the database. */
   readonly redisUrl: string | undefined;
+  /** Under which clients reach this control plane; undefined: as each request says. */
+  readonly publicUrl: string | undefined;
 }
 
 export interface Address {
@@ -73,6 +75,9 @@ export function readConfig(env: Env): ControlPlaneConfig {
     problems.push("DATABASE_URL must begin with postgresql://.");
   const logLevel = text("STOKER_LOG_LEVEL") ?? "info";
   if (!levels.includes(logLevel)) problems.push(`STOKER_LOG_LEVEL must be one of ${levels.join(", ")}.`);
+  const publicUrl = text("STOKER_PUBLIC_URL")?.replace(/\/+$/, "");
+  if (publicUrl !== undefined && !/^https?:$/.test(URL.parse(publicUrl)?.protocol ?? ""))
+    problems.push("STOKER_PUBLIC_URL must begin with http:// or https://, such as https://stoker.example.com.");
   const host = text("STOKER_HOST") ?? "127.0.0.1";
 
   const redisUrl = text("REDIS_URL");
@@ -101,6 +106,7 @@ export function readConfig(env: Env): ControlPlaneConfig {
       gpus: { perType: whole("STOKER_DEFAULT_GPU_LIMIT", 8, 0, 1_000_000) },
     },
     redisUrl,
+    publicUrl,
   };
   if (problems.length > 0) throw new ConfigRefused(problems.join("\n"));
   return Object.freeze(config);

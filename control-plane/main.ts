@@ -42,7 +42,7 @@ import { createOperator } from "./wiring/operator.ts";
 import { createQuotas } from "./wiring/quotas.ts";
 import { createReadiness } from "./wiring/readiness.ts";
 import { refreshOn } from "./wiring/refresh-loop.ts";
-import { hubTokens, ticketKeySeal } from "./wiring/seals.ts";
+import { hubTokens, invoiceLinkKey, ticketKeySeal } from "./wiring/seals.ts";
 import { stopSignal } from "./wiring/stop-signal.ts";
 import { waitForDatabase } from "./wiring/wait-for-database.ts";
 import { writeFileAtomically } from "./wiring/write-file.ts";
@@ -84,7 +84,13 @@ async function main(): Promise<void> {
   const seal = ticketKeySeal(secrets);
   const tokens = hubTokens(accountStore, secrets);
   const fleetStore = createFleetStore(db, seal);
-  const money = await createMoney({ db, registry, openLeaseIds: () => openLeaseIds(fleetStore), log });
+  const money = await createMoney({
+    db,
+    registry,
+    openLeaseIds: () => openLeaseIds(fleetStore),
+    invoiceLinkKey: invoiceLinkKey(secrets),
+    log,
+  });
   const fleetMetrics = createFleetMetrics(registry);
   const limits = {
     leaseMs: hostClockLimits.leaseMs * config.hostClockScale,
@@ -143,6 +149,9 @@ async function main(): Promise<void> {
     sshKeys: createSshKeys(peopleStore, Date.now),
     tokens: createApiTokens({ store: { ...accountStore, ...tokenStore }, dataKeys, secrets }),
     usage: money.usage,
+    checklists: money.checklists,
+    invoices: money.invoices,
+    publicUrl: config.publicUrl,
     admin: createAdminVerbs(verbDeps),
     operator: createOperator({ db }),
     readiness: readiness.read,
@@ -172,6 +181,7 @@ async function main(): Promise<void> {
     fleet.run(ending.signal),
     modelLoop.run(ending.signal),
     quotas.run(ending.signal),
+    money.closeMonths(ending.signal),
     readiness.run(ending.signal),
     fleetMetrics.run(ending.signal),
   ]);

@@ -1,8 +1,9 @@
 // What billing needs to be remembered, in its own words. store/lease-store.ts, settlement-store.ts and usage-store.ts keep it.
-import type { AccountId, BudgetId, KeyId, LeaseId, ReplicaId, RequestId } from "../../proto/ids.ts";
+import type { AccountId, BudgetId, LeaseId, ReplicaId, RequestId } from "../../proto/ids.ts";
 import type { DeliveredCount } from "./delivered.ts";
 
 export type { DeliveredCount } from "./delivered.ts";
+export type * from "./payment-store.ts";
 export type { BudgetRow, LeaseRow, Posting, Postings, UsageRow } from "./post.ts";
 export type { SettledRecord } from "./record.ts";
 
@@ -118,37 +119,6 @@ export interface RequestLabel {
 
 export interface LabelStore {
   saveLabels(labels: readonly RequestLabel[]): Promise<void>;
-}
-
-export interface MonthlyUse {
-  /** First millisecond of the UTC month. */
-  readonly monthMs: number;
-  readonly model: string;
-  readonly task: string;
-  readonly isPrivate: boolean;
-  readonly tokens: bigint;
-  readonly cost: bigint;
-}
-
-export interface UsageScope {
-  readonly account: AccountId;
-  /** Absent: all keys of the account. */
-  readonly key?: KeyId;
-}
-
-export interface Funds {
-  readonly limit: bigint | null;
-  readonly spent: bigint;
-  /** Of the current month, by time of posting. */
-  readonly spentThisMonth: bigint;
-  readonly suspendReason: string | null;
-}
-
-export interface UsageStore {
-  /** Summed from the ledger by time of posting, [fromMs, toMs). */
-  monthlyUse(scope: UsageScope, fromMs: number, toMs: number): Promise<readonly MonthlyUse[]>;
-  /** Undefined when there is no such account. */
-  funds(account: AccountId, monthStartMs: number): Promise<Funds | undefined>;
 }
 
 export interface CreditGrant {

@@ -1,14 +1,17 @@
-import type { AccountId } from "../../proto/ids.ts";
+import type { AccountId, KeyId } from "../../proto/ids.ts";
 import { type NanoUsd, nano } from "../../proto/money.ts";
 import { type Clock, systemClock } from "./clock.ts";
 import { type Month, monthName, monthOf, monthStartMs, readPeriod } from "./period.ts";
-import type { MonthlyUse, UsageScope, UsageStore } from "./store.ts";
+import type { UsageScope, UsageStore } from "./store.ts";
+import { acrossKeys, type LineDiscount, type PricingType, totalOf, type UsageLine } from "./usage-line.ts";
 
 export interface UsageItem {
   readonly model: { readonly name: string; readonly task: string; readonly isPrivate: boolean };
-  /** Tokens, prompt and answer. */
+  readonly pricingType: PricingType;
+  /** Tokens, seconds, characters or images. */
   readonly units: number;
   readonly cost: NanoUsd;
+  readonly discount: LineDiscount | null;
 }
 
 export interface UsageMonth {
@@ -19,67 +22,94 @@ export interface UsageMonth {
   readonly toMs: number;
   readonly items: readonly UsageItem[];
   readonly totalCost: NanoUsd;
-  /** `NOT_FINAL` while entries may still be posted; `EMPTY` for a past month without any. */
-  readonly invoiceId: "NOT_FINAL" | "EMPTY";
+  /** The month's invoice; `NOT_FINAL` while entries may still be posted; `EMPTY` for a closed month without any. */
+  readonly invoiceId: string;
 }
 
 export interface UsageReport {
-  /** The month of the account's first use in the answer, or of the period's start. */
+  /** The month in which the account was made. */
   readonly initialMonth: string;
   readonly months: readonly UsageMonth[];
 }
 
-export interface FundsReport {
-  /** Negative: ready to spend. */
-  readonly paymentsBalance: NanoUsd;
-  /** Used this month. Remaining funds = -paymentsBalance - recent. */
-  readonly recent: NanoUsd;
-  readonly suspendReason: string | null;
+export interface KeyUsage extends UsageReport {
+  readonly key: KeyId;
+  readonly name: string;
 }
 
 export interface UsageQueries {
   /** Throws BadPeriod. */
   usage(scope: UsageScope, from: string, to?: string): Promise<UsageReport>;
-  /** Undefined when there is no such account. */
-  funds(account: AccountId): Promise<FundsReport | undefined>;
+  /** One report for each key that is live or was used in the period. Throws BadPeriod. */
+  byKey(account: AccountId, from: string, to?: string): Promise<readonly KeyUsage[]>;
+  /** Seconds that each dedicated deployment ran, from the metered minutes in [fromSeconds, toSeconds). */
+  rent(account: AccountId, fromSeconds: number, toSeconds?: number): Promise<ReadonlyMap<string, number>>;
+}
+
+interface Months {
+  readonly initialMonth: string;
+  readonly months: readonly { readonly month: Month; readonly invoiceId: string; readonly lines: UsageLine[] }[];
 }
 
 export function createUsageQueries(deps: { readonly store: UsageStore; readonly clock?: Clock }): UsageQueries {
   const clock = deps.clock ?? systemClock;
+
+  /** A closed month is read from its invoice, an open one from the ledger: the figures are the same. */
+  async function monthsOf(account: AccountId, from: string, to: string | undefined): Promise<Months> {
+    const { first, last } = readPeriod(from, to, clock.unixMs());
+    const closed = await deps.store.closedMonths(account, first, last);
+    const firstOpen = Math.max(first, (closed.through ?? first - 1) + 1);
+    const open =
+      firstOpen > last ? [] : await deps.store.ledgerLines(account, monthStartMs(firstOpen), monthStartMs(last + 1));
+    const invoices = new Map(closed.invoices.map((invoice) => [invoice.month, invoice]));
+    const months: Months["months"][number][] = [];
+    for (let month = first; month <= last; month++) {
+      const invoice = invoices.get(month);
+      const lines = invoice ? [...invoice.lines] : open.filter((line) => line.month === month);
+      const isPast = month < monthOf(clock.unixMs());
+      const isEmpty = isPast && lines.length === 0;
+      months.push({ month, lines, invoiceId: invoice?.invoiceId ?? (isEmpty ? "EMPTY" : "NOT_FINAL") });
+    }
+    return { initialMonth: monthName(monthOf(closed.accountCreatedAtMs)), months };
+  }
+
+  const reportOf = ({ initialMonth, months }: Months, key: KeyId | undefined): UsageReport => ({
+    initialMonth,
+    months: months.map(({ month, invoiceId, lines }) =>
+      usageMonth(month, invoiceId, key === undefined ? lines : lines.filter((line) => line.key === key)),
+    ),
+  });
+
   return {
-    async usage(scope, from, to) {
-      const { first, last } = readPeriod(from, to, clock.unixMs());
-      const rows = await deps.store.monthlyUse(scope, monthStartMs(first), monthStartMs(last + 1));
-      const months: UsageMonth[] = [];
-      for (let month = first; month <= last; month++) months.push(usageOf(month, rows, monthOf(clock.unixMs())));
-      return { initialMonth: monthName(first), months };
+    usage: async ({ account, key }, from, to) => reportOf(await monthsOf(account, from, to), key),
+
+    async byKey(account, from, to) {
+      const months = await monthsOf(account, from, to);
+      const used = new Set(months.months.flatMap(({ lines }) => lines.map((line) => line.key)));
+      const keys = await deps.store.keysOf(account);
+      return keys
+        .filter(({ key, isLive }) => isLive || used.has(key))
+        .map(({ key, name }) => ({ key, name, ...reportOf(months, key) }));
     },
 
-    async funds(account) {
-      const funds = await deps.store.funds(account, monthStartMs(monthOf(clock.unixMs())));
-      if (!funds) return undefined;
-      const spentBefore = funds.spent - funds.spentThisMonth;
-      return {
-        paymentsBalance: nano(spentBefore - (funds.limit ?? 0n)),
-        recent: nano(funds.spentThisMonth),
-        suspendReason: funds.suspendReason,
-      };
-    },
+    rent: (account, fromSeconds, toSeconds) =>
+      deps.store.rent(account, fromSeconds * 1000, toSeconds === undefined ? clock.unixMs() : toSeconds * 1000),
   };
 }
 
-function usageOf(month: Month, rows: readonly MonthlyUse[], current: Month): UsageMonth {
-  const own = rows.filter((row) => monthOf(row.monthMs) === month);
+function usageMonth(month: Month, invoiceId: string, lines: readonly UsageLine[]): UsageMonth {
   return {
     period: monthName(month),
     fromMs: monthStartMs(month),
     toMs: monthStartMs(month + 1) - 1,
-    items: own.map((row) => ({
-      model: { name: row.model, task: row.task, isPrivate: row.isPrivate },
-      units: Number(row.tokens),
-      cost: nano(row.cost),
+    items: acrossKeys(lines).map(({ model, task, isPrivate, pricingType, milliUnits, cost, discount }) => ({
+      model: { name: model, task, isPrivate },
+      pricingType,
+      units: Number(milliUnits) / 1000,
+      cost: nano(cost),
+      discount,
     })),
-    totalCost: nano(own.reduce((sum, row) => sum + row.cost, 0n)),
-    invoiceId: own.length === 0 && month < current ? "EMPTY" : "NOT_FINAL",
+    totalCost: nano(totalOf(lines)),
+    invoiceId,
   };
 }

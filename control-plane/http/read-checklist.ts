@@ -1,12 +1,12 @@
 import type { Caller } from "../accounts/caller.ts";
 import { AccountGone } from "../accounts/errors.ts";
-import type { UsageQueries } from "../billing/usage-queries.ts";
-import { renderChecklist } from "./render-account.ts";
-import type { Checklist } from "./schemas/account.ts";
+import type { Checklists } from "../billing/checklist.ts";
+import { renderChecklist } from "./render-payment.ts";
+import type { Checklist } from "./schemas/payment.ts";
 
-/** Throws AccountGone. */
-export async function readChecklist(usage: UsageQueries, caller: Caller): Promise<Checklist> {
-  const funds = await usage.funds(caller.account);
-  if (!funds) throw new AccountGone();
-  return renderChecklist(funds, caller.email !== "");
+/** With `isAnew` the account's standing is judged first. Throws AccountGone. */
+export async function readChecklist(checklists: Checklists, caller: Caller, isAnew = false): Promise<Checklist> {
+  const report = await checklists.read(caller.account, isAnew);
+  if (!report) throw new AccountGone();
+  return renderChecklist(report);
 }

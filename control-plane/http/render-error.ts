@@ -3,6 +3,7 @@ import * as accounts from "../accounts/errors.ts";
 import * as tokens from "../accounts/token-errors.ts";
 import { AccountWithoutFunds, CreditReferenceTaken, CreditRefused } from "../billing/funds.ts";
 import { BudgetStoreAway, InsufficientFunds } from "../billing/hold.ts";
+import { UnknownInvoice } from "../billing/invoice-queries.ts";
 import { BadPeriod } from "../billing/period.ts";
 import { OfferedDeploymentUnknown, OfferRefused } from "../catalog/offer-model.ts";
 import * as deployments from "../deployments/errors.ts";
@@ -42,6 +43,7 @@ const statusOf = new Map<ErrorClass, number>([
   [CreditRefused, 422],
   [CreditReferenceTaken, 409],
   [BadPeriod, 422],
+  [UnknownInvoice, 404],
   [OfferRefused, 422],
   [OfferedDeploymentUnknown, 404],
   [deployments.DeploymentNotFound, 404],
@@ -126,6 +128,11 @@ export function refusalOf(error: unknown): Refusal {
   if (validation) {
     const detail = detailOf(validation, placeOf(validationContext));
     return refused(422, summary(detail), "validation_error", { detail, param: detail[0]?.loc.slice(1).join(".") });
+  }
+  // A store that could not be asked, where the feature does not say it in words of its own.
+  if (code === "store_away") {
+    const message = "The records cannot be read or written at the moment. Try again in a few seconds.";
+    return refused(503, message, "store_away", { cause: error, retryAfterSeconds: 2 });
   }
   // PostgreSQL's words for a NUL character: its texts cannot hold one.
   if (code === "22021" || code === "22P05") {

@@ -11,6 +11,8 @@ import type { AccountWish, CreatedAccount } from "../accounts/create-account.ts"
 import type { Profiles } from "../accounts/profile.ts";
 import type { SshKeys } from "../accounts/ssh-keys.ts";
 import type { SuspendReason } from "../accounts/suspension.ts";
+import type { Checklists } from "../billing/checklist.ts";
+import type { InvoiceQueries } from "../billing/invoice-queries.ts";
 import type { UsageQueries } from "../billing/usage-queries.ts";
 import type { OfferedModel } from "../catalog/store.ts";
 import type { SettingsUpdate } from "../deployments/change.ts";
@@ -90,6 +92,10 @@ export interface HttpDeps {
   readonly sshKeys: SshKeys;
   readonly tokens: ApiTokens;
   readonly usage: UsageQueries;
+  readonly checklists: Checklists;
+  readonly invoices: InvoiceQueries;
+  /** Scheme, host and port under which clients reach this control plane; undefined: as each request says. */
+  readonly publicUrl: string | undefined;
   readonly admin: AdminVerbs;
   readonly operator: OperatorVerbs;
   /** From memory: never asks the database. */

@@ -1,5 +1,5 @@
 // The ledger's four books. A credit: customer_available +x, platform_revenue -x. A capture: customer_available -x,
-// customer_spent +x (closing an invoice will move it on to platform_revenue). A loss: platform_loss +x, platform_revenue -x.
+// customer_spent +x; the closing of the month's invoice moves it on to platform_revenue. A loss: platform_loss +x, platform_revenue -x.
 import { sql, type Transaction } from "kysely";
 import { randomId } from "../../proto/ids.ts";
 import type { Database } from "./schema.ts";
@@ -8,7 +8,7 @@ export interface LedgerMove {
   readonly from: string;
   readonly to: string;
   readonly amount: bigint;
-  readonly kind: "credit" | "topup" | "capture" | "correction" | "loss";
+  readonly kind: "credit" | "topup" | "capture" | "correction" | "loss" | "invoice";
   readonly account: string;
   readonly key?: string;
   readonly model?: string;

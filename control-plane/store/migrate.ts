@@ -7,6 +7,7 @@ import * as money from "./migrations/0002-money.ts";
 import * as fleet from "./migrations/0003-fleet.ts";
 import * as deployments from "./migrations/0004-deployments.ts";
 import * as quotas from "./migrations/0005-quotas.ts";
+import * as payments from "./migrations/0006-payments.ts";
 
 /** In order. Imported by name: what runs is what was reviewed, whatever lies in the folder. */
 const migrations: Record<string, Migration> = {
@@ -15,6 +16,7 @@ const migrations: Record<string, Migration> = {
   "0003-fleet": fleet,
   "0004-deployments": deployments,
   "0005-quotas": quotas,
+  "0006-payments": payments,
 };
 
 /** Public message: what happened, why, what to do. */

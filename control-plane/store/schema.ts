@@ -4,6 +4,13 @@ import type { AccountsTables } from "./schema/accounts.ts";
 import type { DeploymentsTables } from "./schema/deployments.ts";
 import type { FleetTables } from "./schema/fleet.ts";
 import type { MoneyTables } from "./schema/money.ts";
+import type { PaymentTables } from "./schema/payments.ts";
 import type { QuotasTables } from "./schema/quotas.ts";
 
-export interface Database extends AccountsTables, MoneyTables, FleetTables, DeploymentsTables, QuotasTables {}
+export interface Database
+  extends AccountsTables,
+    MoneyTables,
+    FleetTables,
+    DeploymentsTables,
+    QuotasTables,
+    PaymentTables {}

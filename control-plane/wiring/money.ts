@@ -2,16 +2,21 @@
 import type { Logger } from "pino";
 import type { Registry } from "prom-client";
 import { type AccountId, randomId } from "../../proto/ids.ts";
+import { createChecklists } from "../billing/checklist.ts";
 import { createDeliveredCounts } from "../billing/delivered-counts.ts";
 import { createFunds } from "../billing/funds.ts";
+import { createInvoiceQueries } from "../billing/invoice-queries.ts";
 import { createBudgets } from "../billing/leases.ts";
 import { createBillingMetrics } from "../billing/metrics.ts";
+import { createMonthClosing } from "../billing/months.ts";
 import { createRequestLabels } from "../billing/request-labels.ts";
 import { createSettlement } from "../billing/settle.ts";
 import { createBillingUpkeep } from "../billing/upkeep.ts";
 import { createUsageQueries } from "../billing/usage-queries.ts";
+import { createBillingStore } from "../store/billing-store.ts";
 import type { OpenDatabase } from "../store/database.ts";
 import { createFundsStore } from "../store/funds-store.ts";
+import { createInvoiceStore } from "../store/invoice-store.ts";
 import { createLeaseStore } from "../store/lease-store.ts";
 import { createSettlementStore } from "../store/settlement-store.ts";
 import { createUsageStore } from "../store/usage-store.ts";
@@ -23,6 +28,8 @@ export async function createMoney(deps: {
   readonly db: OpenDatabase["db"];
   readonly registry: Registry;
   readonly openLeaseIds: () => Promise<ReadonlySet<string> | undefined>;
+  /** Signs the links of invoices. */
+  readonly invoiceLinkKey: Buffer;
   readonly log: Logger;
 }) {
   const { db, log } = deps;
@@ -30,6 +37,9 @@ export async function createMoney(deps: {
   const leaseStore = createLeaseStore(db);
   const settlementStore = createSettlementStore(db);
   const usageStore = createUsageStore(db);
+  const billingStore = createBillingStore(db);
+  const invoiceStore = createInvoiceStore(db);
+  const months = createMonthClosing({ store: invoiceStore, log });
   const replica = await leaseStore.registerReplica(randomId<"replica">(16));
   const budgets = createBudgets({ store: leaseStore, replica, log, metrics, openLeaseIds: deps.openLeaseIds });
   const labels = createRequestLabels({ store: usageStore, log });
@@ -43,10 +53,12 @@ export async function createMoney(deps: {
     credit: createFunds({ store: createFundsStore(db) }),
     settlement: createSettlement({ store: settlementStore, log, metrics }),
     usage: createUsageQueries({ store: usageStore }),
+    checklists: createChecklists({ store: { ...billingStore, ...invoiceStore }, judge: async () => {} }),
+    invoices: createInvoiceQueries({ store: invoiceStore, linkKey: deps.invoiceLinkKey }),
+    closeMonths: months.run,
     /** Nano-USD left; null: no limit. */
     async funds(account: AccountId): Promise<bigint | null> {
-      const now = new Date();
-      const found = await usageStore.funds(account, Date.UTC(now.getUTCFullYear(), now.getUTCMonth()));
+      const found = await billingStore.accountMoney(account, Date.now());
       if (!found) return 0n;
       return found.limit === null ? null : found.limit - found.spent;
     },

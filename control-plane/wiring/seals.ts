@@ -29,6 +29,10 @@ export function ticketKeySeal(secrets: AccountSecrets): TicketKeySeal {
   };
 }
 
+/** Signs the links of invoice pages. */
+export const invoiceLinkKey = (secrets: AccountSecrets): Buffer =>
+  Buffer.from(hkdfSync("sha256", secrets.kek, "", "stoker invoice links", 32));
+
 export interface HubTokens {
   seal(account: AccountId, token: string): Promise<Buffer>;
   open(account: AccountId, sealed: Buffer): Promise<string>;

@@ -17,6 +17,7 @@ import { RateMeters } from "../../control-plane/quotas/rate-limiter.ts";
 import { defaultRateLimits } from "../../control-plane/quotas/rate-limits.ts";
 import type { AccountId, DeploymentId, HostId, InstanceId, KeyId, LeaseId } from "../../proto/ids.ts";
 import { type NanoUsd, nano } from "../../proto/money.ts";
+import { fakeBilling } from "./payment-ports.ts";
 import { fakeTokens } from "./tokens.ts";
 
 export const apiKey = "stk_test_key_of_ada";
@@ -213,6 +214,7 @@ export function fakePorts() {
     if (caller.account !== one.account || id !== one.id) throw new DeploymentNotFound();
     return Promise.resolve(one);
   };
+  const billing = fakeBilling(ada.key);
   const deps: HttpDeps = {
     authenticator,
     spine: {
@@ -258,30 +260,8 @@ export function fakePorts() {
         account === ada.account && id === sshKey.id ? Promise.resolve() : Promise.reject(new SshKeyNotFound()),
     },
     tokens: fakeTokens(ada, apiKey),
-    usage: {
-      usage: () =>
-        Promise.resolve({
-          initialMonth: "2026.02",
-          months: [
-            {
-              period: "2026.02",
-              fromMs: 1_769_904_000_000,
-              toMs: 1_772_323_199_999,
-              items: [
-                {
-                  model: { name: "org/model", task: "text-generation", isPrivate: false },
-                  units: 1_250_000,
-                  cost: nano(125_000_000n),
-                },
-              ],
-              totalCost: nano(125_000_000n),
-              invoiceId: "NOT_FINAL",
-            },
-          ],
-        }),
-      funds: () =>
-        Promise.resolve({ paymentsBalance: nano(-18_000_000_000n), recent: nano(7_970_000_000n), suspendReason: null }),
-    },
+    ...billing,
+    publicUrl: "https://stoker.example.com",
     admin: {
       offerModel: (offer) => Promise.resolve({ ...offer, priceVersion: 1, createdAtMs: 1_786_000_000_000 }),
       createExternal: (_caller, request) =>
@@ -342,7 +322,6 @@ function fakeOperator(): OperatorVerbs {
       }),
   };
 }
-
 export type FakePorts = ReturnType<typeof fakePorts>;
 
 export const sshKey = {

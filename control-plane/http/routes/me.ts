@@ -10,7 +10,10 @@ import type { HttpDeps } from "../verbs.ts";
 const tag = "account";
 const access = "key";
 
-export function addMeRoutes(endpoints: Endpoints, { profiles, usage }: Pick<HttpDeps, "profiles" | "usage">): void {
+export function addMeRoutes(
+  endpoints: Endpoints,
+  { profiles, checklists }: Pick<HttpDeps, "profiles" | "checklists">,
+): void {
   endpoints.add({
     method: "GET",
     path: "/v1/me",
@@ -22,7 +25,7 @@ export function addMeRoutes(endpoints: Endpoints, { profiles, usage }: Pick<Http
     refusals: [404, 503],
     async handler({ caller, query }) {
       const record = await profiles.read(caller.account);
-      return renderAccount(record, query.checklist === true ? await readChecklist(usage, caller) : null);
+      return renderAccount(record, query.checklist === true ? await readChecklist(checklists, caller) : null);
     },
   });
 

@@ -1,25 +1,6 @@
 import { type Static, Type } from "typebox";
+import { Checklist } from "./payment.ts";
 import { nullable } from "./sampling.ts";
-
-export const Checklist = Type.Object({
-  payments_balance: Type.Number({ description: "USD; negative: funds ready to spend" }),
-  recent: Type.Number({ description: "USD used since the most recent invoice" }),
-  limit: nullable.number(),
-  suspend_reason: nullable.string({
-    enum: ["balance", "payment-method", "overdue-invoices", "limit-reached", "admin", "bad-cc", null],
-  }),
-  email: Type.Boolean(),
-  billing_address: Type.Boolean(),
-  payment_method: Type.Boolean(),
-  suspended: Type.Boolean(),
-  overdue_invoices: Type.Number(),
-  last_checked: Type.Integer(),
-  topup: Type.Boolean(),
-  topup_amount: Type.Integer(),
-  topup_threshold: Type.Integer(),
-  topup_failed: Type.Boolean(),
-});
-export type Checklist = Static<typeof Checklist>;
 
 export const AccountBody = Type.Object({
   uid: Type.String(),
@@ -82,35 +63,3 @@ export const NewAccount = Type.Object({
   display_name: Type.String({ minLength: 1, maxLength: 39, pattern: displayNamePattern }),
   credit_usd: Type.Optional(Type.Number({ minimum: 0, maximum: 1_000_000_000, default: 0 })),
 });
-
-const Interval = Type.Object({ fr: Type.Integer({ description: "Unix ms, inclusive" }), to: Type.Integer() });
-
-export const UsageBody = Type.Object({
-  initial_month: Type.String(),
-  months: Type.Array(
-    Type.Object({
-      period: Type.String({ description: "YYYY.MM" }),
-      interval: Interval,
-      invoice_id: Type.String({ description: "NOT_FINAL while the month is open" }),
-      total_cost: Type.Number({ description: "Cents" }),
-      items: Type.Array(
-        Type.Object({
-          model: Type.Object({
-            provider: Type.String(),
-            model_name: Type.String(),
-            task: Type.String(),
-            plan_id: Type.String(),
-            private: Type.Boolean(),
-          }),
-          units: Type.Number(),
-          rate: Type.Number({ description: "Cents per unit" }),
-          cost: Type.Number({ description: "Cents" }),
-          pricing_type: Type.String(),
-          interval: Interval,
-          discount: Type.Object({ name: Type.String(), description: Type.String() }),
-        }),
-      ),
-    }),
-  ),
-});
-export type UsageBody = Static<typeof UsageBody>;

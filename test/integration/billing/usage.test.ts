@@ -1,4 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { createChecklists } from "../../../control-plane/billing/checklist.ts";
+import { createMonthClosing } from "../../../control-plane/billing/months.ts";
 import { createRequestLabels } from "../../../control-plane/billing/request-labels.ts";
 import { createUsageQueries } from "../../../control-plane/billing/usage-queries.ts";
 import type { KeyId, RequestId } from "../../../proto/ids.ts";
@@ -74,19 +76,18 @@ describe("the usage page", () => {
 });
 
 describe("the checklist", () => {
-  it("leaves as funds what the credit is more than the use, this month's apart", async () => {
+  it("leaves as funds what the credit is more than the use, what is invoiced apart", async () => {
     const world = await openWorld(postgres);
     const account = await world.account(usd);
     const old = usageRecord(account, { input: 0, output: 100 });
     await world.settlement.settle([old], "1");
     await postEarlier(world, "40 days");
     await world.settlement.settle([usageRecord(account, { input: 0, output: 7 })], "1");
-    const funds = await createUsageQueries({ store: world.usageStore }).funds(account);
-    expect(funds).toEqual({
-      paymentsBalance: 100n * tokenPrice - usd,
-      recent: 7n * tokenPrice,
-      suspendReason: null,
-    });
+    const months = createMonthClosing({ store: world.invoiceStore, log });
+    await months.closeMonths();
+    const store = { ...world.billingStore, ...world.invoiceStore };
+    const checklist = await createChecklists({ store, judge: async () => {} }).read(account);
+    expect(checklist).toMatchObject({ paymentsBalance: 100n * tokenPrice - usd, recent: 7n * tokenPrice });
   });
 });
 

@@ -10,7 +10,9 @@ import { type BudgetsDeps, createBudgets, type RunningBudgets } from "../../../c
 import { createBillingMetrics } from "../../../control-plane/billing/metrics.ts";
 import { createSettlement } from "../../../control-plane/billing/settle.ts";
 import { createAccountStore } from "../../../control-plane/store/accounts-store.ts";
+import { createBillingStore } from "../../../control-plane/store/billing-store.ts";
 import { openDatabase } from "../../../control-plane/store/database.ts";
+import { createInvoiceStore } from "../../../control-plane/store/invoice-store.ts";
 import { createLeaseStore } from "../../../control-plane/store/lease-store.ts";
 import { migrateDatabase } from "../../../control-plane/store/migrate.ts";
 import { createSettlementStore } from "../../../control-plane/store/settlement-store.ts";
@@ -58,6 +60,8 @@ export async function openWorld(postgres: TestPostgres) {
     settlementStore,
     settlement,
     usageStore: createUsageStore(db),
+    invoiceStore: createInvoiceStore(db),
+    billingStore: createBillingStore(db),
 
     async account(credit: bigint): Promise<AccountId> {
       names += 1;

@@ -1,0 +1,75 @@
+import type { AccountId } from "../../proto/ids.ts";
+import { type NanoUsd, nano } from "../../proto/money.ts";
+import { type Clock, systemClock } from "./clock.ts";
+import { stateOf } from "./invoices.ts";
+import { dueOf } from "./months.ts";
+import { monthOf, monthStartMs } from "./period.ts";
+import type { AccountMoney, BillingStore, InvoiceStore } from "./store.ts";
+
+export interface ChecklistReport {
+  /** Negative: ready to spend; positive: owed. */
+  readonly paymentsBalance: NanoUsd;
+  /** Used since the most recent invoice. Remaining funds = -paymentsBalance - recent. */
+  readonly recent: NanoUsd;
+  /** Per month; null: none. */
+  readonly limit: NanoUsd | null;
+  readonly suspendReason: string | null;
+  readonly hasEmail: boolean;
+  readonly hasBillingAddress: boolean;
+  readonly hasPaymentMethod: boolean;
+  readonly overdueInvoices: number;
+  /** Unix ms; null: never. */
+  readonly lastCheckedMs: number | null;
+  readonly topup: {
+    readonly isOn: boolean;
+    readonly amount: NanoUsd;
+    readonly threshold: NanoUsd;
+    readonly hasFailed: boolean;
+  };
+}
+
+export interface Checklists {
+  /** Undefined when there is no such account. With `isAnew` its standing is judged first. */
+  read(account: AccountId, isAnew?: boolean): Promise<ChecklistReport | undefined>;
+}
+
+export function createChecklists(deps: {
+  readonly store: BillingStore & Pick<InvoiceStore, "owed">;
+  /** Gives and lifts suspensions as the books say. */
+  readonly judge: (account: AccountId) => Promise<void>;
+  readonly clock?: Clock;
+}): Checklists {
+  const clock = deps.clock ?? systemClock;
+  return {
+    async read(account, isAnew = false) {
+      if (isAnew) await deps.judge(account);
+      const nowMs = clock.unixMs();
+      const money = await deps.store.accountMoney(account, monthStartMs(monthOf(nowMs)));
+      if (!money) return undefined;
+      const owed = await deps.store.owed(account);
+      const due = dueOf(owed);
+      const overdue = owed.open.filter((invoice, i) => stateOf(invoice, due[i] ?? 0n, nowMs).status === "overdue");
+      return checklistOf(money, overdue.length);
+    },
+  };
+}
+
+function checklistOf(money: AccountMoney, overdueInvoices: number): ChecklistReport {
+  return {
+    paymentsBalance: nano(money.invoiced - ((money.limit ?? 0n) - money.creditLine)),
+    recent: nano(money.spent - money.invoiced),
+    limit: money.monthlyLimit === null ? null : nano(money.monthlyLimit),
+    suspendReason: money.suspendReason,
+    hasEmail: money.hasEmail,
+    hasBillingAddress: money.hasBillingAddress,
+    hasPaymentMethod: money.hasPaymentMethod,
+    overdueInvoices,
+    lastCheckedMs: money.checkedAtMs,
+    topup: {
+      isOn: money.topup.isOn,
+      amount: nano(money.topup.amount),
+      threshold: nano(money.topup.threshold),
+      hasFailed: money.topup.hasFailed,
+    },
+  };
+}

@@ -1,0 +1,75 @@
+import { createHmac, timingSafeEqual } from "node:crypto";
+import type { AccountId } from "../../proto/ids.ts";
+import { ServiceError } from "../service-error.ts";
+import { type Clock, systemClock } from "./clock.ts";
+import { type Invoice, type InvoiceState, stateOf } from "./invoices.ts";
+import { dueOf } from "./months.ts";
+import type { InvoiceStore, UsageLine } from "./store.ts";
+
+export interface InvoiceView extends Invoice, InvoiceState {
+  /** Path and query of a page anybody who has the link may read. */
+  readonly pagePath: string;
+}
+
+export interface InvoicePage extends InvoiceView {
+  readonly lines: readonly UsageLine[];
+}
+
+export interface InvoiceQueries {
+  /** Newest first. `startingAfter` is an invoice of the account; throws UnknownInvoice when it is not. */
+  list(
+    account: AccountId,
+    limit: number,
+    startingAfter: string | undefined,
+  ): Promise<{ readonly invoices: readonly InvoiceView[]; readonly hasMore: boolean }>;
+  /** Throws UnknownInvoice also for a wrong signature: ids are not told apart. */
+  page(invoiceId: string, signature: string): Promise<InvoicePage>;
+}
+
+export class UnknownInvoice extends ServiceError {
+  readonly code = "invoice_not_found";
+  constructor() {
+    super("There is no such invoice. Take its address from your list of invoices.");
+  }
+}
+
+export function createInvoiceQueries(deps: {
+  readonly store: InvoiceStore;
+  /** Signs the links of invoices. */
+  readonly linkKey: Buffer;
+  readonly clock?: Clock;
+}): InvoiceQueries {
+  const { store, linkKey } = deps;
+  const clock = deps.clock ?? systemClock;
+  const sign = (invoiceId: string) => createHmac("sha256", linkKey).update(invoiceId).digest();
+
+  async function view<One extends Invoice>(account: AccountId, invoices: readonly One[]) {
+    const owed = await store.owed(account);
+    const amounts = dueOf(owed);
+    const due = new Map(owed.open.map((invoice, i) => [invoice.id, amounts[i] ?? 0n]));
+    return invoices.map((invoice) => ({
+      ...invoice,
+      ...stateOf(invoice, due.get(invoice.id) ?? 0n, clock.unixMs()),
+      pagePath: `/invoices/${invoice.id}?sig=${sign(invoice.id).toString("base64url")}`,
+    }));
+  }
+
+  return {
+    async list(account, limit, startingAfter) {
+      const before = startingAfter === undefined ? undefined : await store.get(startingAfter);
+      if (startingAfter !== undefined && before?.account !== account) throw new UnknownInvoice();
+      const found = await store.list(account, limit + 1, before?.month);
+      return { invoices: await view(account, found.slice(0, limit)), hasMore: found.length > limit };
+    },
+
+    async page(invoiceId, signature) {
+      const given = Buffer.from(signature, "base64url");
+      const wanted = sign(invoiceId);
+      if (given.length !== wanted.length || !timingSafeEqual(given, wanted)) throw new UnknownInvoice();
+      const invoice = await store.get(invoiceId);
+      const [shown] = invoice ? await view(invoice.account, [invoice]) : [];
+      if (!shown) throw new UnknownInvoice();
+      return shown;
+    },
+  };
+}

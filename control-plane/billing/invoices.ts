@@ -1,0 +1,58 @@
+// What an invoice says: a pure function of the ledger entries posted in its month. Nothing here looks at a clock or a store.
+import type { AccountId } from "../../proto/ids.ts";
+import type { Month } from "./period.ts";
+import { totalOf, type UsageLine } from "./usage-line.ts";
+
+const dayMs = 86_400_000;
+
+export interface Invoice {
+  readonly id: string;
+  readonly account: AccountId;
+  readonly month: Month;
+  /** Nano-USD, as all amounts here. */
+  readonly total: bigint;
+  readonly createdAtMs: number;
+  readonly dueAtMs: number;
+  readonly paidAtMs: number | null;
+}
+
+export interface InvoiceDraft {
+  readonly lines: readonly UsageLine[];
+  readonly total: bigint;
+  readonly dueAtMs: number;
+}
+
+/** The month as it stood in the ledger. A month whose entries cancel out is an invoice of 0; one without entries has none. */
+export function draftInvoice(lines: readonly UsageLine[], dueDays: number, nowMs: number): InvoiceDraft | undefined {
+  if (lines.length === 0) return undefined;
+  return { lines, total: totalOf(lines), dueAtMs: nowMs + dueDays * dayMs };
+}
+
+const least = (a: bigint, b: bigint): bigint => (a < b ? a : b);
+
+export interface InvoiceState {
+  readonly status: "open" | "paid" | "overdue";
+  readonly amountDue: bigint;
+}
+
+/**
+ * Credits pay invoices in the order of their months: how much of each is still due, oldest first. A negative total (a month
+ * of corrections) lowers what the later ones ask for.
+ */
+export function amountsDue(totals: readonly bigint[], credits: bigint): bigint[] {
+  let owed = -credits;
+  return totals.map((total) => {
+    owed += total;
+    return least(owed, total) > 0n ? least(owed, total) : 0n;
+  });
+}
+
+/** Once paid, an invoice stays paid. */
+export function stateOf(
+  invoice: Pick<Invoice, "dueAtMs" | "paidAtMs">,
+  amountDue: bigint,
+  nowMs: number,
+): InvoiceState {
+  if (invoice.paidAtMs !== null || amountDue === 0n) return { status: "paid", amountDue: 0n };
+  return { status: nowMs > invoice.dueAtMs ? "overdue" : "open", amountDue };
+}

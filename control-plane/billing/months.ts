@@ -1,0 +1,66 @@
+import { setTimeout as wait } from "node:timers/promises";
+import type { Logger } from "pino";
+import type { AccountId } from "../../proto/ids.ts";
+import { type Clock, systemClock } from "./clock.ts";
+import { amountsDue, draftInvoice } from "./invoices.ts";
+import { monthName, monthOf, monthStartMs } from "./period.ts";
+import type { InvoiceStore, Owed } from "./store.ts";
+
+/** Entries go by time of posting, so nothing comes late; the hours cover transactions and clocks that were slow. */
+const closeAfterMs = 3 * 3_600_000;
+const everyMs = 10 * 60_000;
+const page = 200;
+
+export interface MonthClosing {
+  /** Makes the invoices of every month that ended long enough ago. Idempotent; several replicas may run it at once. */
+  closeMonths(): Promise<number>;
+  run(signal: AbortSignal): Promise<void>;
+}
+
+export function createMonthClosing(deps: {
+  readonly store: InvoiceStore;
+  readonly log: Logger;
+  /** Told of every account whose month was closed. */
+  readonly onClosed?: (account: AccountId) => Promise<void>;
+  readonly clock?: Clock;
+}): MonthClosing {
+  const { store, log } = deps;
+  const clock = deps.clock ?? systemClock;
+
+  async function closeMonths(): Promise<number> {
+    let made = 0;
+    for (;;) {
+      const month = await store.nextOpenMonth();
+      const nowMs = clock.unixMs();
+      if (month === undefined || nowMs < monthStartMs(month + 1) + closeAfterMs) return made;
+      for (;;) {
+        const accounts = await store.unclosed(month, page);
+        if (accounts.length === 0) break;
+        for (const account of accounts) {
+          if (await store.close(account, month, (lines, dueDays) => draftInvoice(lines, dueDays, nowMs))) made += 1;
+          await deps.onClosed?.(account);
+        }
+      }
+      await store.markClosed(month);
+      log.info({ month: monthName(month), next: monthName(monthOf(nowMs)), invoices: made }, "month closed");
+    }
+  }
+
+  return {
+    closeMonths,
+    async run(signal) {
+      while (!signal.aborted) {
+        await closeMonths().catch((error) =>
+          log.warn({ err: error }, "a month could not be closed; it is tried again in ten minutes"),
+        );
+        await wait(everyMs, undefined, { signal }).catch(() => {});
+      }
+    },
+  };
+}
+
+/** Amounts due of the open invoices, in their order. An account without a limit owes nothing. */
+export function dueOf(owed: Owed): bigint[] {
+  const totals = owed.open.map((invoice) => invoice.total);
+  return owed.credits === null ? totals.map(() => 0n) : amountsDue(totals, owed.credits - owed.paid);
+}

@@ -1,0 +1,94 @@
+import { type Kysely, sql } from "kysely";
+import type { AccountId, KeyId } from "../../proto/ids.ts";
+import type { PricingType, UsageLine } from "../billing/store.ts";
+import type { Database } from "./schema.ts";
+
+interface LineRow {
+  readonly month: number;
+  readonly key_id: string;
+  readonly model: string;
+  readonly task: string;
+  readonly is_private: boolean;
+  readonly pricing_type: PricingType;
+  readonly price_version: bigint | null;
+  readonly discount_id: string | null;
+  readonly discount_name: string;
+  readonly discount_text: string;
+  readonly milli_units: bigint;
+  readonly cost: bigint;
+}
+
+/**
+ * Use of an account by month, key, model and price in [fromMs, toMs). Money is summed from the ledger, units from the
+ * records; both by time of posting, so that a closed month never changes.
+ */
+export async function ledgerLines(
+  db: Kysely<Database>,
+  account: AccountId,
+  fromMs: number,
+  toMs: number,
+): Promise<(UsageLine & { readonly month: number })[]> {
+  const from = new Date(fromMs).toISOString();
+  const to = new Date(toMs).toISOString();
+  const { rows } = await sql<LineRow>`
+    with money as (
+      select date_trunc('month', posted_at, 'UTC') as month, coalesce(key_id, '') as key_id, coalesce(model, '') as model,
+        coalesce(price_version, 0) as price_version, coalesce(discount_id, '') as discount_id,
+        sum(amount)::bigint as cost
+      from ledger_entry
+      where account_id = ${account} and book = 'customer_spent' and kind <> 'invoice'
+        and posted_at >= ${from}::timestamptz and posted_at < ${to}::timestamptz
+      group by 1, 2, 3, 4, 5
+    ), units as (
+      select date_trunc('month', settled_at, 'UTC') as month, key_id, model, 0::bigint as price_version,
+        '' as discount_id, max(deploy_id) as deploy_id,
+        case when sum(gpu_ms) > 0 then 'uptime' when sum(characters) > 0 then 'input_character_length'
+          when sum(audio_ms) > 0 then 'input_length' when sum(images) > 0 then 'image_units' else 'tokens'
+        end as pricing_type,
+        (case when sum(gpu_ms) > 0 then sum(gpu_ms) when sum(characters) > 0 then sum(characters) * 1000
+          when sum(audio_ms) > 0 then sum(audio_ms) when sum(images) > 0 then sum(images) * 1000
+          else sum(input_tokens + output_tokens) * 1000 end)::bigint as milli_units
+      from usage
+      where account_id = ${account} and not voided
+        and settled_at >= ${from}::timestamptz and settled_at < ${to}::timestamptz
+      group by 1, 2, 3, 4, 5
+    )
+    select (extract(year from month at time zone 'UTC') * 12 + extract(month from month at time zone 'UTC') - 1)::int as month,
+      key_id, lines.model, coalesce(cost, 0)::bigint as cost, coalesce(milli_units, 0)::bigint as milli_units,
+      coalesce(d.task, 'text-generation') as task, coalesce(d.account_id = ${account}, false) as is_private,
+      coalesce(pricing_type, 'tokens') as pricing_type, nullif(price_version, 0) as price_version,
+      discount.discount_id, coalesce(discount.name, '') as discount_name, coalesce(discount.text, '') as discount_text
+    from (money full join units using (month, key_id, model, price_version, discount_id)) lines
+    left join deployment d using (deploy_id) left join discount on discount.discount_id = lines.discount_id
+    order by 1, 2, 3, 9`.execute(db);
+  return rows.map((row) => ({ month: row.month, ...lineOf(row) }));
+}
+
+/** The stored lines of invoices, by invoice. */
+export async function invoiceLines(
+  db: Kysely<Database>,
+  invoices: readonly string[],
+): Promise<Map<string, UsageLine[]>> {
+  const lines = new Map<string, UsageLine[]>(invoices.map((invoice) => [invoice, []]));
+  if (invoices.length === 0) return lines;
+  const { rows } = await sql<LineRow & { invoice_id: string }>`
+    select * from invoice_line where invoice_id = any(${[...invoices]}::text[])
+    order by line_id`.execute(db);
+  for (const row of rows) lines.get(row.invoice_id)?.push(lineOf(row));
+  return lines;
+}
+
+function lineOf(row: LineRow): UsageLine {
+  return {
+    key: row.key_id as KeyId | "",
+    model: row.model,
+    task: row.task,
+    isPrivate: row.is_private,
+    pricingType: row.pricing_type,
+    priceVersion: row.price_version,
+    discount:
+      row.discount_id === null ? null : { id: row.discount_id, name: row.discount_name, text: row.discount_text },
+    milliUnits: row.milli_units,
+    cost: row.cost,
+  };
+}

@@ -1,0 +1,100 @@
+import { describe, expect, it } from "vitest";
+import { invoice } from "../fakes/payment-ports.ts";
+import { ada } from "../fakes/ports.ts";
+import { answerTo, check, type Row, refuse } from "./status-row.ts";
+
+const away = Object.assign(new Error("the database cannot be reached"), { code: "store_away" });
+
+const rows: readonly Row[] = [
+  { call: "GET /payment/checklist?compute_owed=true", status: 200, holds: { last_checked: 1_786_000_000 } },
+  {
+    call: "GET /payment/checklist?compute_owed=maybe",
+    status: 422,
+    holds: { detail: [{ loc: ["query", "compute_owed"] }] },
+  },
+  {
+    call: "GET /payment/checklist",
+    status: 404,
+    given: ({ deps }) => void Object.assign(deps.checklists, { read: () => Promise.resolve(undefined) }),
+  },
+  { call: "GET /payment/checklist", status: 503, given: refuse("checklists", "read")(away) },
+  { call: "GET /payment/usage", status: 503, given: refuse("usage", "usage")(away) },
+  { call: "GET /payment/usage/tokens", status: 200, holds: { tokens: [{ token_id: ada.key, name: "auto" }] } },
+  { call: "GET /payment/usage/tokens", status: 401, key: null },
+  { call: "GET /payment/usage/tokens", status: 503, given: refuse("usage", "byKey")(away) },
+  {
+    call: "GET /payment/usage/rent?from=1786000000&to=1786003600",
+    status: 200,
+    holds: { id_to_duration: { DpM4BkrjEspUwmTa: 3600 } },
+  },
+  { call: "GET /payment/usage/rent", status: 422, holds: { detail: [{ loc: ["query", "from"], type: "missing" }] } },
+  { call: "GET /payment/usage/rent?from=1786000000", status: 401, key: null },
+  { call: "GET /payment/usage/rent?from=1", status: 503, given: refuse("usage", "rent")(away) },
+  {
+    call: "GET /payment/invoices",
+    status: 200,
+    holds: {
+      invoices: [
+        {
+          id: "inv_1",
+          status: "open",
+          total: 12.5,
+          amount_due: 2.5,
+          created: 1_769_904_000,
+          due_date: 1_771_113_600,
+          period: "2026.01",
+          invoice_type: "usage",
+          hosted_invoice_url: "https://stoker.example.com/invoices/inv_1?sig=good",
+          invoice_pdf: null,
+        },
+      ],
+      has_more: false,
+      next_cursor: null,
+    },
+    headers: { "cache-control": "no-store" },
+  },
+  { call: "GET /payment/invoices?limit=1", status: 200, holds: { has_more: true, next_cursor: "inv_1" } },
+  { call: "GET /payment/invoices?invoice_type=seats", status: 200, holds: { invoices: [], has_more: false } },
+  { call: "GET /payment/invoices?limit=51", status: 422, holds: { detail: [{ loc: ["query", "limit"] }] } },
+  { call: "GET /payment/invoices?starting_after=inv_other", status: 404, holds: { code: "invoice_not_found" } },
+  { call: "GET /payment/invoices", status: 401, key: null },
+  { call: "GET /payment/invoices", status: 503, given: refuse("invoices", "list")(away) },
+  { call: "GET /invoices/inv_1?sig=wrong", status: 404, key: null, holds: { code: "invoice_not_found" } },
+  { call: "GET /invoices/inv_1", status: 422, key: null, holds: { detail: [{ loc: ["query", "sig"] }] } },
+  { call: "GET /invoices/inv_1?sig=good", status: 503, key: null, given: refuse("invoices", "page")(away) },
+];
+
+describe("every endpoint of billing and its statuses", () => {
+  it.each(rows.map((row) => [`${row.call} ${row.status}`, row] as const))("%s", (_name, row) => check(row));
+});
+
+describe("the page of an invoice", () => {
+  it("opens without a key by its signed link, runs no script and holds no markup of a model's name", async () => {
+    const answer = await answerTo({
+      call: "GET /invoices/inv_1?sig=good",
+      status: 200,
+      key: null,
+      given: ({ deps }) => {
+        const line = {
+          key: ada.key,
+          model: "<script>alert(1)</script>",
+          task: "text-generation",
+          isPrivate: false,
+          pricingType: "tokens" as const,
+          priceVersion: 1n,
+          discount: { id: "d", name: "Spring", text: "20 % off" },
+          milliUnits: 1_250_000_000n,
+          cost: 125_000_000n,
+        };
+        deps.invoices.page = () => Promise.resolve({ ...invoice, lines: [line] });
+      },
+    });
+    expect(answer.statusCode).toBe(200);
+    expect(answer.headers["content-type"]).toBe("text/html; charset=utf-8");
+    expect(answer.headers["content-security-policy"]).toContain("default-src 'none'");
+    expect(answer.body).toContain("<h1>Invoice for 2026.01</h1>");
+    expect(answer.body).toContain("0.125000000");
+    expect(answer.body).toContain("Spring: 20 % off");
+    expect(answer.body).not.toContain("<script");
+  });
+});
