@@ -128,7 +128,7 @@ async function main(): Promise<void> {
   });
 
   // Edges.
-  const verbDeps = { fleet, directory, catalog, tokens, funds: money.funds };
+  const verbDeps = { fleet, directory, catalog, tokens, funds: money.funds, gpuDefaults: config.quotas.gpus };
   const http = await createHttp({
     authenticator,
     spine: {
@@ -153,6 +153,7 @@ async function main(): Promise<void> {
     invoices: money.invoices,
     publicUrl: config.publicUrl,
     admin: createAdminVerbs(verbDeps),
+    quotas: quotas.desk,
     operator: createOperator({ db }),
     readiness: readiness.read,
     registry,

@@ -22,6 +22,7 @@ const deps: HttpDeps = {
   publicUrl: undefined,
   admin: uncalled,
   operator: uncalled,
+  quotas: uncalled,
   readiness: () => ({ isReady: true }),
   registry: new Registry(),
   log: pino({ enabled: false }),

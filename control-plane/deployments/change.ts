@@ -1,9 +1,10 @@
 // PUT, DELETE, stop and start of a deployment: each one guarded write; loops do the rest.
 import type { AccountId, DeploymentId } from "../../proto/ids.ts";
+import { type GpuDefaults, requireGpus } from "../quotas/gpu-limits.ts";
 import type { Deployment, DeploymentStatus } from "./deployment.ts";
 import { DeploymentConflict, DeploymentNotFound, DeploymentRefused, WrongDeploymentState } from "./errors.ts";
 import { checkExtraArgs, contextLengthOf } from "./extra-args.ts";
-import type { Change, DeploymentStore } from "./store.ts";
+import type { Change, DeploymentStore, GpuCheck } from "./store.ts";
 
 type Store = Pick<DeploymentStore, "get" | "change">;
 
@@ -29,8 +30,9 @@ export function updateDeployment(
   account: AccountId,
   id: DeploymentId,
   update: SettingsUpdate,
+  gpus: GpuDefaults,
 ): Promise<void> {
-  return changeFrom(store, account, id, (now) => {
+  return changeFrom(store, account, id, gpus, (now) => {
     if (now.status === "deleted") throw new DeploymentConflict("The deployment was deleted; create a new one.");
     if (now.status === "failed" || now.status === "stopping")
       throw new WrongDeploymentState(`A deployment that is ${now.status} cannot be changed.`);
@@ -54,15 +56,16 @@ export function updateDeployment(
 /** Instances are drained and removed; it can be started again. */
 export function stopDeployment(store: Store, account: AccountId, id: DeploymentId): Promise<void> {
   const stoppable: readonly DeploymentStatus[] = ["initializing", "downloading", "deploying", "deployed", "updating"];
-  return changeFrom(store, account, id, (now) => {
+  return changeFrom(store, account, id, undefined, (now) => {
     if (!stoppable.includes(now.status))
       throw new WrongDeploymentState(`A deployment that is ${now.status} cannot be stopped.`);
     return { status: "stopping" };
   });
 }
 
-export function startDeployment(store: Store, account: AccountId, id: DeploymentId): Promise<void> {
-  return changeFrom(store, account, id, (now) => {
+/** Its GPUs count again. Throws GpuLimitReached, as an update to more instances does. */
+export function startDeployment(store: Store, account: AccountId, id: DeploymentId, gpus: GpuDefaults): Promise<void> {
+  return changeFrom(store, account, id, gpus, (now) => {
     if (now.status !== "stopped")
       throw new WrongDeploymentState(`Only a stopped deployment can be started; this one is ${now.status}.`);
     return { status: "initializing", failReason: "" };
@@ -71,7 +74,7 @@ export function startDeployment(store: Store, account: AccountId, id: Deployment
 
 /** Ends it for good; its name is free at once, its GPUs when the host has confirmed the removal. */
 export function deleteDeployment(store: Store, account: AccountId, id: DeploymentId): Promise<void> {
-  return changeFrom(store, account, id, (now) => {
+  return changeFrom(store, account, id, undefined, (now) => {
     if (now.status === "deleted") throw new DeploymentConflict("The deployment is deleted already.");
     return { status: "deleted" };
   });
@@ -88,14 +91,29 @@ async function changeFrom(
   store: Store,
   account: AccountId,
   id: DeploymentId,
+  /** Of a change that may take more GPUs. */
+  gpus: GpuDefaults | undefined,
   decide: (now: Deployment) => Change | undefined,
 ): Promise<void> {
   for (let attempt = 1; attempt <= 5; attempt++) {
     const now = await getDeployment(store, account, id);
     const change = decide(now);
-    if (!change || (await store.change(id, account, now.revision, change))) return;
+    if (!change) return;
+    const check = gpus && takesMore(now, change) ? gpuCheck(now, change, gpus) : undefined;
+    if (await store.change(id, account, now.revision, change, check)) return;
   }
   throw new DeploymentConflict(
     "The deployment is being changed by somebody else at this moment. Look again and retry.",
   );
+}
+
+function takesMore(now: Deployment, change: Change): boolean {
+  return now.status === "stopped" || (change.maxInstances ?? now.maxInstances) > now.maxInstances;
+}
+
+/** A stopped deployment takes none, whatever its settings say, until it is started. */
+function gpuCheck(now: Deployment, change: Change, gpus: GpuDefaults): GpuCheck | undefined {
+  if (now.status === "stopped" && change.status === undefined) return undefined;
+  const wanted = (change.maxInstances ?? now.maxInstances) * now.numGpus;
+  return (use) => requireGpus(use, now.gpu, wanted, gpus);
 }

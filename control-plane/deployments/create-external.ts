@@ -3,7 +3,7 @@ import type { Owner } from "./create.ts";
 import { versionOf } from "./create.ts";
 import type { Deployment } from "./deployment.ts";
 import { DeploymentNameTaken, DeploymentRefused, HostNotFound } from "./errors.ts";
-import type { DeploymentStore } from "./store.ts";
+import type { DeploymentStore, NewDeployment } from "./store.ts";
 
 export interface ExternalRequest {
   readonly name: string;
@@ -37,7 +37,7 @@ export async function createExternal(
     ...(request.servedName === undefined ? {} : { servedName: request.servedName }),
     ...(request.host === undefined ? {} : { host: request.host }),
   };
-  const created = await deps.store.insert({
+  const next: NewDeployment = {
     id: randomId<"deployment">(16),
     account: owner.account,
     modelName: request.name,
@@ -56,7 +56,9 @@ export async function createExternal(
     externalUrl: url,
     contextLength: request.contextLength ?? 0,
     memoryBytes: 0,
-  });
+  };
+  // It takes no GPU of ours.
+  const created = await deps.store.insert(next, () => {});
   if (created) return created;
   const own = await deps.store.list(owner.account, undefined);
   const same = own.find(

@@ -2,11 +2,12 @@
 import { createHash } from "node:crypto";
 import type { GpuType } from "../../proto/gpu.ts";
 import { type AccountId, randomId } from "../../proto/ids.ts";
+import { type GpuDefaults, type GpuUse, requireGpus } from "../quotas/gpu-limits.ts";
 import type { Deployment, WeightsSource } from "./deployment.ts";
 import { AccountSuspended, BaseModelUnknown, DeploymentNameTaken, DeploymentRefused, NoFunds } from "./errors.ts";
 import { checkExtraArgs, contextLengthOf } from "./extra-args.ts";
 import { expectedMemoryBytes } from "./resources.ts";
-import type { DeploymentStore } from "./store.ts";
+import type { DeploymentStore, NewDeployment } from "./store.ts";
 
 /** Who deploys. */
 export interface Owner {
@@ -31,6 +32,7 @@ export interface DeployRequest {
 
 export interface CreateDeps {
   readonly store: Pick<DeploymentStore, "insert">;
+  readonly gpuDefaults: GpuDefaults;
   /** Nano-USD that the account may still spend; null: no limit. */
   readonly funds: (account: AccountId) => Promise<bigint | null>;
   readonly sealToken: (account: AccountId, token: string) => Promise<Buffer>;
@@ -52,7 +54,7 @@ const repoForm = /^[A-Za-z0-9][\w.-]{0,95}\/[\w.-]{1,96}$/;
 const revisionForm = /^[\w./-]{1,128}$/;
 const nameForm = /^[A-Za-z0-9][\w.-]{0,95}\/[A-Za-z0-9][\w.-]{0,127}$/;
 
-/** The record, `initializing`. Throws the errors of errors.ts. */
+/** The record, `initializing`. Throws the errors of errors.ts, and GpuLimitReached. */
 export async function createDeployment(deps: CreateDeps, owner: Owner, request: DeployRequest): Promise<Deployment> {
   if (owner.suspendReason !== null) throw new AccountSuspended(owner.suspendReason);
   const modelName = fullName(request.modelName, owner.displayName);
@@ -64,7 +66,9 @@ export async function createDeployment(deps: CreateDeps, owner: Owner, request: 
   if (funds !== null && funds <= 0n) throw new NoFunds();
   const token = request.hf?.token;
 
-  const created = await deps.store.insert({
+  const checkGpus = (use: GpuUse) =>
+    requireGpus(use, request.gpu, request.numGpus * request.maxInstances, deps.gpuDefaults);
+  const next: NewDeployment = {
     id: randomId<"deployment">(16),
     account: owner.account,
     modelName,
@@ -83,7 +87,8 @@ export async function createDeployment(deps: CreateDeps, owner: Owner, request: 
     externalUrl: null,
     contextLength: contextLengthOf(extraArgs) || model.contextLength,
     memoryBytes: model.memoryBytes || expectedMemoryBytes(model.weights.sizeBytes ?? 0),
-  });
+  };
+  const created = await deps.store.insert(next, checkGpus);
   if (!created) throw new DeploymentNameTaken(modelName);
   return created;
 }

@@ -2,6 +2,7 @@
 // account; every write names what it saw.
 import type { AccountId, DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 import type { InstancePhase } from "../../proto/instance-phase.ts";
+import type { GpuUse } from "../quotas/gpu-limits.ts";
 import type { Deployment, DeploymentStatus, Instance, PendingReason, WeightsSource } from "./deployment.ts";
 
 export type { Deployment, DeploymentStatus, Instance, WeightsSource };
@@ -71,6 +72,12 @@ export interface DesiredRows {
   readonly tombstones: readonly InstanceId[];
 }
 
+/**
+ * Asked inside the write, under the account's lock, with what the account's other deployments take of the type; what it
+ * throws comes out with nothing written.
+ */
+export type GpuCheck = (use: GpuUse) => void;
+
 export interface Change {
   readonly status?: DeploymentStatus;
   readonly failReason?: string;
@@ -84,13 +91,13 @@ export interface Change {
 
 export interface DeploymentStore {
   /** Undefined when the account already has a live deployment of that name. */
-  insert(deployment: NewDeployment): Promise<Deployment | undefined>;
+  insert(deployment: NewDeployment, check: GpuCheck): Promise<Deployment | undefined>;
   get(id: DeploymentId, account: AccountId): Promise<Deployment | undefined>;
   list(account: AccountId, statuses: readonly DeploymentStatus[] | undefined): Promise<readonly Deployment[]>;
   /** Instances that are not on their way out; of all deployments without an id. */
   instances(id: DeploymentId | undefined): Promise<readonly Instance[]>;
   /** False when the row moved since `ifRevision`, or its new name is taken: look again. */
-  change(id: DeploymentId, account: AccountId, ifRevision: bigint, change: Change): Promise<boolean>;
+  change(id: DeploymentId, account: AccountId, ifRevision: bigint, change: Change, check?: GpuCheck): Promise<boolean>;
 
   /** Deployments that should run, or of which something is left; all, or the named ones. */
   active(ids: readonly DeploymentId[] | undefined): Promise<readonly Omit<Claimed, "lockToken">[]>;

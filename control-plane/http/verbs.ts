@@ -22,6 +22,7 @@ import type { Deployment, DeploymentStatus } from "../deployments/deployment.ts"
 import type { LogLine, LogQuery } from "../deployments/logs.ts";
 import type { HostView } from "../fleet/host.ts";
 import type { Spine } from "../inference/complete.ts";
+import type { LimitDesk } from "../quotas/limit-desk.ts";
 
 export interface DeploymentVerbs {
   /** Throws the errors of deployments/errors.ts, as all of these do. */
@@ -98,6 +99,7 @@ export interface HttpDeps {
   readonly publicUrl: string | undefined;
   readonly admin: AdminVerbs;
   readonly operator: OperatorVerbs;
+  readonly quotas: LimitDesk;
   /** From memory: never asks the database. */
   readonly readiness: () => Readiness;
   readonly registry: Registry;

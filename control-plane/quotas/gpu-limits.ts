@@ -1,5 +1,6 @@
 // How many GPUs of a type an account may use. Pure: the records come from the store.
 import { type GpuType, gpuTypes } from "../../proto/gpu.ts";
+import { GpuLimitReached } from "./errors.ts";
 
 /** By GPU type; a type that is not named has no entry of its own. */
 export type GpuCounts = Readonly<Partial<Record<GpuType, number>>>;
@@ -28,4 +29,16 @@ export function gpuLimits(record: GpuRecord, defaults: GpuDefaults): Record<"max
   const of = (count: (gpu: GpuType) => number) =>
     Object.fromEntries(gpuTypes.map((gpu) => [gpu, count(gpu)])) as Record<GpuType, number>;
   return { max: of((gpu) => gpuLimit(record, gpu, defaults)), min: of((gpu) => record.min[gpu] ?? 0) };
+}
+
+/** One GPU type of one account, read under the account's lock: nobody else's deployment comes between look and write. */
+export interface GpuUse extends Pick<GpuRecord, "isAdmin" | "max"> {
+  /** By its other live deployments: most instances times GPUs of one. */
+  readonly used: number;
+}
+
+/** Throws GpuLimitReached. */
+export function requireGpus(use: GpuUse, gpu: GpuType, wanted: number, defaults: GpuDefaults): void {
+  const limit = gpuLimit(use, gpu, defaults);
+  if (use.used + wanted > limit) throw new GpuLimitReached(gpu, wanted, use.used, limit);
 }

@@ -1,10 +1,11 @@
 // Guarded changes of one deployment: by its owner (revision) and the controllers' claims (lock token).
 import { type Kysely, sql, type Transaction } from "kysely";
 import type { AccountId, DeploymentId } from "../../proto/ids.ts";
-import type { Change, Claimed } from "../deployments/store.ts";
+import type { Change, Claimed, GpuCheck } from "../deployments/store.ts";
 import { announce } from "./change-feed.ts";
 import { inTransaction, uniqueViolation } from "./database.ts";
 import { asDeployment, asInstance, selectDeployments } from "./deployment-rows.ts";
+import { lockAccount, readGpuUse } from "./limit-rows.ts";
 import type { Database } from "./schema.ts";
 
 export async function changeDeployment(
@@ -13,9 +14,12 @@ export async function changeDeployment(
   account: AccountId,
   ifRevision: bigint,
   change: Change,
+  check: GpuCheck | undefined,
 ): Promise<boolean> {
   try {
     return await inTransaction(db, async (trx) => {
+      // Before the deployment's row: the order of everybody who counts GPUs.
+      if (check) await lockAccount(trx, account);
       const moved = await trx
         .updateTable("deployment")
         .set((eb) => ({
@@ -33,9 +37,10 @@ export async function changeDeployment(
         .where("deploy_id", "=", id)
         .where("account_id", "=", account)
         .where("revision", "=", ifRevision)
-        .returning("generation")
+        .returning(["generation", "gpu"])
         .executeTakeFirst();
       if (!moved) return false;
+      if (check) check(await readGpuUse(trx, account, moved.gpu, id));
       if (change.isNewGeneration) await regenerate(trx, id, moved.generation);
       await announce(trx, "deployment", id);
       return true;

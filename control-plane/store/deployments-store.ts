@@ -7,14 +7,17 @@ import { changeDeployment, claimDeployment, releaseClaim } from "./deployment-ch
 import { commitVerdict } from "./deployment-commit.ts";
 import { asDeployment, asInstance, selectDeployments } from "./deployment-rows.ts";
 import { desiredRows } from "./desired-rows.ts";
+import { lockAccount, readGpuUse } from "./limit-rows.ts";
 import { writeObservations } from "./observations.ts";
 import type { Database } from "./schema.ts";
 
 export function createDeploymentStore(db: Kysely<Database>): DeploymentStore {
   return asked<DeploymentStore>({
-    async insert(next) {
+    async insert(next, check) {
       try {
         await inTransaction(db, async (trx) => {
+          await lockAccount(trx, next.account);
+          check(await readGpuUse(trx, next.account, next.gpu, undefined));
           await trx
             .insertInto("deployment")
             .values({
@@ -105,7 +108,7 @@ export function createDeploymentStore(db: Kysely<Database>): DeploymentStore {
     claim: (id, owner, ttlMs) => claimDeployment(db, id, owner, ttlMs),
     release: (claimed) => releaseClaim(db, claimed),
     commit: (claimed, verdict) => commitVerdict(db, claimed, verdict),
-    change: (id, account, ifRevision, change) => changeDeployment(db, id, account, ifRevision, change),
+    change: (id, account, ifRevision, change, check) => changeDeployment(db, id, account, ifRevision, change, check),
     observe: (host, nodeEpoch, observations, removed) => writeObservations(db, host, nodeEpoch, observations, removed),
     desired: (host) => desiredRows(db, host),
   });

@@ -16,6 +16,7 @@ import { DeploymentStoreAway } from "../deployments/errors.ts";
 import { type AskForLogs, mergeLogs, readLogs } from "../deployments/logs.ts";
 import { instanceLogs } from "../fleet/instance-logs.ts";
 import type { AdminVerbs, DeploymentVerbs, NodeView } from "../http/verbs.ts";
+import type { GpuDefaults } from "../quotas/gpu-limits.ts";
 import type { Fleet } from "./fleet.ts";
 import { demoModel } from "./known-models.ts";
 import type { HubTokens } from "./seals.ts";
@@ -27,9 +28,10 @@ interface VerbDeps {
   readonly tokens: HubTokens;
   /** Nano-USD left; null: no limit. */
   readonly funds: (account: AccountId) => Promise<bigint | null>;
+  readonly gpuDefaults: GpuDefaults;
 }
 
-export function createDeploymentVerbs({ fleet, directory, tokens, funds }: VerbDeps): DeploymentVerbs {
+export function createDeploymentVerbs({ fleet, directory, tokens, funds, gpuDefaults }: VerbDeps): DeploymentVerbs {
   const store = fleet.deploymentStore;
   const ask: AskForLogs = (host, instance, query, signal) =>
     instanceLogs(fleet.fleetStore, host, instance, query, signal);
@@ -39,16 +41,16 @@ export function createDeploymentVerbs({ fleet, directory, tokens, funds }: VerbD
     const found = offered && (await store.get(offered.deployId, offered.owner));
     return found && { weights: found.weights, memoryBytes: found.memoryBytes, contextLength: found.contextLength };
   }
-  const createDeps = { store, funds, sealToken: tokens.seal, demoModel, publicModel };
+  const createDeps = { store, gpuDefaults, funds, sealToken: tokens.seal, demoModel, publicModel };
 
   return {
     createLlm: (caller, request) => answering(() => createDeployment(createDeps, caller, request)),
     get: ({ account }, id) => answering(() => getDeployment(store, account, id)),
     list: ({ account }, statuses) => answering(() => store.list(account, statuses)),
-    update: ({ account }, id, update) => answering(() => updateDeployment(store, account, id, update)),
+    update: ({ account }, id, update) => answering(() => updateDeployment(store, account, id, update, gpuDefaults)),
     remove: ({ account }, id) => answering(() => deleteDeployment(store, account, id)),
     stop: ({ account }, id) => answering(() => stopDeployment(store, account, id)),
-    start: ({ account }, id) => answering(() => startDeployment(store, account, id)),
+    start: ({ account }, id) => answering(() => startDeployment(store, account, id, gpuDefaults)),
     logs: ({ account }, id, query, signal) =>
       answering(async () => {
         const deployment = await getDeployment(store, account, id);

@@ -1,7 +1,7 @@
 // Limits put together: rates in memory, kept fresh by the change feed.
 import type { Logger } from "pino";
+import { createLimitDesk, type QuotaDefaults } from "../quotas/limit-desk.ts";
 import { RateMeters } from "../quotas/rate-limiter.ts";
-import type { RateLimits } from "../quotas/rate-limits.ts";
 import type { ChangeFeed } from "../store/change-feed.ts";
 import type { OpenDatabase } from "../store/database.ts";
 import { createQuotaStore } from "../store/quota-store.ts";
@@ -10,7 +10,7 @@ import { refreshOn } from "./refresh-loop.ts";
 export interface QuotaDeps {
   readonly db: OpenDatabase["db"];
   readonly feed: Pick<ChangeFeed, "on">;
-  readonly defaults: { readonly rates: RateLimits };
+  readonly defaults: QuotaDefaults;
   readonly log: Logger;
 }
 
@@ -27,5 +27,5 @@ export function createQuotas({ db, feed, defaults, log }: QuotaDeps) {
     everyMs: 60_000,
     log,
   });
-  return { rates, refresh, run: loop.run };
+  return { rates, desk: createLimitDesk(store, defaults), refresh, run: loop.run };
 }

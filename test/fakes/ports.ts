@@ -17,6 +17,7 @@ import { RateMeters } from "../../control-plane/quotas/rate-limiter.ts";
 import { defaultRateLimits } from "../../control-plane/quotas/rate-limits.ts";
 import type { AccountId, DeploymentId, HostId, InstanceId, KeyId, LeaseId } from "../../proto/ids.ts";
 import { type NanoUsd, nano } from "../../proto/money.ts";
+import { fakeLimits } from "./limits.ts";
 import { fakeBilling } from "./payment-ports.ts";
 import { fakeTokens } from "./tokens.ts";
 
@@ -269,6 +270,7 @@ export function fakePorts() {
       nodes: () => Promise.resolve([]),
     },
     operator: fakeOperator(),
+    quotas: fakeLimits(),
     readiness: () => ({ isReady: true }),
     registry,
     log: pino({ base: null }, { write: (line: string) => void logLines.push(JSON.parse(line)) }),

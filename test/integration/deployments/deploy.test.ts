@@ -8,7 +8,7 @@ import {
 import type { DeploymentId } from "../../../proto/ids.ts";
 import { type FakeAgent, startFakeAgent } from "../../fakes/agent-session.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
-import { ada, joinSecret, type Replica, startReplica } from "../fleet/replica.ts";
+import { ada, gpuDefaults, joinSecret, type Replica, startReplica } from "../fleet/replica.ts";
 
 const wait = { timeout: 20_000, interval: 25 };
 let postgres: TestPostgres;
@@ -116,7 +116,13 @@ describe("a deployment", () => {
     const { id } = await replica.deploy();
     await vi.waitFor(async () => expect(await status(id)).toBe("deployed"), wait);
     const before = agent.desired?.instances[0]?.instanceId;
-    await updateDeployment(replica.deploymentStore, ada.account, id, { extraArgs: ["--max-model-len=1024"] });
+    await updateDeployment(
+      replica.deploymentStore,
+      ada.account,
+      id,
+      { extraArgs: ["--max-model-len=1024"] },
+      gpuDefaults,
+    );
     await vi.waitFor(() => {
       const [now] = agent.desired?.instances ?? [];
       expect(now).toMatchObject({
@@ -131,7 +137,7 @@ describe("a deployment", () => {
     await stopDeployment(replica.deploymentStore, ada.account, id);
     await vi.waitFor(async () => expect(await status(id)).toBe("stopped"), wait);
     expect(ready(id)).toEqual([]);
-    await startDeployment(replica.deploymentStore, ada.account, id);
+    await startDeployment(replica.deploymentStore, ada.account, id, gpuDefaults);
     await vi.waitFor(async () => expect(await status(id)).toBe("deployed"), wait);
     expect(agent.desired?.instances[0]?.instanceId).not.toBe(before);
   });
@@ -142,9 +148,9 @@ describe("a deployment", () => {
     const { id } = await replica.deploy({ maxInstances: 3 });
     await vi.waitFor(() => expect(ready(id)).toHaveLength(1), wait);
     const [first] = ready(id);
-    await updateDeployment(replica.deploymentStore, ada.account, id, { minInstances: 3, maxInstances: 3 });
+    await updateDeployment(replica.deploymentStore, ada.account, id, { minInstances: 3, maxInstances: 3 }, gpuDefaults);
     await vi.waitFor(() => expect(ready(id)).toHaveLength(3), wait);
-    await updateDeployment(replica.deploymentStore, ada.account, id, { minInstances: 1, maxInstances: 3 });
+    await updateDeployment(replica.deploymentStore, ada.account, id, { minInstances: 1, maxInstances: 3 }, gpuDefaults);
     await vi.waitFor(() => expect(ready(id)).toEqual([first]), wait);
   });
 

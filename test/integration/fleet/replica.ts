@@ -13,6 +13,7 @@ import type { AccountId } from "../../../proto/ids.ts";
 export const joinSecret = "a join secret of the tests";
 export const ada = { account: "u:ada" as AccountId, displayName: "ada", suspendReason: null };
 /** A second lasts as long as here: 1/20 of the real clocks. */
+export const gpuDefaults = { perType: 1_000 };
 export const scaledLimits: HostClockLimits = { leaseMs: 1_000, lostMs: 3_000 };
 const log = pino({ level: process.env["TEST_LOG"] ?? "silent" });
 
@@ -74,6 +75,7 @@ export async function startReplica(
         {
           store: fleet.deploymentStore,
           funds: async () => null,
+          gpuDefaults,
           sealToken: async (_, token) => Buffer.from(`sealed ${token}`),
           demoModel: () => undefined,
           publicModel: async () => undefined,

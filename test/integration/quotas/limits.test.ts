@@ -1,0 +1,275 @@
+// Limits on a real PostgreSQL: what two of a kind at once may not do, and what operators decide.
+import { randomBytes } from "node:crypto";
+import pino from "pino";
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { startDeployment, stopDeployment, updateDeployment } from "../../../control-plane/deployments/change.ts";
+import { createDeployment } from "../../../control-plane/deployments/create.ts";
+import * as errors from "../../../control-plane/quotas/errors.ts";
+import { createLimitDesk } from "../../../control-plane/quotas/limit-desk.ts";
+import { createChangeFeed } from "../../../control-plane/store/change-feed.ts";
+import { type OpenDatabase, openDatabase } from "../../../control-plane/store/database.ts";
+import { createDeploymentStore } from "../../../control-plane/store/deployments-store.ts";
+import { migrateDatabase } from "../../../control-plane/store/migrate.ts";
+import { createQuotaStore } from "../../../control-plane/store/quota-store.ts";
+import { createQuotas } from "../../../control-plane/wiring/quotas.ts";
+import type { AccountId, DeploymentId } from "../../../proto/ids.ts";
+import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+
+const log = pino({ level: "silent" });
+const defaults = { rates: { concurrent: 200, tokensPerMinute: 5_000_000 }, gpus: { perType: 8 } };
+const act = { by: "u:operator", ip: "192.0.2.1", note: "decided" };
+let postgres: TestPostgres;
+let open: OpenDatabase;
+let desk: ReturnType<typeof createLimitDesk>;
+let deployments: ReturnType<typeof createDeploymentStore>;
+let account: AccountId;
+let serial = 0;
+
+beforeAll(async () => {
+  postgres = await startPostgres();
+  const url = await postgres.createDatabase();
+  await migrateDatabase(url, { log });
+  open = openDatabase(url, { maxConnections: 20, log });
+  desk = createLimitDesk(createQuotaStore(open.db), defaults);
+  deployments = createDeploymentStore(open.db);
+});
+afterAll(async () => {
+  await open?.close();
+  await postgres?.stop();
+});
+beforeEach(async () => {
+  account = await makeAccount(false);
+});
+
+async function makeAccount(isAdmin: boolean): Promise<AccountId> {
+  const id = `u:${++serial}` as AccountId;
+  const name = `account-${serial}`;
+  await open.db
+    .insertInto("account")
+    .values({
+      account_id: id,
+      email: `${name}@example.com`,
+      display_name: name,
+      is_admin: isAdmin,
+      suspend_reason: null,
+      wrapped_dek: randomBytes(60),
+      kek_version: 1,
+      deleted_at: null,
+    })
+    .execute();
+  return id;
+}
+
+const deploy = (name: string, maxInstances = 1, numGpus = 1, owner = account) =>
+  createDeployment(
+    {
+      store: deployments,
+      gpuDefaults: defaults.gpus,
+      funds: async () => null,
+      sealToken: async (_, token) => Buffer.from(token),
+      demoModel: () => undefined,
+      publicModel: async () => undefined,
+    },
+    { account: owner, displayName: "ada", suspendReason: null },
+    {
+      modelName: `ada/${name}`,
+      gpu: "other",
+      numGpus,
+      maxBatchSize: 4,
+      hf: { repo: "ada/weights" },
+      baseModel: undefined,
+      minInstances: 1,
+      maxInstances,
+      extraArgs: [],
+    },
+  );
+const ask = (max: Record<string, number>, expectedId: string | null = null) =>
+  desk.requestGpus(account, { max, min: {}, reason: "launch", expectedId });
+const outcomes = async (all: readonly Promise<unknown>[]) =>
+  (await Promise.allSettled(all))
+    .map((one) => (one.status === "fulfilled" ? "done" : one.reason.constructor.name))
+    .sort();
+const setMax = (count: number | null) => desk.setLimits(account, { max: { other: count } }, act);
+const status = async (id: DeploymentId) => (await deployments.get(id, account))?.status;
+
+describe("deployments count against the GPU limit", () => {
+  it("by most instances times GPUs of one, and a refusal leaves nothing behind", async () => {
+    await deploy("two", 2, 3);
+    await expect(deploy("one", 1, 3)).rejects.toThrow(/needs 3 other .* 6 of your limit of 8/);
+    expect(await deployments.list(account, undefined)).toHaveLength(1);
+    await deploy("rest", 2, 1);
+  });
+
+  it("and of ten at once for the last GPU one is made", async () => {
+    await setMax(1);
+    expect(await outcomes(Array.from({ length: 10 }, (_, i) => deploy(`same-${i}`)))).toEqual([
+      ...Array.from({ length: 9 }, () => "GpuLimitReached"),
+      "done",
+    ]);
+  });
+
+  it("also when they grow, and two that grow at once for the last GPU do not both", async () => {
+    await setMax(3);
+    const [first, second] = [await deploy("first"), await deploy("second")];
+    const grow = ({ id }: { id: DeploymentId }) =>
+      updateDeployment(deployments, account, id, { maxInstances: 2 }, defaults.gpus);
+    expect(await outcomes([grow(first), grow(second)])).toEqual(["GpuLimitReached", "done"]);
+    const sizes = (await deployments.list(account, undefined)).map((one) => one.maxInstances);
+    expect(sizes.sort()).toEqual([1, 2]);
+  });
+
+  it("not while they are stopped, and again when they start", async () => {
+    await setMax(1);
+    const { id } = await deploy("first");
+    await stopDeployment(deployments, account, id);
+    expect(await status(id)).toBe("stopping");
+    await expect(deploy("second")).rejects.toThrow(errors.GpuLimitReached);
+    await open.db.updateTable("deployment").set({ status: "stopped" }).where("deploy_id", "=", id).execute();
+    await updateDeployment(deployments, account, id, { maxInstances: 5 }, defaults.gpus);
+    await deploy("second");
+    await expect(startDeployment(deployments, account, id, defaults.gpus)).rejects.toThrow(errors.GpuLimitReached);
+    expect(await status(id)).toBe("stopped");
+    await setMax(6);
+    await startDeployment(deployments, account, id, defaults.gpus);
+  });
+
+  it("a lowered limit stops nothing that runs, and lets nothing grow; smaller is always allowed", async () => {
+    const { id } = await deploy("large", 6);
+    await setMax(2);
+    await expect(updateDeployment(deployments, account, id, { maxInstances: 7 }, defaults.gpus)).rejects.toThrow(
+      errors.GpuLimitReached,
+    );
+    await updateDeployment(deployments, account, id, { maxInstances: 5 }, defaults.gpus);
+    expect((await deployments.get(id, account))?.maxInstances).toBe(5);
+  });
+
+  it("the operator's own account has no limit", async () => {
+    await deploy("many", 100, 8, await makeAccount(true));
+  });
+});
+
+describe("a request for another GPU pool", () => {
+  it("keeps its id when it is amended, which replaces what it asks for", async () => {
+    const { id, createdAtMs } = await ask({ other: 16, "L4-24GB": 9 });
+    const amended = await ask({ other: 12 }, id);
+    expect(amended).toMatchObject({ id, createdAtMs, revision: 2, requested: { max: { other: 12 } } });
+    expect((await desk.gpuPool(account)).pending?.requested.max).toEqual({ other: 12 });
+  });
+
+  it("of many filed at once is one, and of many amendments the last stands whole", async () => {
+    const filed = Array.from({ length: 8 }, (_, i) => ask({ other: 10 + i }));
+    expect(await outcomes(filed)).toEqual([...Array.from({ length: 7 }, () => "GpuRequestConflict"), "done"]);
+    const id = (await desk.gpuPool(account)).pending?.id as string;
+    expect(await outcomes(Array.from({ length: 5 }, (_, i) => ask({ "L4-24GB": 20 + i }, id)))).toEqual(
+      Array.from({ length: 5 }, () => "done"),
+    );
+    const { pending } = await desk.gpuPool(account);
+    expect(pending).toMatchObject({ id, revision: 6 });
+    expect(Object.keys(pending?.requested.max ?? {})).toEqual(["L4-24GB"]);
+  });
+
+  it("is withdrawn by its owner once; another account's is unknown", async () => {
+    const { id } = await ask({ other: 16 });
+    await expect(desk.withdrawGpus(await makeAccount(false), id)).rejects.toThrow(errors.LimitRequestNotFound);
+    await desk.withdrawGpus(account, id);
+    expect((await desk.gpuPool(account)).pending).toBeUndefined();
+    await expect(desk.withdrawGpus(account, id)).rejects.toThrow(errors.LimitRequestDecided);
+    expect((await ask({ other: 16 })).id).not.toBe(id);
+  });
+
+  it("an unknown account is told so", async () => {
+    account = "u:nobody" as AccountId;
+    await expect(ask({ other: 16 })).rejects.toThrow(errors.QuotaAccountGone);
+    await expect(desk.gpuPool(account)).rejects.toThrow(errors.QuotaAccountGone);
+  });
+});
+
+describe("an operator's decision", () => {
+  const resolve = (id: string, decision: "approved" | "rejected", ifRevision?: number) =>
+    desk.resolve("gpu", id, decision, ifRevision, act);
+
+  it("grants what is asked for, is made once, and stands in the audit log with before and after", async () => {
+    await desk.setLimits(account, { max: { "L4-24GB": 2 } }, act);
+    const { id } = await ask({ other: 16 });
+    expect(await outcomes([resolve(id, "approved"), resolve(id, "approved"), resolve(id, "approved")])).toEqual([
+      "LimitRequestDecided",
+      "LimitRequestDecided",
+      "done",
+    ]);
+    const acts = await open.db.selectFrom("audit").selectAll().where("subject", "=", id).execute();
+    expect(acts).toHaveLength(1);
+    expect(acts[0]).toMatchObject({
+      actor: "u:operator",
+      action: "limit.approve",
+      account_id: account,
+      ip: "192.0.2.1",
+      before: { max: { "L4-24GB": 2 } },
+      after: { max: { "L4-24GB": 2, other: 16 } },
+      note: "decided",
+    });
+    expect((await desk.gpuPool(account)).max).toMatchObject({ other: 16, "L4-24GB": 2, "H100-80GB": 8 });
+  });
+
+  it("is on what was read: an amendment meanwhile is a conflict", async () => {
+    const { id, revision } = await ask({ other: 16 });
+    await ask({ other: 64 }, id);
+    await expect(resolve(id, "approved", revision)).rejects.toThrow(errors.LimitRequestMoved);
+    expect((await desk.gpuPool(account)).pending?.id).toBe(id);
+    await resolve(id, "approved", 2);
+    expect((await desk.gpuPool(account)).max.other).toBe(64);
+  });
+
+  it("that rejects is shown until an approval; a withdrawn request changes nothing about it", async () => {
+    const first = await ask({ other: 16 });
+    await resolve(first.id, "rejected");
+    const second = await ask({ other: 12 });
+    await desk.withdrawGpus(account, second.id);
+    expect((await desk.gpuPool(account)).lastRejection).toMatchObject({ id: first.id, resolutionReason: "decided" });
+    expect((await desk.gpuPool(account)).max.other).toBe(8);
+    const third = await ask({ other: 10 });
+    await resolve(third.id, "approved");
+    expect((await desk.gpuPool(account)).lastRejection).toBeUndefined();
+  });
+
+  it("lists open ones first, with whose they are", async () => {
+    const first = await ask({ other: 16 });
+    account = await makeAccount(false);
+    const second = await ask({ other: 16 });
+    await resolve(second.id, "rejected");
+    const listed = await desk.list("gpu", 1000);
+    const isOpen = listed.map((one) => one.decision === null);
+    expect(isOpen.lastIndexOf(true)).toBeLessThan(isOpen.indexOf(false));
+    expect(listed.find(({ id }) => id === first.id)?.email).toMatch(/^account-/);
+  });
+
+  it("cannot set a minimum above its maximum", async () => {
+    const set = desk.setLimits(account, { min: { other: 9 } }, act);
+    await expect(set).rejects.toThrow(errors.LimitsRefused);
+    await desk.setLimits(account, { min: { other: 9 }, max: { other: 9 } }, act);
+    expect((await desk.setLimits(account, { min: { other: null }, max: { other: null } }, act)).max.other).toBe(8);
+  });
+});
+
+describe("rate limits", () => {
+  it("that an operator raises count at every replica without a restart", async () => {
+    const feed = createChangeFeed({ pool: open.pool, log });
+    const replica = createQuotas({ db: open.db, feed, defaults, log });
+    const stopping = new AbortController();
+    await feed.start();
+    await replica.refresh();
+    const running = replica.run(stopping.signal);
+    const meter = replica.rates.meter(account, "model" as DeploymentId);
+    expect(meter.limits.concurrent).toBe(200);
+    await desk.requestRates(account, { concurrent: 400, tokensPerMinute: null, reason: "evals" });
+    await expect(
+      desk.requestRates(account, { concurrent: 500, tokensPerMinute: null, reason: "evals" }),
+    ).rejects.toThrow(errors.RateRequestOpen);
+    const request = (await desk.list("rate", 10)).find((one) => one.account === account);
+    await desk.resolve("rate", request?.id as string, "approved", undefined, act);
+    expect(await desk.rateLimits(account)).toEqual({ concurrent: 400, tokensPerMinute: 5_000_000 });
+    await vi.waitFor(() => expect(meter.limits.concurrent).toBe(400), { timeout: 5_000 });
+    stopping.abort();
+    await running;
+    await feed.stop();
+  });
+});
