@@ -20,6 +20,8 @@ export interface ControlPlaneConfig {
   readonly stopsWithParent: boolean;
   /** 1, or less in tests: the host clocks run that much faster. */
   readonly hostClockScale: number;
+  /** The same for slices of budgets. */
+  readonly sliceClockScale: number;
   readonly drainMs: number;
   /** Of accounts without a record of their own. */
   readonly quotas: {
@@ -97,6 +99,7 @@ export function readConfig(env: Env): ControlPlaneConfig {
     logLevel,
     stopsWithParent: text("STOKER_STOP_WITH_PARENT") === "1",
     hostClockScale: number("STOKER_HOST_CLOCKS", 1, 0.001, 1),
+    sliceClockScale: number("STOKER_SLICE_CLOCKS", 1, 0.001, 1),
     drainMs: 30_000,
     quotas: {
       rates: {

@@ -87,8 +87,9 @@ async function main(): Promise<void> {
   const money = await createMoney({
     db,
     registry,
-    openLeaseIds: () => openLeaseIds(fleetStore),
     invoiceLinkKey: invoiceLinkKey(secrets),
+    openLeaseIds: () => openLeaseIds(fleetStore, config.sliceClockScale),
+    clockScale: config.sliceClockScale,
     log,
   });
   const fleetMetrics = createFleetMetrics(registry);

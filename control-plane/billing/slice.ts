@@ -56,3 +56,7 @@ export const sliceTiming: SliceTiming = {
   sweepEveryMs: 10_000,
   sweepGraceMs: 15_000,
 };
+
+/** Every span that much shorter. */
+export const scaledTiming = (scale: number): SliceTiming =>
+  Object.fromEntries(Object.entries(sliceTiming).map(([span, ms]) => [span, ms * scale])) as unknown as SliceTiming;

@@ -11,6 +11,7 @@ import { createBillingMetrics } from "../billing/metrics.ts";
 import { createMonthClosing } from "../billing/months.ts";
 import { createRequestLabels } from "../billing/request-labels.ts";
 import { createSettlement } from "../billing/settle.ts";
+import { scaledTiming } from "../billing/slice.ts";
 import { createBillingUpkeep } from "../billing/upkeep.ts";
 import { createUsageQueries } from "../billing/usage-queries.ts";
 import { createBillingStore } from "../store/billing-store.ts";
@@ -30,6 +31,8 @@ export async function createMoney(deps: {
   readonly openLeaseIds: () => Promise<ReadonlySet<string> | undefined>;
   /** Signs the links of invoices. */
   readonly invoiceLinkKey: Buffer;
+  /** 1, or less in tests: slices live that much shorter. */
+  readonly clockScale: number;
   readonly log: Logger;
 }) {
   const { db, log } = deps;
@@ -41,7 +44,14 @@ export async function createMoney(deps: {
   const invoiceStore = createInvoiceStore(db);
   const months = createMonthClosing({ store: invoiceStore, log });
   const replica = await leaseStore.registerReplica(randomId<"replica">(16));
-  const budgets = createBudgets({ store: leaseStore, replica, log, metrics, openLeaseIds: deps.openLeaseIds });
+  const budgets = createBudgets({
+    store: leaseStore,
+    replica,
+    log,
+    metrics,
+    openLeaseIds: deps.openLeaseIds,
+    timing: scaledTiming(deps.clockScale),
+  });
   const labels = createRequestLabels({ store: usageStore, log });
   const delivered = createDeliveredCounts({ store: settlementStore, log, metrics });
   const upkeep = createBillingUpkeep({ store: settlementStore, log, metrics });

@@ -1,0 +1,125 @@
+// P2: an account that may spend one cent, five cents' worth of requests at once over two control planes, one of which is
+// killed in the middle. Clocks of hosts and slices run five times faster, so that a dead replica's share comes back here.
+import pg from "pg";
+import { afterAll, beforeAll, expect, it, vi } from "vitest";
+import { ledgerFacts, query } from "../e2e/spine/database.ts";
+import { type ExternalStack, startExternalStack } from "../fakes/external-stack.ts";
+import type { ControlPlane } from "../fakes/processes.ts";
+
+const limit = 10_000_000;
+const tokens = 64;
+/** 64 of them cost USD 0.0001. */
+const tokenPrice = 1_562.5;
+const requests = 500;
+const clocks = { STOKER_HOST_CLOCKS: "0.2", STOKER_SLICE_CLOCKS: "0.2" };
+const patient = { timeout: 60_000, interval: 100 };
+
+let world: ExternalStack;
+beforeAll(async () => {
+  world = await startExternalStack({
+    replicas: 2,
+    controlPlaneEnv: { ...clocks, STOKER_RATE_LIMIT: "1000" },
+    engine: { tokens, tokenMs: 4 },
+    pricing: { input: 0, cached_input: 0, output: 1.5625 },
+  });
+});
+afterAll(() => world?.stop());
+
+type Outcome = 200 | 402 | "cut" | number;
+
+async function ask(at: ControlPlane, credential: string): Promise<Outcome> {
+  try {
+    const answer = await fetch(`${at.url}/v1/completions`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${credential}`, "content-type": "application/json" },
+      body: JSON.stringify({ model: world.model, prompt: "hello", max_tokens: tokens }),
+      signal: AbortSignal.timeout(60_000),
+    });
+    await answer.arrayBuffer();
+    return answer.status;
+  } catch {
+    return "cut";
+  }
+}
+
+/** Every budget, every 10 ms, until told to stop: samples taken, and the worst of `spent + leased - limit`. */
+function watchBudgets() {
+  const client = new pg.Client({ connectionString: world.stack.databaseUrl });
+  const seen = { samples: 0, worst: Number.NEGATIVE_INFINITY, mostLeased: 0 };
+  let isOver = false;
+  const run = (async () => {
+    await client.connect();
+    while (!isOver) {
+      const { rows } = await client.query<{ over: number; leased: number }>(
+        "select max(spent + leased - lim)::float8 as over, max(leased)::float8 as leased from budget where lim is not null",
+      );
+      seen.samples += 1;
+      seen.worst = Math.max(seen.worst, rows[0]?.over ?? Number.NEGATIVE_INFINITY);
+      seen.mostLeased = Math.max(seen.mostLeased, rows[0]?.leased ?? 0);
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+    await client.end();
+  })();
+  return async () => {
+    isOver = true;
+    await run;
+    return seen;
+  };
+}
+
+async function spend(credentials: readonly string[], budgetId: string): Promise<void> {
+  const { stack, engine } = world;
+  const [staying, dying] = stack.controlPlanes as [ControlPlane, ControlPlane];
+  const stopWatching = watchBudgets();
+  const before = engine.log.length;
+  const asked = Array.from({ length: requests }, (_, i) =>
+    ask(i % 2 === 0 ? staying : dying, credentials[i % credentials.length] as string),
+  );
+  // In the middle: some answers are out, others are being generated, others wait for money.
+  await vi.waitFor(
+    () => expect(engine.log.slice(before).filter((one) => one.end === "done").length).toBeGreaterThan(10),
+    {
+      timeout: 60_000,
+      interval: 5,
+    },
+  );
+  await dying.kill9();
+  const outcomes = await Promise.all(asked);
+  const count = (outcome: Outcome) => outcomes.filter((one) => one === outcome).length;
+  expect(new Set(outcomes)).toEqual(new Set([200, 402, "cut"]));
+  expect(count("cut")).toBeGreaterThan(0);
+  expect(count(402)).toBeGreaterThan(requests / 4);
+
+  // What the dead one had leased is sold in the end: less than one token's price is left.
+  const budget = async () => {
+    const [row] = await query<{ spent: number; leased: number }>(
+      stack.databaseUrl,
+      "select spent::float8 as spent, leased::float8 as leased from budget where budget_id = $1",
+      [budgetId],
+    );
+    return row ?? { spent: Number.NaN, leased: Number.NaN };
+  };
+  await vi.waitFor(async () => {
+    await ask(staying, credentials[0] as string);
+    const { spent, leased } = await budget();
+    expect(limit - spent).toBeLessThanOrEqual(tokenPrice);
+    expect(leased).toBe(0);
+  }, patient);
+  const seen = await stopWatching();
+  expect(seen.samples).toBeGreaterThan(50);
+  expect(seen.mostLeased).toBeGreaterThan(0);
+  expect(seen.worst).toBeLessThanOrEqual(0);
+  expect((await budget()).spent).toBeLessThanOrEqual(limit);
+  expect(await ask(staying, credentials[0] as string)).toBe(402);
+  expect(await ledgerFacts(stack.databaseUrl)).toMatchObject({ sum: 0, overspent: 0, capturesPerRequest: 1 });
+}
+
+it("an account with one cent never spends more over two control planes, and none of it is stranded", async () => {
+  const made = await world.stack.call("POST", "/v1/admin/accounts", {
+    email: "cent@example.com",
+    display_name: "cent",
+    credit_usd: 0.01,
+  });
+  expect(made.status, JSON.stringify(made.body)).toBeLessThan(300);
+  await spend([made.body.api_key], `account/${made.body.uid}`);
+});
