@@ -43,7 +43,10 @@ export function openDatabase(url: string, options: DatabaseOptions): OpenDatabas
     },
   });
   // An idle connection that breaks is replaced at its next use; without a listener it would end the process.
-  pool.on("error", (error) => options.log.warn({ err: error }, "an idle database connection broke"));
+  pool.on("error", ({ message, code }: Error & { code?: string }) =>
+    // Without the client that pg hangs on it: the whole object in the log would bury the sentence.
+    options.log.warn({ err: { message, code } }, "an idle database connection broke"),
+  );
   // The same between two statements of a transaction: the next statement then fails and the transaction with it.
   pool.on("connect", (client) => client.on("error", () => {}));
   const db = new Kysely<Database>({ dialect: new PostgresDialect({ pool }) });
