@@ -87,6 +87,7 @@ async function main(): Promise<void> {
   const money = await createMoney({
     db,
     registry,
+    changes: feed,
     invoiceLinkKey: invoiceLinkKey(secrets),
     openLeaseIds: () => openLeaseIds(fleetStore, config.sliceClockScale),
     clockScale: config.sliceClockScale,

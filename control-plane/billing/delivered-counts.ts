@@ -2,7 +2,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { DeliveredCount, DeliveredCounts } from "./delivered.ts";
 import type { BillingMetrics } from "./metrics.ts";
-import { type Postings, post } from "./post.ts";
+import { moneyRules } from "./post.ts";
 import { recordKey } from "./record.ts";
 import type { SettlementStore } from "./store.ts";
 
@@ -26,12 +26,9 @@ export function createDeliveredCounts(deps: DeliveredCountsDeps): DeliveredCount
     while (queue.size > 0) {
       const group = [...queue.entries()].slice(0, groupSize);
       try {
-        let posted: Postings | undefined;
-        await deps.store.settle({ records: [], counts: group.map(([, count]) => count) }, (found) => {
-          posted = post(found);
-          return posted;
-        });
-        for (const { loss, lossReason } of posted?.entries ?? []) if (lossReason) deps.metrics.lost(loss, lossReason);
+        const counts = group.map(([, count]) => count);
+        const { postings } = await deps.store.settle({ records: [], counts }, moneyRules);
+        for (const { loss, lossReason } of postings?.entries ?? []) if (lossReason) deps.metrics.lost(loss, lossReason);
         for (const [key, count] of group) if (queue.get(key) === count) queue.delete(key);
       } catch (error) {
         deps.log.warn({ err: error, counts: queue.size }, "delivered counts not written yet");

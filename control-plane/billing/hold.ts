@@ -1,10 +1,10 @@
-import type { AccountId, KeyId, LeaseId, RequestId } from "../../proto/ids.ts";
+import type { LeaseId, RequestId } from "../../proto/ids.ts";
 import type { NanoUsd } from "../../proto/money.ts";
 import { ServiceError } from "../service-error.ts";
+import type { Payer } from "./scopes.ts";
 
-export interface HoldRequest {
-  readonly account: AccountId;
-  readonly key: KeyId;
+/** The payer's limits are those of the moment the request was authenticated. */
+export interface HoldRequest extends Payer {
   readonly requestId: RequestId;
   /** The least with which the request makes sense: prompt and one token. */
   readonly floor: NanoUsd;
@@ -34,8 +34,9 @@ export interface Hold {
 }
 
 /**
- * Grants holds. Answers at once while the account's slice has room; otherwise waits for a grant (one database transaction).
- * Throws InsufficientFunds when even the floor does not fit, BudgetStoreAway when the database is needed and away.
+ * Grants holds. Answers at once while the slices of every budget have room; otherwise waits for a grant (one database
+ * transaction). Throws InsufficientFunds when even the floor does not fit, SpendingSuspended when the grant finds the account
+ * suspended, BudgetStoreAway when the database is needed and away.
  */
 export interface Budgets {
   hold(request: HoldRequest): Hold | Promise<Hold>;
@@ -45,8 +46,18 @@ export class InsufficientFunds extends ServiceError {
   readonly code = "insufficient_quota";
   constructor() {
     super(
-      "You need positive balance to do inference: what is left does not cover the most this request can cost. Add funds, ask your operator for credit, or send a shorter request.",
+      "You need positive balance to do inference: what is left, of your funds or of the monthly limit of your account, key or token, does not cover the most this request can cost. Add funds, ask your operator for credit, or send a shorter request.",
     );
+  }
+}
+
+/** Found by a grant, which reads the account itself. Who admits says it in his own words. */
+export class SpendingSuspended extends Error {
+  override readonly name = "SpendingSuspended";
+  readonly reason: string;
+  constructor(reason: string) {
+    super(`the account is suspended: ${reason}`);
+    this.reason = reason;
   }
 }
 

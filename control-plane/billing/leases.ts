@@ -3,13 +3,12 @@
 // ended request stays reserved until its record is durable, unless the agent never started it.
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
-import type { AccountId, BudgetId, LeaseId, RequestId } from "../../proto/ids.ts";
+import type { AccountId, LeaseId, RequestId } from "../../proto/ids.ts";
 import { nano } from "../../proto/money.ts";
 import { type Clock, systemClock } from "./clock.ts";
 import type { HeldMoney, HoldEnds } from "./held-money.ts";
 import type { Budgets, Hold, HoldRequest } from "./hold.ts";
 import type { BillingMetrics } from "./metrics.ts";
-import { accountBudget } from "./post.ts";
 import { Purse } from "./purse.ts";
 import { freeOf, type Slice, type SliceTiming, sliceTiming } from "./slice.ts";
 import type { GiveBack, LeaseStore, Replica, ReturnReason } from "./store.ts";
@@ -22,8 +21,6 @@ export interface BudgetsDeps {
   readonly metrics: BillingMetrics;
   /** Lease ids that some agent still has a request or a record of; undefined while a known host has not been heard yet. */
   readonly openLeaseIds: () => Promise<ReadonlySet<string> | undefined>;
-  /** The budgets a request needs room in, account first: the fixed order of every lock. */
-  readonly scopesOf?: (request: HoldRequest) => readonly BudgetId[];
   readonly clock?: Clock;
   readonly timing?: Partial<SliceTiming>;
 }
@@ -34,8 +31,11 @@ export interface RunningBudgets extends Budgets {
   stop(): Promise<void>;
   /** One round of renewals, look-ups and returns; `start` runs it every second. */
   tick(): Promise<void>;
-  /** The account's limit or standing changed: its free slices go back and the next request asks the database. */
-  recall(account: AccountId): void;
+  /**
+   * The limit or standing of an account or a budget (its id) changed: what is free of its slices goes back at once, and the
+   * next request asks the database.
+   */
+  recall(subject: string): void;
 }
 
 const lookUpAtOnce = 2_000;
@@ -44,7 +44,6 @@ export function createBudgets(deps: BudgetsDeps): RunningBudgets {
   const { store, replica, log, metrics } = deps;
   const clock = deps.clock ?? systemClock;
   const timing: SliceTiming = { ...sliceTiming, ...deps.timing };
-  const scopesOf = deps.scopesOf ?? ((request: HoldRequest) => [accountBudget(request.account)]);
   const slices = new Map<LeaseId, Slice>();
   const purses = new Map<AccountId, Purse>();
   /** Ended, their record not known to be durable. */
@@ -55,6 +54,8 @@ export function createBudgets(deps: BudgetsDeps): RunningBudgets {
   let openAmount = 0n;
   let sweptAtMs = clock.monotonicMs();
   let isAway = false;
+  /** Returns run one after another. */
+  let returning: Promise<unknown> = Promise.resolve();
 
   const closed = (held: HeldMoney) => {
     openHolds -= 1;
@@ -81,6 +82,7 @@ export function createBudgets(deps: BudgetsDeps): RunningBudgets {
       openAmount += held.amount;
     },
     refillFailed: (error: unknown) => away(error),
+    reclaim,
   };
   metrics.watchHolds(() => ({
     holds: openHolds + unrecorded.size,
@@ -96,7 +98,7 @@ export function createBudgets(deps: BudgetsDeps): RunningBudgets {
       purse = new Purse(request.account, purseDeps);
       purses.set(request.account, purse);
     }
-    return purse.hold(request, scopesOf(request));
+    return purse.hold(request);
   }
 
   async function tick(): Promise<void> {
@@ -177,14 +179,34 @@ export function createBudgets(deps: BudgetsDeps): RunningBudgets {
     });
   }
 
-  async function giveBack(parts: readonly [Slice, bigint][], why: ReturnReason): Promise<void> {
-    if (parts.length === 0) return;
+  /** What retired slices of the account still have, before anybody is told that there is no money. */
+  async function reclaim(account: AccountId): Promise<void> {
+    await returning.catch(() => {});
+    await giveBack(
+      freeParts((slice) => slice.isRetired && slice.account === account),
+      "idle",
+    );
+  }
+
+  const freeParts = (isWanted: (slice: Slice) => boolean): [Slice, bigint][] =>
+    [...slices.values()]
+      .filter((slice) => slice.moves === 0 && isWanted(slice) && freeOf(slice) > 0n)
+      .map((slice) => [slice, freeOf(slice)]);
+
+  function giveBack(parts: readonly [Slice, bigint][], why: ReturnReason): Promise<void> {
+    if (parts.length === 0) return Promise.resolve();
+    const given = returnToStore(parts, why);
+    returning = given.catch(() => {});
+    return given;
+  }
+
+  async function returnToStore(parts: readonly [Slice, bigint][], why: ReturnReason): Promise<void> {
     const items = parts.map(([slice, amount]): GiveBack => {
       // Taken out of memory first: a request that comes meanwhile must not be promised it.
       slice.granted -= amount;
       slice.moves += 1;
       const mayClose = slice.openHolds === 0 && slice.unrecorded === 0;
-      return { leaseId: slice.leaseId, budgetId: slice.budgetId, amount, mayClose };
+      return { leaseId: slice.leaseId, budgetId: slice.budget.budgetId, amount, mayClose };
     });
     try {
       const given = new Map((await store.giveBack(replica, items, why)).map((back) => [back.leaseId, back]));
@@ -236,6 +258,7 @@ export function createBudgets(deps: BudgetsDeps): RunningBudgets {
     async stop() {
       stopping.abort();
       await loop;
+      await returning;
       await attempt(() => sync(clock.monotonicMs()));
       for (const slice of slices.values()) purses.get(slice.account)?.retire(slice);
       await attempt(() =>
@@ -245,8 +268,11 @@ export function createBudgets(deps: BudgetsDeps): RunningBudgets {
         ),
       );
     },
-    recall(account) {
-      for (const slice of slices.values()) if (slice.account === account) purses.get(account)?.retire(slice);
+    recall(subject) {
+      const isMeant = (slice: Slice) => slice.account === subject || slice.budget.budgetId === subject;
+      for (const slice of slices.values()) if (isMeant(slice)) purses.get(slice.account)?.retire(slice);
+      for (const purse of purses.values()) purse.forgetRefusals();
+      void attempt(() => giveBack(freeParts(isMeant), "idle"));
     },
   };
 }

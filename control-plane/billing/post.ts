@@ -2,6 +2,7 @@
 // stand in the ledger and posts the difference, so order, repetition and late facts end in the same state. Pure.
 import type { AccountId, BudgetId, KeyId, LeaseId, RequestId } from "../../proto/ids.ts";
 import { costOf, type NanoUsd, nano, type TokenRates } from "../../proto/money.ts";
+import { accountBudget, accountMonthBudget, keyMonthBudget, monthScopes } from "./scopes.ts";
 
 /** A row of the usage table. */
 export interface UsageRow {
@@ -74,6 +75,9 @@ export interface Postings {
   readonly late: number;
 }
 
+/** What settlement asks while it has the rows locked. */
+export const moneyRules = { months: monthScopes, post };
+
 interface OpenBudget {
   readonly limit: bigint | null;
   spent: bigint;
@@ -84,8 +88,6 @@ interface OpenLease {
   readonly granted: bigint;
   settled: bigint;
 }
-
-export const accountBudget = (account: AccountId): BudgetId => `account/${account}` as BudgetId;
 
 export function post(found: FoundMoney): Postings {
   const budgets = new Map<BudgetId, OpenBudget>(found.budgets.map((b) => [b.budgetId, { ...b }]));
@@ -158,8 +160,14 @@ function scopesOf(
   budgetOfLease: ReadonlyMap<LeaseId, BudgetId>,
 ): Map<OpenBudget, LeaseId | undefined> {
   const scopes = new Map<OpenBudget, LeaseId | undefined>();
-  const own = budgets.get(accountBudget(row.account));
-  if (own) scopes.set(own, undefined);
+  for (const id of [
+    accountBudget(row.account),
+    accountMonthBudget(row.account, row.admittedAtMs),
+    keyMonthBudget(row.key, row.admittedAtMs),
+  ]) {
+    const budget = budgets.get(id);
+    if (budget) scopes.set(budget, undefined);
+  }
   for (const leaseId of row.leaseIds) {
     const budgetId = budgetOfLease.get(leaseId);
     const budget = budgetId === undefined ? undefined : budgets.get(budgetId);

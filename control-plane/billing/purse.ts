@@ -5,8 +5,9 @@ import { type NanoUsd, nano } from "../../proto/money.ts";
 import type { Clock } from "./clock.ts";
 import { grantSizes, RecentUse } from "./grant-size.ts";
 import { HeldMoney, type HoldEnds } from "./held-money.ts";
-import { BudgetStoreAway, type Hold, type HoldRequest, InsufficientFunds } from "./hold.ts";
+import { BudgetStoreAway, type Hold, type HoldRequest, InsufficientFunds, SpendingSuspended } from "./hold.ts";
 import type { BillingMetrics } from "./metrics.ts";
+import { type BudgetScope, type ScopeSet, scopesOf } from "./scopes.ts";
 import { freeOf, type Slice, type SliceTiming } from "./slice.ts";
 import type { LeaseStore, Replica } from "./store.ts";
 
@@ -22,11 +23,13 @@ export interface PurseDeps {
   readonly opened: (held: HeldMoney) => void;
   /** A refill nobody waits for failed. */
   readonly refillFailed: (error: unknown) => void;
+  /** Returns what retired slices of the account still have. */
+  readonly reclaim: (account: AccountId) => Promise<void>;
 }
 
 interface Waiter {
   readonly request: HoldRequest;
-  readonly scopes: readonly BudgetId[];
+  readonly scopes: ScopeSet;
   readonly resolve: (hold: Hold) => void;
   readonly reject: (error: unknown) => void;
   /** A grant was sized with this request in mind. */
@@ -50,6 +53,7 @@ export class Purse {
   #waiters: Waiter[] = [];
   #isGranting = false;
   #lastFull = 0n;
+  #fundsOnly: ScopeSet | undefined;
   #refusal: { readonly scopes: string; readonly floor: bigint; readonly untilMs: number } | undefined;
 
   constructor(account: AccountId, deps: PurseDeps) {
@@ -59,8 +63,9 @@ export class Purse {
   }
 
   /** At once while every scope's slice has room and nobody waits. */
-  hold(request: HoldRequest, scopes: readonly BudgetId[]): Hold | Promise<Hold> {
+  hold(request: HoldRequest): Hold | Promise<Hold> {
     const nowMs = this.#deps.clock.monotonicMs();
+    const scopes = this.#scopesOf(request);
     this.#use.add(request.full, nowMs);
     this.#lastFull = request.full;
     if (this.#waiters.length === 0) {
@@ -81,7 +86,13 @@ export class Purse {
   /** Nothing more is admitted from the slice. */
   retire(slice: Slice): void {
     slice.isRetired = true;
-    if (this.#current.get(slice.budgetId) === slice) this.#current.delete(slice.budgetId);
+    const { budgetId } = slice.budget;
+    if (this.#current.get(budgetId) === slice) this.#current.delete(budgetId);
+  }
+
+  /** A limit may have been raised. */
+  forgetRefusals(): void {
+    this.#refusal = undefined;
   }
 
   get isEmpty(): boolean {
@@ -95,10 +106,20 @@ export class Purse {
     return free > most ? free - most : 0n;
   }
 
-  #usable(scopes: readonly BudgetId[], nowMs: number): Slice[] | undefined {
+  /** Most callers have no limits but their account's funds: their scopes never change. */
+  #scopesOf(request: HoldRequest): ScopeSet {
+    const { spending } = request;
+    if (spending.token || spending.hasAccountLimit || (spending.hasKeyLimit && request.key !== "")) {
+      return scopesOf(request, this.#deps.clock.unixMs());
+    }
+    this.#fundsOnly ??= scopesOf(request, 0);
+    return this.#fundsOnly;
+  }
+
+  #usable({ scopes }: ScopeSet, nowMs: number): Slice[] | undefined {
     const slices: Slice[] = [];
-    for (const scope of scopes) {
-      const slice = this.#current.get(scope);
+    for (const { budgetId } of scopes) {
+      const slice = this.#current.get(budgetId);
       if (!slice || this.#isLate(slice, nowMs)) return undefined;
       slices.push(slice);
     }
@@ -128,13 +149,13 @@ export class Purse {
     return byRate > byLast ? byRate : byLast;
   }
 
-  #throwIfJustRefused(request: HoldRequest, scopes: readonly BudgetId[], nowMs: number): void {
+  #throwIfJustRefused(request: HoldRequest, scopes: ScopeSet, nowMs: number): void {
     const refusal = this.#refusal;
     if (!refusal || nowMs >= refusal.untilMs || request.floor < refusal.floor) return;
-    if (refusal.scopes === scopes.join()) throw new InsufficientFunds();
+    if (refusal.scopes === scopes.name) throw new InsufficientFunds();
   }
 
-  #refill(scopes: readonly BudgetId[]): void {
+  #refill(scopes: ScopeSet): void {
     if (this.#isGranting) return;
     this.#isGranting = true;
     this.#grant(scopes, [])
@@ -158,8 +179,7 @@ export class Purse {
   /** Those who want the same scopes as the first in the queue share one grant. */
   async #grantToWaiters(): Promise<void> {
     const scopes = (this.#waiters[0] as Waiter).scopes;
-    const key = scopes.join();
-    const isMine = (waiter: Waiter) => waiter.scopes === scopes || waiter.scopes.join() === key;
+    const isMine = (waiter: Waiter) => waiter.scopes.name === scopes.name;
     // What came back since they queued may do; otherwise a transaction.
     this.#serve(scopes, isMine);
     const mine = this.#waiters.filter(isMine);
@@ -169,20 +189,26 @@ export class Purse {
       this.#serve(scopes, isMine);
     } catch (error) {
       this.#waiters = this.#waiters.filter((waiter) => !isMine(waiter));
-      for (const waiter of mine) waiter.reject(new BudgetStoreAway(error));
+      const reason = error instanceof SpendingSuspended ? error : new BudgetStoreAway(error);
+      for (const waiter of mine) waiter.reject(reason);
     }
   }
 
-  async #grant(scopes: readonly BudgetId[], waiters: readonly Waiter[]): Promise<void> {
+  async #grant(scopes: ScopeSet, waiters: readonly Waiter[]): Promise<void> {
     const { store, replica, clock, timing, metrics } = this.#deps;
+    if (waiters.length > 0) {
+      // Somebody waits because room is scarce: what lies in retired slices is room too.
+      for (const { budgetId } of scopes.scopes) this.#retireLate(budgetId, clock.monotonicMs());
+      await this.#deps.reclaim(this.account);
+    }
     const sentAtMs = clock.monotonicMs();
-    const slices = scopes.map((scope) => this.#sliceFor(scope, sentAtMs));
+    const slices = scopes.scopes.map((scope) => this.#sliceFor(scope, sentAtMs));
     for (const slice of slices) slice.moves += 1;
     try {
       const outcome = await store.grant(
         replica,
         slices.map((slice) => ({
-          budgetId: slice.budgetId,
+          budget: slice.budget,
           leaseId: slice.leaseId,
           free: freeOf(slice),
           isNew: !this.#deps.slices.has(slice.leaseId),
@@ -199,7 +225,13 @@ export class Purse {
         for (const slice of slices) if (outcome.leaseIds.includes(slice.leaseId)) this.#forget(slice);
         return;
       }
-      for (const waiter of waiters) waiter.wasCounted = true;
+      if (outcome.kind === "suspended") {
+        if (waiters.length > 0) throw new SpendingSuspended(outcome.reason);
+        return;
+      }
+      // Recalled meanwhile: what was granted goes back, and everybody stays for a grant of the new state.
+      const isRecalled = slices.some((slice) => slice.isRetired);
+      for (const waiter of waiters) waiter.wasCounted = !isRecalled;
       const total = outcome.amounts.reduce((sum, amount) => sum + amount, 0n);
       for (const [i, slice] of slices.entries()) {
         const amount = outcome.amounts[i] ?? 0n;
@@ -207,7 +239,7 @@ export class Purse {
         if (amount === 0n && !this.#deps.slices.has(slice.leaseId)) continue;
         slice.granted += amount;
         this.#deps.slices.set(slice.leaseId, slice);
-        this.#current.set(slice.budgetId, slice);
+        if (!slice.isRetired) this.#current.set(slice.budget.budgetId, slice);
       }
       if (total === 0n && waiters.length > 0) metrics.leaseGrants.inc({ result: "refused" });
       else if (total > 0n) metrics.leaseGrants.inc({ result: this.#isFull(scopes, waiters) ? "full" : "partial" });
@@ -220,13 +252,13 @@ export class Purse {
   }
 
   /** The current slice, or a new one that the database does not know yet. A slice near its end is replaced, not topped up. */
-  #sliceFor(budgetId: BudgetId, nowMs: number): Slice {
-    const current = this.#current.get(budgetId);
-    if (current && !this.#isLate(current, nowMs)) return current;
-    if (current) this.retire(current);
+  #sliceFor(budget: BudgetScope, nowMs: number): Slice {
+    this.#retireLate(budget.budgetId, nowMs);
+    const current = this.#current.get(budget.budgetId);
+    if (current) return current;
     return {
       leaseId: randomId<"lease">(16),
-      budgetId,
+      budget,
       account: this.account,
       granted: 0n,
       settled: 0n,
@@ -243,10 +275,15 @@ export class Purse {
     };
   }
 
-  #isFull(scopes: readonly BudgetId[], waiters: readonly Waiter[]): boolean {
+  #retireLate(budgetId: BudgetId, nowMs: number): void {
+    const current = this.#current.get(budgetId);
+    if (current && this.#isLate(current, nowMs)) this.retire(current);
+  }
+
+  #isFull({ scopes }: ScopeSet, waiters: readonly Waiter[]): boolean {
     const wanted = waiters.reduce((sum, waiter) => sum + waiter.request.full, 0n);
-    return scopes.every((scope) => {
-      const slice = this.#current.get(scope);
+    return scopes.every(({ budgetId }) => {
+      const slice = this.#current.get(budgetId);
       return slice !== undefined && freeOf(slice) >= wanted;
     });
   }
@@ -255,9 +292,9 @@ export class Purse {
    * In order: full holds; to those a grant was sized for also what is left, or a refusal. The others stay. A slice that ran
    * out meanwhile says nothing about the money: everybody stays for the grant of a fresh one.
    */
-  #serve(scopes: readonly BudgetId[], isMine: (waiter: Waiter) => boolean): void {
+  #serve(scopes: ScopeSet, isMine: (waiter: Waiter) => boolean): void {
     const nowMs = this.#deps.clock.monotonicMs();
-    const isLate = scopes.some((scope) => this.#isLate(this.#current.get(scope), nowMs));
+    const isLate = scopes.scopes.some(({ budgetId }) => this.#isLate(this.#current.get(budgetId), nowMs));
     const staying: Waiter[] = [];
     for (const waiter of this.#waiters) {
       if (!isMine(waiter)) {
@@ -270,7 +307,7 @@ export class Purse {
       if (slices && (free >= full || (waiter.wasCounted && free >= floor))) {
         waiter.resolve(this.#open(waiter.request, free < full ? free : full, slices, nowMs));
       } else if (waiter.wasCounted && !isLate) {
-        this.#refusal = { scopes: scopes.join(), floor, untilMs: nowMs + refusalMs };
+        this.#refusal = { scopes: scopes.name, floor, untilMs: nowMs + refusalMs };
         waiter.reject(new InsufficientFunds());
       } else {
         waiter.wasCounted = false;

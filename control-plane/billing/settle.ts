@@ -6,7 +6,7 @@ import type { UsageRecord__Output } from "../../proto/gen/stoker/fleet/v1/UsageR
 import type { ReplicaId, RequestId } from "../../proto/ids.ts";
 import { type Clock, systemClock } from "./clock.ts";
 import type { BillingMetrics } from "./metrics.ts";
-import { type Postings, post } from "./post.ts";
+import { moneyRules, type Postings } from "./post.ts";
 import { asDelivered, readRecord, recordKey, type SettledRecord } from "./record.ts";
 import type { SettlementStore } from "./store.ts";
 
@@ -90,12 +90,8 @@ export function createSettlement(deps: SettlementDeps): Settlement {
       ...new Map(resolved.map((record) => [recordKey(record.requestId, record.attempt), record])).values(),
     ];
     if (unique.length === 0) return parked;
-    let posted: Postings | undefined;
-    const fresh = await deps.store.settle({ records: unique, counts: [] }, (found) => {
-      posted = post(found);
-      return posted;
-    });
-    count(posted, fresh.size, resolved.length - fresh.size);
+    const { fresh, postings } = await deps.store.settle({ records: unique, counts: [] }, moneyRules);
+    count(postings, fresh.size, resolved.length - fresh.size);
     for (const key of fresh) parkedSince.delete(key);
     return parked;
   }

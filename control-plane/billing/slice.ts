@@ -1,10 +1,11 @@
 // One lease as its replica sees it. Its free part is what PostgreSQL granted, less what the ledger took, less what running
 // and unrecorded requests hold: never more than the database's own `granted - settled` less those requests.
-import type { AccountId, BudgetId, LeaseId } from "../../proto/ids.ts";
+import type { AccountId, LeaseId } from "../../proto/ids.ts";
+import type { BudgetScope } from "./scopes.ts";
 
 export interface Slice {
   readonly leaseId: LeaseId;
-  readonly budgetId: BudgetId;
+  readonly budget: BudgetScope;
   readonly account: AccountId;
   granted: bigint;
   /** As last read from the lease row: charges of records that are durable. */

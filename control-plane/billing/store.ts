@@ -1,15 +1,17 @@
 // What billing needs to be remembered, in its own words. store/lease-store.ts, settlement-store.ts and usage-store.ts keep it.
-import type { AccountId, BudgetId, LeaseId, ReplicaId, RequestId } from "../../proto/ids.ts";
+import type { AccountId, BudgetId, KeyId, LeaseId, ReplicaId, RequestId } from "../../proto/ids.ts";
 import type { DeliveredCount } from "./delivered.ts";
 
 export type { DeliveredCount } from "./delivered.ts";
 export type * from "./payment-store.ts";
 export type { BudgetRow, LeaseRow, Posting, Postings, UsageRow } from "./post.ts";
 export type { SettledRecord } from "./record.ts";
+export type { BudgetScope } from "./scopes.ts";
 
 import type { Purchase } from "./grant-size.ts";
 import type { FoundMoney, Postings } from "./post.ts";
 import type { SettledRecord } from "./record.ts";
+import type { BudgetScope } from "./scopes.ts";
 
 export interface Replica {
   readonly id: ReplicaId;
@@ -18,7 +20,7 @@ export interface Replica {
 }
 
 export interface GrantScope {
-  readonly budgetId: BudgetId;
+  readonly budget: BudgetScope;
   readonly leaseId: LeaseId;
   /** What the slice in memory still has. */
   readonly free: bigint;
@@ -28,6 +30,8 @@ export interface GrantScope {
 
 export type GrantOutcome =
   | { readonly kind: "granted"; readonly amounts: readonly bigint[] }
+  /** Nothing was granted: the account may not spend. */
+  | { readonly kind: "suspended"; readonly reason: string }
   /** These leases were closed by somebody else: start new ones. */
   | { readonly kind: "gone"; readonly leaseIds: readonly LeaseId[] };
 
@@ -66,7 +70,7 @@ export interface LeaseStore {
   /** Says that this replica lives. */
   touchReplica(replica: Replica): Promise<void>;
   /**
-   * Leases from every scope, in the order given, in one transaction; an unknown budget has no room. `size` decides the
+   * Leases from every scope, all of one account, in one transaction; an unknown budget has no room. `size` decides the
    * amounts while the budget rows are locked; it must be pure, as the transaction may run again.
    */
   grant(
@@ -95,12 +99,22 @@ export interface NewFacts {
   readonly counts: readonly DeliveredCount[];
 }
 
+/** What settlement asks of billing while the rows are locked. Both are pure: a transaction may run again. */
+export interface MoneyRules {
+  /** The months that a record counts in, beside its account and the budgets its leases lie on. */
+  readonly months: (owner: { readonly account: AccountId; readonly key: KeyId }, admittedAtMs: number) => BudgetScope[];
+  readonly post: (found: FoundMoney) => Postings;
+}
+
+export interface Settled {
+  /** Keys (record.ts) of the records that were new. */
+  readonly fresh: ReadonlySet<string>;
+  readonly postings: Postings | undefined;
+}
+
 export interface SettlementStore {
-  /**
-   * One transaction: keeps what is new of `facts`, locks the money it touches, and writes what `post` answers about it.
-   * Returns the keys (record.ts) of the records that were new.
-   */
-  settle(facts: NewFacts, post: (found: FoundMoney) => Postings): Promise<ReadonlySet<string>>;
+  /** One transaction: keeps what is new of `facts`, locks the money it touches, and writes what `rules` answer about it. */
+  settle(facts: NewFacts, rules: MoneyRules): Promise<Settled>;
   /** Delivered counts of these requests, by `recordKey`. */
   deliveredOf(requests: readonly RequestId[]): Promise<ReadonlyMap<string, DeliveredCount>>;
   /** Those of the replicas that were seen in the last `withinMs`. */

@@ -2,7 +2,7 @@
 // only for a grant.
 import type { AccountId } from "../../proto/ids.ts";
 import type { Caller } from "../accounts/caller.ts";
-import { type Budgets, type Hold, InsufficientFunds } from "../billing/hold.ts";
+import { type Budgets, type Hold, InsufficientFunds, SpendingSuspended } from "../billing/hold.ts";
 import { affordableMaxTokens, holdSize, promptTokensBound, type RequestSize } from "../billing/price.ts";
 import type { ModelDirectory, ServedModel } from "../catalog/served-model.ts";
 import type { RateLimiter } from "../quotas/rate-limiter.ts";
@@ -40,9 +40,7 @@ export function admit(
   completion: Completion,
   trace: Trace,
 ): Admission | Promise<Admission> {
-  if (caller.suspendReason !== null) {
-    throw caller.suspendReason === "admin" ? new SuspendedByOperator() : new FundsSuspended(caller.suspendReason);
-  }
+  if (caller.suspendReason !== null) throw suspended(caller.suspendReason);
   const model = deps.models.resolve(completion.model, caller.account);
   if (!model) throw new ModelNotFound(completion.model);
   trace.model = model.name;
@@ -55,6 +53,7 @@ export function admit(
     const hold = deps.budgets.hold({
       account: caller.account,
       key: caller.key,
+      spending: caller.spending,
       requestId: trace.requestId,
       floor,
       full,
@@ -71,8 +70,11 @@ export function admit(
 
 function refused(permit: RatePermit, error: unknown): never {
   permit.end(0);
-  throw error;
+  throw error instanceof SpendingSuspended ? suspended(error.reason) : error;
 }
+
+const suspended = (reason: string): FundsSuspended | SuspendedByOperator =>
+  reason === "admin" ? new SuspendedByOperator() : new FundsSuspended(reason);
 
 function admitted(
   caller: Caller,

@@ -6,7 +6,7 @@ export interface BookCheck {
   /** Sum of the whole ledger. */
   readonly imbalance: bigint;
   readonly unbalancedTransactions: readonly string[];
-  /** Budgets of accounts whose `spent` is not what the ledger captured. */
+  /** Budgets of accounts whose `spent` is not what the ledger captured; of months and tokens, what the records were charged. */
   readonly wrongSpent: readonly string[];
   /** Budgets whose `leased` is not the sum of their open leases. */
   readonly wrongLeased: readonly string[];
@@ -33,7 +33,18 @@ export function checkBooks(db: Kysely<Database>): Promise<BookCheck> {
           select budget_id as name from budget left join (
             select account_id, sum(amount) as captured from ledger_entry
             where book = 'customer_spent' and kind in ('capture', 'correction') group by 1) c using (account_id)
-          where scope = 'account' and spent <> coalesce(captured, 0)`),
+          where scope = 'account' and spent <> coalesce(captured, 0)
+          union all
+          select budget_id from budget left join (
+            select 'account-month/' || account_id || to_char(admitted_at at time zone 'UTC', '"/"YYYYMM') as budget_id,
+              sum(charge) as captured from usage group by 1
+            union all
+            select 'key/' || key_id || to_char(admitted_at at time zone 'UTC', '"/"YYYYMM'), sum(charge) from usage group by 1
+            union all
+            select lease.budget_id, sum(charge) from usage join lease on lease.lease_id = any(lease_ids)
+            where lease.budget_id like 'jwt/%' group by 1
+          ) c using (budget_id)
+          where scope <> 'account' and spent <> coalesce(captured, 0)`),
         wrongLeased: await names(sql`
           select budget_id as name from budget left join (
             select budget_id, sum(granted - settled) as open from lease where closed_at is null group by 1) l

@@ -1,6 +1,7 @@
-import { type Kysely, sql } from "kysely";
-import type { BudgetId, LeaseId, ReplicaId, RequestId } from "../../proto/ids.ts";
+import { type Kysely, sql, type Transaction } from "kysely";
+import type { AccountId, BudgetId, LeaseId, ReplicaId, RequestId } from "../../proto/ids.ts";
 import type { GivenBack, LeaseState, LeaseStore, Replica } from "../billing/store.ts";
+import { createBudgetMaker } from "./budget-making.ts";
 import {
   type LeaseMove,
   type LockedLease,
@@ -17,6 +18,7 @@ import type { Database } from "./schema.ts";
 const sweepLimit = 500;
 
 export function createLeaseStore(db: Kysely<Database>): LeaseStore {
+  const makeBudgets = createBudgetMaker(db);
   return {
     registerReplica: (id) =>
       asking(async () => {
@@ -30,16 +32,13 @@ export function createLeaseStore(db: Kysely<Database>): LeaseStore {
         await sql`update replica set seen_at = now() where replica_id = ${replica.id}`.execute(db);
       }),
 
-    grant: (replica, scopes, ttlMs, size) =>
-      movingMoney(db, async (trx) => {
-        const budgets = new Map(
-          (
-            await lockBudgets(
-              trx,
-              scopes.map((s) => s.budgetId),
-            )
-          ).map((b) => [b.budgetId, b]),
-        );
+    async grant(replica, scopes, ttlMs, size) {
+      await asking(() => makeBudgets(scopes.map((scope) => scope.budget)));
+      return await movingMoney(db, async (trx) => {
+        const ids = scopes.map((scope) => scope.budget.budgetId);
+        const budgets = new Map((await lockBudgets(trx, ids)).map((budget) => [budget.budgetId, budget]));
+        const reason = await suspendReason(trx, scopes[0]?.budget.account);
+        if (reason !== null) return { kind: "suspended", reason } as const;
         const leases = await lockLeases(
           trx,
           scopes.filter((s) => !s.isNew).map((s) => s.leaseId),
@@ -47,7 +46,7 @@ export function createLeaseStore(db: Kysely<Database>): LeaseStore {
         const alive = new Set(leases.filter((lease) => isOurs(lease, replica)).map((lease) => lease.leaseId));
         const gone = scopes.filter((scope) => !scope.isNew && !alive.has(scope.leaseId));
         if (gone.length > 0) return { kind: "gone", leaseIds: gone.map((scope) => scope.leaseId) } as const;
-        const rooms = scopes.map(({ budgetId }) => roomOf(budgets.get(budgetId)));
+        const rooms = ids.map((id) => roomOf(budgets.get(id)));
         const amounts = size(scopes.map(({ free }, i) => ({ free, room: rooms[i] }))).map((amount, i) => {
           const room = rooms[i];
           return room !== undefined && amount > room ? room : amount;
@@ -55,7 +54,7 @@ export function createLeaseStore(db: Kysely<Database>): LeaseStore {
         const granted = scopes.map((scope, i) => ({ ...scope, amount: amounts[i] ?? 0n })).filter((s) => s.amount > 0n);
         await moveBudgets(
           trx,
-          granted.map((s) => ({ budgetId: s.budgetId, spent: 0n, leased: s.amount })),
+          granted.map((s) => ({ budgetId: s.budget.budgetId, spent: 0n, leased: s.amount })),
         );
         await moveLeases(
           trx,
@@ -68,7 +67,7 @@ export function createLeaseStore(db: Kysely<Database>): LeaseStore {
             .values(
               fresh.map((s) => ({
                 lease_id: s.leaseId,
-                budget_id: s.budgetId,
+                budget_id: s.budget.budgetId,
                 replica_id: replica.id,
                 replica_epoch: replica.epoch,
                 granted: s.amount,
@@ -78,7 +77,8 @@ export function createLeaseStore(db: Kysely<Database>): LeaseStore {
             .execute();
         }
         return { kind: "granted", amounts } as const;
-      }),
+      });
+    },
 
     sync: (replica, leaseIds, requests, ttlMs) =>
       asking(async () => {
@@ -152,6 +152,17 @@ interface StateRow {
 
 const isOurs = (lease: LockedLease, replica: Replica): boolean =>
   lease.isOpen && lease.replicaId === (replica.id as ReplicaId) && lease.replicaEpoch === replica.epoch;
+
+/** Null: it may spend. A deleted account, or none, may not. */
+async function suspendReason(trx: Transaction<Database>, account: AccountId | undefined): Promise<string | null> {
+  const row = await trx
+    .selectFrom("account")
+    .select(["suspend_reason", "deleted_at"])
+    .where("account_id", "=", account ?? "")
+    .executeTakeFirst();
+  // Without a row there is no budget either, and so no room.
+  return row?.deleted_at ? "admin" : (row?.suspend_reason ?? null);
+}
 
 /** No such budget: no room. No limit: undefined. */
 function roomOf(budget: { limit: bigint | null; spent: bigint; leased: bigint } | undefined): bigint | undefined {

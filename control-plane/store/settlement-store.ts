@@ -1,7 +1,16 @@
 import { type Kysely, sql, type Transaction } from "kysely";
 import type { AccountId, BudgetId, KeyId, LeaseId, ReplicaId, RequestId } from "../../proto/ids.ts";
 import { nano } from "../../proto/money.ts";
-import type { DeliveredCount, Posting, Postings, SettledRecord, SettlementStore, UsageRow } from "../billing/store.ts";
+import type {
+  DeliveredCount,
+  MoneyRules,
+  Posting,
+  Postings,
+  SettledRecord,
+  SettlementStore,
+  UsageRow,
+} from "../billing/store.ts";
+import { createBudgetMaker } from "./budget-making.ts";
 import { lockBudgets, lockLeases, moveBudgets, moveLeases, movingMoney } from "./budget-rows.ts";
 import { asking } from "./database.ts";
 import { type LedgerMove, writeLedger } from "./ledger-rows.ts";
@@ -12,9 +21,11 @@ type Trx = Transaction<Database>;
 const keyOf = (requestId: string, attempt: number) => `${requestId}/${attempt}`;
 
 export function createSettlementStore(db: Kysely<Database>): SettlementStore {
+  const makeBudgets = createBudgetMaker(db);
   return {
-    settle: (facts, post) =>
-      movingMoney(db, async (trx) => {
+    async settle(facts, rules) {
+      await asking(() => makeBudgets(facts.records.flatMap((record) => rules.months(record, record.admittedAtMs))));
+      return await movingMoney(db, async (trx) => {
         // Sorted: two replicas that are sent the same records wait for each other in one order.
         const records = [...facts.records].sort(byKey);
         const fresh = new Set(await insertRecords(trx, records));
@@ -23,19 +34,21 @@ export function createSettlementStore(db: Kysely<Database>): SettlementStore {
           ...records.filter((record) => fresh.has(keyOf(record.requestId, record.attempt))),
           ...facts.counts.filter((count) => counted.has(keyOf(count.requestId, count.attempt))),
         ];
-        if (touched.length === 0) return fresh;
+        if (touched.length === 0) return { fresh, postings: undefined };
         const leaseIds = [...new Set(touched.flatMap((fact) => fact.leaseIds))].sort();
-        const budgets = await lockBudgets(trx, await budgetsOf(trx, leaseIds, touched));
+        const requests = [...new Set(touched.map((fact) => fact.requestId))];
+        const budgets = await lockBudgets(trx, await budgetsOf(trx, leaseIds, touched, rules));
         const leases = await lockLeases(trx, leaseIds);
         // Read after the locks: another attempt of the same request, settled elsewhere, is seen here or sees this one.
-        const rows = await rowsOf(trx, [...new Set(touched.map((fact) => fact.requestId))], fresh);
-        const postings = post({ rows, budgets, leases });
+        const rows = await rowsOf(trx, requests, fresh);
+        const postings = rules.post({ rows, budgets, leases });
         await updateRows(trx, postings.rows);
         await writeLedger(trx, postings.entries.flatMap(asMoves));
         await moveBudgets(trx, postings.budgets);
         await moveLeases(trx, postings.leases);
-        return fresh;
-      }),
+        return { fresh, postings };
+      });
+    },
 
     deliveredOf: (requests) =>
       asking(async () => {
@@ -151,22 +164,31 @@ async function insertCounts(trx: Trx, counts: readonly DeliveredCount[]): Promis
   return rows.map((row) => keyOf(row.request_id, row.attempt));
 }
 
-/** The account's own budget and those its leases lie on, in the order of every lock. */
+/** The accounts' own budgets, the months the records count in, and the budgets that their leases lie on. */
 async function budgetsOf(
   trx: Trx,
   leaseIds: readonly LeaseId[],
-  facts: readonly { readonly account: AccountId }[],
+  facts: readonly (SettledRecord | DeliveredCount)[],
+  rules: MoneyRules,
 ): Promise<BudgetId[]> {
   const ids = new Set(facts.map((fact) => `account/${fact.account}` as BudgetId));
-  if (leaseIds.length > 0) {
-    const rows = await trx
-      .selectFrom("lease")
-      .select("budget_id")
-      .where("lease_id", "in", [...leaseIds])
-      .execute();
-    for (const row of rows) ids.add(row.budget_id as BudgetId);
+  const addMonths = (owner: Parameters<MoneyRules["months"]>[0], admittedAtMs: number) => {
+    for (const { budgetId } of rules.months(owner, admittedAtMs)) ids.add(budgetId);
+  };
+  for (const fact of facts) if ("key" in fact) addMonths(fact, fact.admittedAtMs);
+  const counted = facts.filter((fact) => !("key" in fact)).map((fact) => fact.requestId);
+  if (counted.length > 0) {
+    const { rows } = await sql<{ account: AccountId; key: KeyId; admitted_at: Date }>`
+      select account_id as account, key_id as key, admitted_at from usage
+      where request_id = any(${counted}::text[])`.execute(trx);
+    for (const row of rows) addMonths(row, row.admitted_at.getTime());
   }
-  return [...ids].sort();
+  if (leaseIds.length > 0) {
+    const { rows } = await sql<{ budget_id: BudgetId }>`
+      select distinct budget_id from lease where lease_id = any(${[...leaseIds]}::text[])`.execute(trx);
+    for (const row of rows) ids.add(row.budget_id);
+  }
+  return [...ids];
 }
 
 async function rowsOf(trx: Trx, requests: readonly RequestId[], fresh: ReadonlySet<string>): Promise<UsageRow[]> {

@@ -28,6 +28,8 @@ export type Money = Awaited<ReturnType<typeof createMoney>>;
 export async function createMoney(deps: {
   readonly db: OpenDatabase["db"];
   readonly registry: Registry;
+  /** Limits and standing of accounts: held slices follow them at once. */
+  readonly changes: { on(topic: string, handler: (subject: string) => void): void };
   readonly openLeaseIds: () => Promise<ReadonlySet<string> | undefined>;
   /** Signs the links of invoices. */
   readonly invoiceLinkKey: Buffer;
@@ -52,6 +54,7 @@ export async function createMoney(deps: {
     openLeaseIds: deps.openLeaseIds,
     timing: scaledTiming(deps.clockScale),
   });
+  for (const topic of ["account", "limit"]) deps.changes.on(topic, budgets.recall);
   const labels = createRequestLabels({ store: usageStore, log });
   const delivered = createDeliveredCounts({ store: settlementStore, log, metrics });
   const upkeep = createBillingUpkeep({ store: settlementStore, log, metrics });

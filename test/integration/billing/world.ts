@@ -3,9 +3,11 @@ import { randomBytes } from "node:crypto";
 import { pino } from "pino";
 import { Registry } from "prom-client";
 import { onTestFinished } from "vitest";
+import { noLimits } from "../../../control-plane/accounts/caller.ts";
 import { createAccounts } from "../../../control-plane/accounts/create-account.ts";
 import type { AccountSecrets } from "../../../control-plane/accounts/envelope.ts";
 import type { Clock } from "../../../control-plane/billing/clock.ts";
+import type { HoldRequest } from "../../../control-plane/billing/hold.ts";
 import { type BudgetsDeps, createBudgets, type RunningBudgets } from "../../../control-plane/billing/leases.ts";
 import { createBillingMetrics } from "../../../control-plane/billing/metrics.ts";
 import { createSettlement } from "../../../control-plane/billing/settle.ts";
@@ -83,6 +85,21 @@ export async function openWorld(postgres: TestPostgres) {
       return { ...budgets, id: replica.id };
     },
 
+    /** The key every account is made with. */
+    async keyOf(account: AccountId): Promise<KeyId> {
+      const row = await db
+        .selectFrom("api_key")
+        .select("token_id")
+        .where("account_id", "=", account)
+        .executeTakeFirst();
+      return row?.token_id as KeyId;
+    },
+
+    async budgetRow(budgetId: string) {
+      const row = await db.selectFrom("budget").selectAll().where("budget_id", "=", budgetId).executeTakeFirst();
+      return row && { limit: row.lim, spent: row.spent, leased: row.leased };
+    },
+
     async budget(account: AccountId) {
       const row = await db
         .selectFrom("budget")
@@ -158,9 +175,10 @@ export function handClock(): Clock & { pass(ms: number): void } {
   };
 }
 
-export const ask = (account: AccountId, full: bigint, floor = full) => ({
+export const ask = (account: AccountId, full: bigint, floor = full): HoldRequest => ({
   account,
   key: "key" as KeyId,
+  spending: noLimits,
   requestId: randomId<"request">(24),
   floor: nano(floor),
   full: nano(full),

@@ -1,0 +1,86 @@
+// The budgets a request is charged to: its account's funds, the month's limits of account and key, and its token's. Pure.
+import type { AccountId, BudgetId, KeyId } from "../../proto/ids.ts";
+
+/** Who pays, as a verified credential says it. */
+export interface Payer {
+  readonly account: AccountId;
+  /** Empty for a browser session: then no key is charged. */
+  readonly key: KeyId;
+  readonly spending: {
+    readonly hasAccountLimit: boolean;
+    readonly hasKeyLimit: boolean;
+    readonly token: { readonly budget: BudgetId; readonly limit: bigint | null } | null;
+  };
+}
+
+/** A budget, and what its row is made from when there is none yet. Limits of months are read where they are kept. */
+export interface BudgetScope {
+  readonly budgetId: BudgetId;
+  readonly kind: "account" | "account_month" | "key_month" | "jwt";
+  readonly account: AccountId;
+  readonly key: KeyId;
+  /** Of a token; nano-USD; null: none. */
+  readonly limit: bigint | null;
+}
+
+export interface ScopeSet {
+  /** Equal for equal sets. */
+  readonly name: string;
+  /** The account's funds first. */
+  readonly scopes: readonly BudgetScope[];
+}
+
+export const accountBudget = (account: AccountId): BudgetId => `account/${account}` as BudgetId;
+export const accountMonthBudget = (account: AccountId, unixMs: number): BudgetId =>
+  `account-month/${account}/${monthOf(unixMs)}` as BudgetId;
+export const keyMonthBudget = (key: KeyId, unixMs: number): BudgetId => `key/${key}/${monthOf(unixMs)}` as BudgetId;
+
+/** A UTC month, YYYYMM. */
+function monthOf(unixMs: number): string {
+  const at = new Date(unixMs);
+  return String(at.getUTCFullYear() * 100 + at.getUTCMonth() + 1);
+}
+
+/** What a request admitted at `unixMs` must find room in. */
+export function scopesOf(payer: Payer, unixMs: number): ScopeSet {
+  const { spending } = payer;
+  const scopes = [accountScope(payer)];
+  if (spending.hasAccountLimit) scopes.push(accountMonthScope(payer, unixMs));
+  if (spending.hasKeyLimit && payer.key !== "") scopes.push(keyMonthScope(payer, unixMs));
+  if (spending.token) {
+    const { budget, limit } = spending.token;
+    scopes.push({ budgetId: budget, kind: "jwt", account: payer.account, key: payer.key, limit });
+  }
+  return { name: scopes.map((scope) => scope.budgetId).join(), scopes };
+}
+
+type Owner = Pick<Payer, "account" | "key">;
+
+/** What every charge counts in, whether it has a limit or not: a limit set in the middle of a month finds the month's use. */
+export function monthScopes(owner: Owner, admittedAtMs: number): BudgetScope[] {
+  const months = [accountMonthScope(owner, admittedAtMs)];
+  if (owner.key !== "") months.push(keyMonthScope(owner, admittedAtMs));
+  return months;
+}
+
+const accountScope = ({ account, key }: Owner): BudgetScope => ({
+  budgetId: accountBudget(account),
+  kind: "account",
+  account,
+  key,
+  limit: null,
+});
+const accountMonthScope = ({ account, key }: Owner, unixMs: number): BudgetScope => ({
+  budgetId: accountMonthBudget(account, unixMs),
+  kind: "account_month",
+  account,
+  key,
+  limit: null,
+});
+const keyMonthScope = ({ account, key }: Owner, unixMs: number): BudgetScope => ({
+  budgetId: keyMonthBudget(key, unixMs),
+  kind: "key_month",
+  account,
+  key,
+  limit: null,
+});

@@ -1,0 +1,49 @@
+import { sql, type Transaction } from "kysely";
+import type { AccountId, BudgetId, KeyId } from "../../proto/ids.ts";
+import type { Database } from "./schema.ts";
+
+/**
+ * Sets what the account, or one of its keys, may spend per UTC month; null: no limit, 0 blocks. `month`: the present month's
+ * budget (billing/scopes.ts).
+ * False when there is no such account or live key. The caller's last statements announce `limit` with the answered account's
+ * id (held slices go back) and `account` or `key` (what is known of the credential is read anew).
+ */
+export async function setMonthlyLimit(
+  trx: Transaction<Database>,
+  owner: { readonly account: AccountId; readonly key?: KeyId },
+  limit: bigint | null,
+  month: BudgetId,
+): Promise<boolean> {
+  const { account, key } = owner;
+  const found = await trx
+    .selectFrom("account")
+    .select("account_id")
+    .where("account_id", "=", account)
+    .where("deleted_at", "is", null)
+    .forUpdate()
+    .executeTakeFirst();
+  if (!found) return false;
+  if (key === undefined) {
+    await trx.updateTable("account").set({ monthly_limit: limit }).where("account_id", "=", account).execute();
+  } else {
+    const { numUpdatedRows } = await trx
+      .updateTable("api_key")
+      .set({ monthly_limit: limit })
+      .where("token_id", "=", key)
+      .where("account_id", "=", account)
+      .where("revoked_at", "is", null)
+      .executeTakeFirst();
+    if (numUpdatedRows === 0n) return false;
+  }
+  await trx
+    .insertInto("budget")
+    .values({ budget_id: month, scope: key === undefined ? "account_month" : "key_month", account_id: account })
+    .onConflict((conflict) => conflict.doNothing())
+    .execute();
+  // The next month's row may be there already. A month is the last six digits.
+  await sql`update budget set lim = ${limit?.toString() ?? null}::bigint
+    where account_id = ${account} and starts_with(budget_id, ${month.slice(0, -6)}) and budget_id >= ${month}`.execute(
+    trx,
+  );
+  return true;
+}
