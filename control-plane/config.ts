@@ -1,4 +1,5 @@
 // The environment, read once. Every problem is told together.
+import { isIP } from "node:net";
 import { join, resolve } from "node:path";
 
 export interface ControlPlaneConfig {
@@ -17,6 +18,10 @@ export interface ControlPlaneConfig {
   /** Where the ports are written after listening, for a supervisor. */
   readonly portsFile: string | undefined;
   readonly logLevel: string;
+  /** Addresses and networks of proxies whose forwarded client address, scheme and host are believed. */
+  readonly trustedProxies: readonly string[];
+  /** Whether anybody may make an account by `POST /v1/auth/sign-up`. */
+  readonly isSignUpOpen: boolean;
   readonly stopsWithParent: boolean;
   /** 1, or less in tests: the host clocks run that much faster. */
   readonly hostClockScale: number;
@@ -80,6 +85,16 @@ export function readConfig(env: Env): ControlPlaneConfig {
   const publicUrl = text("STOKER_PUBLIC_URL")?.replace(/\/+$/, "");
   if (publicUrl !== undefined && !/^https?:$/.test(URL.parse(publicUrl)?.protocol ?? ""))
     problems.push("STOKER_PUBLIC_URL must begin with http:// or https://, such as https://stoker.example.com.");
+  const trustedProxies = (text("STOKER_TRUSTED_PROXIES") ?? "").split(",").map((entry) => entry.trim());
+  for (const entry of trustedProxies) {
+    if (entry !== "" && !isNetwork(entry))
+      problems.push(
+        `STOKER_TRUSTED_PROXIES must be addresses or networks with commas between, such as 10.0.0.5,192.168.0.0/16; ` +
+          `${JSON.stringify(entry)} is none.`,
+      );
+  }
+  const signUp = text("STOKER_SIGN_UP") ?? "closed";
+  if (signUp !== "open" && signUp !== "closed") problems.push("STOKER_SIGN_UP must be open or closed.");
   const host = text("STOKER_HOST") ?? "127.0.0.1";
 
   const redisUrl = text("REDIS_URL");
@@ -97,6 +112,8 @@ export function readConfig(env: Env): ControlPlaneConfig {
     adminKeyFile: path("STOKER_ADMIN_KEY_FILE"),
     portsFile: path("STOKER_PORTS_FILE"),
     logLevel,
+    trustedProxies: trustedProxies.filter((entry) => entry !== ""),
+    isSignUpOpen: signUp === "open",
     stopsWithParent: text("STOKER_STOP_WITH_PARENT") === "1",
     hostClockScale: number("STOKER_HOST_CLOCKS", 1, 0.001, 1),
     sliceClockScale: number("STOKER_SLICE_CLOCKS", 1, 0.001, 1),
@@ -113,4 +130,12 @@ export function readConfig(env: Env): ControlPlaneConfig {
   };
   if (problems.length > 0) throw new ConfigRefused(problems.join("\n"));
   return Object.freeze(config);
+}
+
+function isNetwork(entry: string): boolean {
+  const [address = "", bits, ...rest] = entry.split("/");
+  const most = isIP(address) === 6 ? 128 : 32;
+  if (isIP(address) === 0 || rest.length > 0) return false;
+  // Of length 0 everybody would be a proxy, and could claim any address.
+  return bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) >= 1 && Number(bits) <= most);
 }

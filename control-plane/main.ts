@@ -10,9 +10,7 @@ import { checkSecrets } from "./accounts/check-secrets.ts";
 import { createAccounts } from "./accounts/create-account.ts";
 import { createDataKeys } from "./accounts/data-keys.ts";
 import { findOwnKey } from "./accounts/own-key.ts";
-import { createProfiles } from "./accounts/profile.ts";
 import { readSecretFiles } from "./accounts/secret-files.ts";
-import { createSshKeys } from "./accounts/ssh-keys.ts";
 import { createDirectory } from "./catalog/directory.ts";
 import { readConfig } from "./config.ts";
 import { hostClockLimits } from "./fleet/host-clocks.ts";
@@ -26,7 +24,6 @@ import { createChangeFeed } from "./store/change-feed.ts";
 import { openDatabase } from "./store/database.ts";
 import { createFleetStore } from "./store/fleet-store.ts";
 import { migrateDatabase } from "./store/migrate.ts";
-import { createPeopleStore } from "./store/people-store.ts";
 import { pingDatabase } from "./store/ping.ts";
 import { createTokenStore } from "./store/tokens-store.ts";
 import { dieOnDefect, tellAndExit } from "./wiring/defects.ts";
@@ -39,6 +36,7 @@ import { readJoinSecret } from "./wiring/join-secret.ts";
 import { createLogDestination } from "./wiring/log-destination.ts";
 import { createMoney } from "./wiring/money.ts";
 import { createOperator } from "./wiring/operator.ts";
+import { createPeople } from "./wiring/people.ts";
 import { createQuotas } from "./wiring/quotas.ts";
 import { createReadiness } from "./wiring/readiness.ts";
 import { refreshOn } from "./wiring/refresh-loop.ts";
@@ -70,7 +68,6 @@ async function main(): Promise<void> {
 
   // Accounts.
   const accountStore = createAccountStore(db);
-  const peopleStore = createPeopleStore(db);
   const secrets = readSecretFiles(config.secretsDir, await accountStore.hasAccounts());
   await checkSecrets(accountStore, secrets);
   const accounts = createAccounts({ store: accountStore, secrets });
@@ -147,9 +144,9 @@ async function main(): Promise<void> {
       create: accounts.createAccount,
       findOwnKey: (account, secretOrId) => findOwnKey({ store: accountStore, secrets }, account, secretOrId),
     },
-    profiles: createProfiles(peopleStore),
-    sshKeys: createSshKeys(peopleStore, Date.now),
     tokens: createApiTokens({ store: { ...accountStore, ...tokenStore }, dataKeys, secrets }),
+    ...createPeople({ db, secrets, accounts, isSignUpOpen: config.isSignUpOpen }),
+    trustedProxies: config.trustedProxies,
     usage: money.usage,
     checklists: money.checklists,
     invoices: money.invoices,

@@ -16,6 +16,8 @@ export interface AccountWish {
   readonly isAdmin: boolean;
   /** Who makes it; Stoker itself without. */
   readonly act?: Act;
+  /** Of somebody who makes the account himself: nobody has vouched for the address. */
+  readonly ownPassword?: { readonly hash: string; readonly ip: string };
 }
 
 export interface CreatedAccount {
@@ -64,7 +66,8 @@ export function createAccounts(deps: {
           wrappedDek: wrapDek(deps.secrets, dek, account),
           kekVersion: deps.secrets.kekVersion,
           credit: wish.creditNanoUsd,
-          act: wish.act ?? bySystem("first account of the installation"),
+          act: wish.act ?? actOf(wish, account),
+          passwordHash: wish.ownPassword?.hash,
           key: {
             key,
             name: firstKeyName,
@@ -95,6 +98,9 @@ export function createAccounts(deps: {
     },
   };
 }
+
+const actOf = ({ ownPassword }: AccountWish, account: AccountId): Act =>
+  ownPassword ? { by: account, ip: ownPassword.ip, note: "sign-up" } : bySystem("first account of the installation");
 
 /** `u:` and 13 digits, the first not 0. */
 function makeAccountId(): AccountId {

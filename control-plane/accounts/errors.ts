@@ -117,3 +117,35 @@ export class SshKeyNotFound extends ServiceError {
     super("There is no such SSH key in your account.");
   }
 }
+
+/** One sentence for an unknown address and a wrong password. */
+export class WrongPassword extends ServiceError {
+  readonly code = "wrong_password";
+  constructor(message = "The e-mail address or the password is wrong.") {
+    super(message);
+  }
+}
+
+export class TooManyAttempts extends ServiceError {
+  readonly code = "too_many_attempts";
+  constructor(waitMs: number) {
+    const minutes = Math.ceil(waitMs / 60_000);
+    super(`There were too many attempts. Try again in ${minutes} ${minutes === 1 ? "minute" : "minutes"}.`, {
+      retryAfterSeconds: waitMs / 1000,
+    });
+  }
+}
+
+export class SignInBusy extends ServiceError {
+  readonly code = "sign_in_busy";
+  constructor() {
+    super("Many people sign in at this moment. Try again in a few seconds.", { retryAfterSeconds: 3 });
+  }
+}
+
+export class SignUpClosed extends ServiceError {
+  readonly code = "sign_up_closed";
+  constructor() {
+    super("This installation makes no accounts by itself. Ask its operator for one.");
+  }
+}

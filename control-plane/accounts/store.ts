@@ -16,6 +16,8 @@ export interface NewAccount {
   readonly kekVersion: number;
   readonly credit: NanoUsd;
   readonly key: NewKey;
+  /** Given: its owner made it himself, and nobody has vouched for the e-mail address. */
+  readonly passwordHash?: string | undefined;
   readonly act: Act;
 }
 
@@ -187,4 +189,28 @@ export interface TokenStore {
   ): Promise<void>;
   /** Nano-USD settled on a budget of this account; 0 when nothing was charged to it yet. */
   spentOf(account: AccountId, budget: BudgetId): Promise<NanoUsd>;
+}
+
+export interface SessionRow {
+  readonly account: AccountRow;
+  readonly beganAtMs: number;
+  readonly seenAtMs: number;
+  readonly endsAtMs: number;
+}
+
+/** Passwords and browser sessions. Throws as AccountStore does. */
+export interface SessionStore {
+  /** Of a live account, by its e-mail address whatever the case; without `hash` it has no password. */
+  credentials(email: string): Promise<{ readonly account: AccountId; readonly hash: string | undefined } | undefined>;
+  passwordOf(account: AccountId): Promise<string | undefined>;
+  /** Ends the account's sessions, all but `keep`. False when the account is gone. */
+  setPassword(actor: Actor, hash: string, keep: Buffer | undefined): Promise<boolean>;
+  /** Throws when the account is gone. */
+  openSession(
+    actor: Actor,
+    session: { readonly lookup: Buffer; readonly beganAtMs: number; readonly endsAtMs: number },
+  ): Promise<AccountRow>;
+  session(lookup: Buffer): Promise<SessionRow | undefined>;
+  touchSession(lookup: Buffer, seenAtMs: number, endsAtMs: number): Promise<void>;
+  endSession(lookup: Buffer): Promise<void>;
 }

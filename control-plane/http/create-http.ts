@@ -1,4 +1,5 @@
 // The public edge: parse, authenticate, call one verb, render. Its routes stand in routes/, statuses in render-error.ts.
+import { fastifyCookie } from "@fastify/cookie";
 import swagger from "@fastify/swagger";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { randomId } from "../../proto/ids.ts";
@@ -29,6 +30,7 @@ import { addModelRoutes } from "./routes/models.ts";
 import { addPaymentRoutes } from "./routes/payment.ts";
 import { addQuotaRoutes } from "./routes/quotas.ts";
 import { addServiceRoutes } from "./routes/service.ts";
+import { addSignInRoutes } from "./routes/sign-in.ts";
 import { addSshKeyRoutes } from "./routes/ssh-keys.ts";
 import { addTokenRoutes } from "./routes/tokens.ts";
 import { errorSchemas } from "./schemas/error-responses.ts";
@@ -41,6 +43,7 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     bodyLimit: bodyLimitBytes,
     genReqId: () => randomId(24),
     requestIdHeader: false,
+    trustProxy: deps.trustedProxies.length > 0 ? [...deps.trustedProxies] : false,
     // Behind proxies that keep connections for a minute: the side that sends must be the one that closes.
     keepAliveTimeout: 75_000,
     // To receive a whole request; answers take as long as they take.
@@ -110,16 +113,19 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     return reply.code(404).headers(pairs(state.headers())).send({ detail: "Not Found" });
   });
 
+  // Without its hook: only requests of browsers are searched for cookies (session.ts).
+  await app.register(fastifyCookie, { hook: false });
   await app.register(swagger, openApi);
   for (const schema of errorSchemas) app.addSchema(schema);
   await app.register(async (routes) => {
-    const endpoints = endpointsOf(routes, { ...edge, authenticator: deps.authenticator });
+    const endpoints = endpointsOf(routes, { ...edge, authenticator: deps.authenticator, sessions: deps.sessions });
     addServiceRoutes(endpoints, routes, deps, live);
     addMeRoutes(endpoints, deps);
     addSshKeyRoutes(endpoints, deps);
     addTokenRoutes(endpoints, deps);
     addPaymentRoutes(endpoints, deps);
     addInvoiceRoutes(endpoints, deps);
+    addSignInRoutes(endpoints, deps);
     addModelRoutes(endpoints, deps.spine.models);
     addDeployRoutes(endpoints, deps);
     addQuotaRoutes(endpoints, deps);

@@ -3,12 +3,14 @@ import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods, RouteH
 import type { Static, TSchema } from "typebox";
 import type { Authenticator, Caller } from "../accounts/caller.ts";
 import { NotAdmin, ScopeNotAllowed } from "../accounts/errors.ts";
+import type { Sessions } from "../accounts/sessions.ts";
 import { aliasesOf } from "./aliases.ts";
 import { authenticate, nobody } from "./authenticate.ts";
 import { coerceQuery } from "./coerce-query.ts";
 import type { Dialect } from "./error-body.ts";
 import { RequestState, type StateDeps } from "./request-state.ts";
 import { errorResponses } from "./schemas/error-responses.ts";
+import { enterBySession, sessionCookieOf } from "./session.ts";
 
 export interface Input<Body, Query, Params> {
   readonly body: Body;
@@ -40,6 +42,7 @@ export interface Endpoint<Body extends TSchema, Query extends TSchema, Params ex
 
 export interface EndpointDeps extends StateDeps {
   readonly authenticator: Authenticator;
+  readonly sessions: Sessions;
 }
 
 export interface Endpoints {
@@ -65,6 +68,14 @@ export function endpointsOf(app: FastifyInstance, deps: EndpointDeps): Endpoints
       };
       if (access === "public") {
         enter(nobody);
+        return;
+      }
+      const cookie = access === "inference" ? undefined : sessionCookieOf(request.headers);
+      if (cookie !== undefined) {
+        enterBySession(deps.sessions, request, cookie).then((session) => {
+          state.session = session;
+          enter(session.caller);
+        }, done);
         return;
       }
       try {

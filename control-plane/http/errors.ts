@@ -41,6 +41,25 @@ export class RecordsAway extends ServiceError {
     super("The records cannot be read at the moment. Try again in a few seconds.", { cause, retryAfterSeconds: 2 });
   }
 }
+
+/** Asked of a caller that came with an API key. */
+export class NoSession extends ServiceError {
+  readonly code = "no_session";
+  constructor() {
+    super("This request came with an API key, not with the cookie of a signed-in browser, so there is no session.");
+  }
+}
+
+export class CsrfRefused extends ServiceError {
+  readonly code = "csrf_refused";
+  constructor(why: string) {
+    super(
+      `${why} A write with the session cookie needs the header x-csrf-token, whose value is in GET /v1/auth/session, and ` +
+        "must come from a page of this server. Scripts send an API key instead.",
+    );
+  }
+}
+
 /** The place alone: the parser's own message quotes the body. */
 function whereOf(error: SyntaxError): string {
   const at = /position (\d+)/.exec(error.message)?.[1];

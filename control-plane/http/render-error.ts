@@ -33,6 +33,10 @@ const statusOf = new Map<ErrorClass, number>([
   [accounts.LastAdmin, 409],
   [accounts.BadCursor, 422],
   [accounts.AccountGone, 404],
+  [accounts.WrongPassword, 401],
+  [accounts.TooManyAttempts, 429],
+  [accounts.SignInBusy, 429],
+  [accounts.SignUpClosed, 403],
   [accounts.NotInTeam, 404],
   [accounts.BadSshKey, 422],
   [accounts.SshKeyNameTaken, 409],
@@ -85,6 +89,8 @@ const statusOf = new Map<ErrorClass, number>([
   [edge.BadTime, 422],
   [edge.ApiKeyNotFound, 404],
   [edge.RecordsAway, 503],
+  [edge.NoSession, 404],
+  [edge.CsrfRefused, 403],
 ]);
 
 /** The fields that a refused value stands in, where it is not the body. */

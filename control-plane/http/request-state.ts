@@ -5,6 +5,7 @@ import type { Logger } from "pino";
 import type { AccountId, InstanceId, KeyId, RequestId } from "../../proto/ids.ts";
 import type { UsageFigures } from "../../proto/usage.ts";
 import type { Caller } from "../accounts/caller.ts";
+import type { Session } from "../accounts/sessions.ts";
 import type { Completion, Trace } from "../inference/completion.ts";
 import type { LiveMetrics } from "../inference/live-metrics.ts";
 import type { RateStanding } from "../quotas/rate-meter.ts";
@@ -38,6 +39,8 @@ export class RequestState implements Trace {
   readonly startedMs = performance.now();
   readonly dialect: Dialect;
   caller: Caller | undefined;
+  /** Of a caller who came by the cookie of a signed-in browser. */
+  session: Session | undefined;
   account: AccountId | undefined;
   key: KeyId | undefined;
   model: string | undefined;

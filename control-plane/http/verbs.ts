@@ -9,6 +9,8 @@ import type { AuditFilter, AuditPage } from "../accounts/audit.ts";
 import type { Authenticator, Caller } from "../accounts/caller.ts";
 import type { AccountWish, CreatedAccount } from "../accounts/create-account.ts";
 import type { Profiles } from "../accounts/profile.ts";
+import type { Sessions } from "../accounts/sessions.ts";
+import type { SignIn } from "../accounts/sign-in.ts";
 import type { SshKeys } from "../accounts/ssh-keys.ts";
 import type { SuspendReason } from "../accounts/suspension.ts";
 import type { Checklists } from "../billing/checklist.ts";
@@ -92,6 +94,10 @@ export interface HttpDeps {
   readonly profiles: Profiles;
   readonly sshKeys: SshKeys;
   readonly tokens: ApiTokens;
+  readonly sessions: Sessions;
+  readonly signIn: SignIn;
+  /** Addresses and networks of the proxies whose forwarded address, scheme and host count. */
+  readonly trustedProxies: readonly string[];
   readonly usage: UsageQueries;
   readonly checklists: Checklists;
   readonly invoices: InvoiceQueries;

@@ -118,8 +118,11 @@ async function insertAccount(trx: Parameters<typeof announce>[0], wish: NewAccou
       is_admin: wish.isAdmin,
       wrapped_dek: wish.wrappedDek,
       kek_version: wish.kekVersion,
+      email_verified: wish.passwordHash === undefined,
     })
     .execute();
+  if (wish.passwordHash !== undefined)
+    await trx.insertInto("password").values({ account_id: wish.account, hash: wish.passwordHash }).execute();
   await trx
     .insertInto("api_key")
     .values({

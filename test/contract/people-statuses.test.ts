@@ -1,9 +1,11 @@
 // The account's own pages: profile, e-mails, team, SSH keys. Every endpoint and its statuses.
-import { describe, expect, it } from "vitest";
+import type { FastifyInstance } from "fastify";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import * as accounts from "../../control-plane/accounts/errors.ts";
+import { createHttp } from "../../control-plane/http/create-http.ts";
 import { DatabaseAway } from "../../control-plane/store/database.ts";
-import { ada, sshKey } from "../fakes/ports.ts";
-import { answerTo, check, type Row, refuse } from "./status-row.ts";
+import { ada, apiKey, fakePorts, sshKey } from "../fakes/ports.ts";
+import { check, type Row, refuse } from "./status-row.ts";
 
 const away = new DatabaseAway("away");
 const taken = new accounts.AccountNameTaken("This display name is taken.", { param: "display_name" });
@@ -73,6 +75,16 @@ describe("every endpoint of the account's own pages and its statuses", () => {
 });
 
 describe("the bounds of the profile", () => {
+  let app: FastifyInstance;
+  beforeAll(async () => {
+    app = await createHttp(fakePorts().deps);
+  });
+  afterAll(() => app.close());
+  const patch = async (body: object) => {
+    const headers = { authorization: `Bearer ${apiKey}`, "content-type": "application/json" };
+    const answer = await app.inject({ method: "PATCH", url: "/v1/me", headers, body: JSON.stringify(body) });
+    return { status: answer.statusCode, ...answer.json() };
+  };
   const longest = {
     name: 256,
     first_name: 128,
@@ -86,35 +98,30 @@ describe("the bounds of the profile", () => {
     display_name: 39,
   };
   it.each(Object.entries(longest))("%s takes %i characters and refuses one more", async (field, most) => {
-    const call = "PATCH /v1/me";
-    await check({ call, status: 200, body: { [field]: "x".repeat(most) } });
-    const body = { [field]: "x".repeat(most + 1) };
-    await check({ call, status: 422, body, holds: { detail: [{ loc: ["body", field] }] } });
+    expect(await patch({ [field]: "x".repeat(most) })).toMatchObject({ status: 200 });
+    const refused = { status: 422, detail: [{ loc: ["body", field] }] };
+    expect(await patch({ [field]: "x".repeat(most + 1) })).toMatchObject(refused);
   });
 
-  it.each(Object.keys(longest).filter((field) => field !== "website"))("%s may not be empty", (field) =>
-    check({ call: "PATCH /v1/me", status: 422, body: { [field]: "" } }),
-  );
+  it.each(Object.keys(longest).filter((field) => field !== "website"))("%s may not be empty", async (field) => {
+    expect(await patch({ [field]: "" })).toMatchObject({ status: 422 });
+  });
 
   it("an empty website takes it away, null and absence say nothing", async () => {
-    await check({ call: "PATCH /v1/me", status: 200, body: { website: "" }, holds: { website: "" } });
-    await check({
-      call: "PATCH /v1/me",
-      status: 200,
-      body: Object.fromEntries(Object.keys(longest).map((f) => [f, null])),
-    });
+    expect(await patch({ website: "" })).toMatchObject({ status: 200, website: "" });
+    const nothing = Object.fromEntries(Object.keys(longest).map((field) => [field, null]));
+    expect(await patch(nothing)).toMatchObject({ status: 200, display_name: ada.displayName });
   });
 
-  it.each(["a_b", "-a", "a-", "a--b", "ä", "a b"])("refuses the display name %s", (name) =>
-    check({ call: "PATCH /v1/me", status: 422, body: { display_name: name } }),
-  );
+  it.each(["a_b", "-a", "a-", "a--b", "ä", "a b"])("refuses the display name %s", async (name) => {
+    expect(await patch({ display_name: name })).toMatchObject({ status: 422 });
+  });
 
-  it.each(["ada", "a@b@c", "@", " a@b.c", "a\u0000@b.c", ""])("refuses the e-mail address %j", (email) =>
-    check({ call: "PATCH /v1/me", status: 422, body: { email } }),
-  );
+  it.each(["ada", "a@b@c", "@", " a@b.c", "a\u0000@b.c", ""])("refuses the e-mail address %j", async (email) => {
+    expect(await patch({ email })).toMatchObject({ status: 422 });
+  });
 
   it("names the field that is out of bounds in words", async () => {
-    const answer = await answerTo({ call: "PATCH /v1/me", status: 422, body: { name: 7 } });
-    expect(answer.json().error).toMatch(/name/);
+    expect((await patch({ name: 7 })).error).toMatch(/name/);
   });
 });

@@ -5,7 +5,8 @@ import { Registry } from "prom-client";
 import type { AccountRecord } from "../../control-plane/accounts/account-record.ts";
 import type { AccountDetail } from "../../control-plane/accounts/admin-accounts.ts";
 import type { Authenticator, Caller } from "../../control-plane/accounts/caller.ts";
-import { AccountNotFound, InvalidApiKey, SshKeyNotFound } from "../../control-plane/accounts/errors.ts";
+import { AccountNotFound, InvalidApiKey, SshKeyNotFound, WrongPassword } from "../../control-plane/accounts/errors.ts";
+import type { BegunSession, Session, Sessions } from "../../control-plane/accounts/sessions.ts";
 import type { DeliveredCount } from "../../control-plane/billing/delivered.ts";
 import { type Budgets, type Hold, type HoldRequest, InsufficientFunds } from "../../control-plane/billing/hold.ts";
 import type { ModelDirectory, ServedModel } from "../../control-plane/catalog/served-model.ts";
@@ -58,6 +59,32 @@ export class FakeAuthenticator implements Authenticator {
     if (this.isCold) return caller ? Promise.resolve(caller) : Promise.reject(new InvalidApiKey());
     if (!caller) throw new InvalidApiKey();
     return caller;
+  }
+}
+
+export const adasPassword = "correct horse";
+export const adasSession: BegunSession = {
+  caller: { ...ada, key: "" as KeyId, via: "session" },
+  csrfToken: "csrf-of-ada",
+  endsAtMs: 1_786_000_000_000,
+  lookup: Buffer.alloc(32),
+  cookie: "cookie-of-ada",
+};
+
+export class FakeSessions implements Sessions {
+  readonly open = new Map<string, Session>([[adasSession.cookie, adasSession]]);
+  find(cookie: string): Promise<Session | undefined> {
+    return Promise.resolve(this.open.get(cookie));
+  }
+  begin(): Promise<BegunSession> {
+    return Promise.resolve(adasSession);
+  }
+  end(cookie: string): Promise<void> {
+    this.open.delete(cookie);
+    return Promise.resolve();
+  }
+  hasCsrfToken(session: Session, token: string): boolean {
+    return session.csrfToken === token;
   }
 }
 
@@ -263,6 +290,14 @@ export function fakePorts() {
     tokens: fakeTokens(ada, apiKey),
     ...billing,
     publicUrl: "https://stoker.example.com",
+    sessions: new FakeSessions(),
+    signIn: {
+      signIn: ({ password }) =>
+        password === adasPassword ? Promise.resolve(adasSession) : Promise.reject(new WrongPassword()),
+      signUp: () => Promise.resolve({ account: ada.account, apiKey: "stk_made", session: adasSession }),
+      setPassword: async () => {},
+    },
+    trustedProxies: [],
     admin: {
       offerModel: (offer) => Promise.resolve({ ...offer, priceVersion: 1, createdAtMs: 1_786_000_000_000 }),
       createExternal: (_caller, request) =>

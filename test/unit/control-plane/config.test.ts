@@ -26,6 +26,20 @@ describe("the configuration of the control plane", () => {
     for (const key of Object.keys(env)) expect(() => readConfig(env)).toThrow(key);
   });
 
+  it("takes proxies as addresses and networks, and nobody as one by default", () => {
+    const read = (list: string) => readConfig({ DATABASE_URL: database, STOKER_TRUSTED_PROXIES: list }).trustedProxies;
+    expect(readConfig({ DATABASE_URL: database }).trustedProxies).toEqual([]);
+    expect(read("10.0.0.5, 192.168.0.0/16,2001:db8::/32")).toEqual(["10.0.0.5", "192.168.0.0/16", "2001:db8::/32"]);
+    for (const wrong of ["proxy", "10.0.0.0/33", "10.0.0.0/0", "::/0", "10.0.0.0/8/8", "true", "10.0.0.0/"])
+      expect(() => read(wrong), wrong).toThrow(/STOKER_TRUSTED_PROXIES/);
+  });
+
+  it("lets nobody sign up unless it is told so", () => {
+    expect(readConfig({ DATABASE_URL: database }).isSignUpOpen).toBe(false);
+    expect(readConfig({ DATABASE_URL: database, STOKER_SIGN_UP: "open" }).isSignUpOpen).toBe(true);
+    expect(() => readConfig({ DATABASE_URL: database, STOKER_SIGN_UP: "yes" })).toThrow(/open or closed/);
+  });
+
   it("says what is missing without a database", () => {
     expect(() => readConfig({})).toThrow(/DATABASE_URL is required/);
     expect(() => readConfig({ DATABASE_URL: "" })).toThrow(/DATABASE_URL is required/);

@@ -1,0 +1,82 @@
+// Passwords at rest: argon2id of Node's own crypto, with a secret that is not in the database, so that a dump alone cannot be
+// tried against. Parameters are the OWASP minimum; they stand in each hash, so that raising them leaves older ones readable.
+import { argon2, hkdfSync, randomBytes, timingSafeEqual } from "node:crypto";
+import { promisify } from "node:util";
+import { SignInBusy } from "./errors.ts";
+
+export interface Passwords {
+  /** Throws SignInBusy, as both do. */
+  hash(password: string): Promise<string>;
+  /** Takes the same time whether there is a hash or not; without one it is false. */
+  verify(password: string, hash: string | undefined): Promise<boolean>;
+}
+
+const parameters = { memory: 19_456, passes: 2, parallelism: 1, tagLength: 32 };
+const saltBytes = 16;
+/** Each takes 19 MiB and one of the four threads that file and name look-ups share. */
+const mostAtOnce = 2;
+const mostWaiting = 32;
+
+const derive = promisify(argon2);
+
+export function createPasswords(pepper: Buffer): Passwords {
+  const secret = Buffer.from(hkdfSync("sha256", pepper, "", "stoker passwords", 32));
+  const inTurn = takeTurns(mostAtOnce, mostWaiting);
+  const tagOf = (password: string, nonce: Buffer, how: typeof parameters): Promise<Buffer> =>
+    inTurn(() => derive("argon2id", { message: password.normalize("NFKC"), nonce, secret, ...how }));
+  const nobodys = encode(randomBytes(saltBytes), randomBytes(parameters.tagLength));
+
+  return {
+    async hash(password) {
+      const salt = randomBytes(saltBytes);
+      return encode(salt, await tagOf(password, salt, parameters));
+    },
+    async verify(password, hash) {
+      const { salt, tag, how } = decode(hash ?? nobodys);
+      const isSame = timingSafeEqual(await tagOf(password, salt, { ...how, tagLength: tag.length }), tag);
+      return isSame && hash !== undefined;
+    },
+  };
+}
+
+const base64 = (bytes: Buffer) => bytes.toString("base64").replace(/=+$/, "");
+
+/** The usual text form of argon2 hashes. */
+function encode(salt: Buffer, tag: Buffer): string {
+  const { memory, passes, parallelism } = parameters;
+  return `$argon2id$v=19$m=${memory},t=${passes},p=${parallelism}$${base64(salt)}$${base64(tag)}`;
+}
+
+const form = /^\$argon2id\$v=19\$m=(\d+),t=(\d+),p=(\d+)\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$/;
+
+function decode(hash: string) {
+  const [, memory, passes, parallelism, salt = "", tag = ""] = form.exec(hash) ?? [];
+  if (memory === undefined) throw new Error("a password hash in the database has an unknown form");
+  return {
+    salt: Buffer.from(salt, "base64"),
+    tag: Buffer.from(tag, "base64"),
+    how: { ...parameters, memory: Number(memory), passes: Number(passes), parallelism: Number(parallelism) },
+  };
+}
+
+/** Runs `most` at once, keeps `waiting` more in line and refuses the rest with SignInBusy. */
+function takeTurns(most: number, waiting: number) {
+  const line: (() => void)[] = [];
+  let running = 0;
+  return async <T>(work: () => Promise<T>): Promise<T> => {
+    if (running >= most) {
+      if (line.length >= waiting) throw new SignInBusy();
+      await new Promise<void>((resolve) => line.push(resolve));
+    } else {
+      running += 1;
+    }
+    try {
+      return await work();
+    } finally {
+      const next = line.shift();
+      // The turn is handed on, not given back: nobody may slip in between.
+      if (next) next();
+      else running -= 1;
+    }
+  };
+}

@@ -1,0 +1,280 @@
+// Passwords and sessions on a real PostgreSQL, with an injected clock.
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import {
+  AccountNameTaken,
+  SignUpClosed,
+  TooManyAttempts,
+  WrongPassword,
+} from "../../../control-plane/accounts/errors.ts";
+import { createPasswords } from "../../../control-plane/accounts/password.ts";
+import { createProfiles } from "../../../control-plane/accounts/profile.ts";
+import { createSessions, sessionIdleMs, sessionMostMs } from "../../../control-plane/accounts/sessions.ts";
+import { createSignIn } from "../../../control-plane/accounts/sign-in.ts";
+import { createPeopleStore } from "../../../control-plane/store/people-store.ts";
+import { createSessionStore } from "../../../control-plane/store/session-store.ts";
+import type { AccountId } from "../../../proto/ids.ts";
+import { nano } from "../../../proto/money.ts";
+import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { openWorld } from "../billing/world.ts";
+
+let postgres: TestPostgres;
+beforeAll(async () => {
+  postgres = await startPostgres();
+});
+afterAll(() => postgres.stop());
+
+const ip = "192.0.2.1";
+const email = "ada@example.com";
+const password = "correct horse";
+const begunAt = Date.UTC(2026, 0, 1);
+
+async function signedUp({ isSignUpOpen = true } = {}) {
+  const world = await openWorld(postgres);
+  const { account } = await world.accounts.createAccount({
+    email,
+    displayName: "ada",
+    creditNanoUsd: nano(0n),
+    isAdmin: false,
+  });
+  const clock = { unixMs: begunAt, nowMs: 0 };
+  const store = createSessionStore(world.db);
+  const { pepper } = world.secrets;
+  const sessions = createSessions({ store, pepper, unixMs: () => clock.unixMs });
+  const real = createPasswords(pepper);
+  const verified: (string | undefined)[] = [];
+  const passwords = {
+    hash: real.hash,
+    verify: (given: string, hash: string | undefined) => {
+      verified.push(hash);
+      return real.verify(given, hash);
+    },
+  };
+  const signIn = createSignIn({
+    store,
+    accounts: world.accounts,
+    passwords,
+    sessions,
+    isSignUpOpen,
+    nowMs: () => clock.nowMs,
+  });
+  const actor = { account, ip };
+  await signIn.setPassword(actor, { password, current: undefined }, undefined);
+  return { world, clock, sessions, signIn, actor, account, verified };
+}
+
+const codeOf = (work: Promise<unknown>) =>
+  work.then(
+    () => "done",
+    (error) => error.constructor,
+  );
+
+describe("signing in", () => {
+  it("opens a session of the account, whatever the case of the address", async () => {
+    const { sessions, signIn, account } = await signedUp();
+    const { cookie, caller } = await signIn.signIn({ email: "ADA@Example.com", password }, ip, undefined);
+    expect(caller).toMatchObject({ account, via: "session", isAdmin: false, models: null });
+    const found = await sessions.find(cookie);
+    expect(found?.caller).toEqual(caller);
+    expect(found?.csrfToken).toMatch(/^[\w-]{43}$/);
+  });
+
+  it("answers an unknown address, a wrong password and an account without one alike, after one hash each", async () => {
+    const { world, signIn, verified } = await signedUp();
+    await world.accounts.createAccount({
+      email: "b@example.com",
+      displayName: "b",
+      creditNanoUsd: nano(0n),
+      isAdmin: false,
+    });
+    const messages = [];
+    for (const wish of [
+      { email, password: "wrong" },
+      { email: "nobody@example.com", password },
+      { email: "b@example.com", password },
+    ]) {
+      const error = await signIn.signIn(wish, ip, undefined).catch((refusal) => refusal);
+      expect(error).toBeInstanceOf(WrongPassword);
+      messages.push(error.message);
+    }
+    expect(new Set(messages).size).toBe(1);
+    expect(verified.map((hash) => hash !== undefined)).toEqual([true, false, false]);
+  });
+
+  it("never takes over the cookie that a browser brought, and ends that session", async () => {
+    const { sessions, signIn } = await signedUp();
+    const planted = "A".repeat(43);
+    const first = await signIn.signIn({ email, password }, ip, planted);
+    expect(first.cookie).not.toBe(planted);
+    expect(await sessions.find(planted)).toBeUndefined();
+    const second = await signIn.signIn({ email, password }, ip, first.cookie);
+    expect(second.cookie).not.toBe(first.cookie);
+    expect(second.csrfToken).not.toBe(first.csrfToken);
+    expect(await sessions.find(first.cookie)).toBeUndefined();
+    expect(await sessions.find(second.cookie)).toBeDefined();
+  });
+
+  it("is refused after ten wrong passwords for 15 minutes, with the right one too, and not for other accounts", async () => {
+    const { world, clock, signIn } = await signedUp();
+    const ends = await Promise.all(
+      Array.from({ length: 12 }, (_, i) =>
+        codeOf(signIn.signIn({ email, password: "wrong" }, `192.0.2.${i}`, undefined)),
+      ),
+    );
+    expect(ends.filter((end) => end === WrongPassword)).toHaveLength(10);
+    expect(ends.filter((end) => end === TooManyAttempts)).toHaveLength(2);
+    expect(await codeOf(signIn.signIn({ email: email.toUpperCase(), password }, ip, undefined))).toBe(TooManyAttempts);
+    const { account } = await world.accounts.createAccount({
+      email: "b@example.com",
+      displayName: "b",
+      creditNanoUsd: nano(0n),
+      isAdmin: false,
+    });
+    await signIn.setPassword({ account, ip }, { password, current: undefined }, undefined);
+    expect(await codeOf(signIn.signIn({ email: "b@example.com", password }, ip, undefined))).toBe("done");
+    clock.nowMs = 900_000;
+    expect(await codeOf(signIn.signIn({ email, password }, ip, undefined))).toBe("done");
+  });
+
+  it("is refused after 30 attempts from one address, whomever they were for", async () => {
+    const { signIn } = await signedUp();
+    const ends = [];
+    for (let i = 0; i < 31; i++)
+      ends.push(
+        await codeOf(
+          signIn.signIn({ email: `nobody${i}@example.com`, password: "x" }, `2001:db8::${i + 1}`, undefined),
+        ),
+      );
+    expect(ends.slice(0, 30)).toEqual(Array(30).fill(WrongPassword));
+    expect(ends[30]).toBe(TooManyAttempts);
+    expect(await codeOf(signIn.signIn({ email, password }, "2001:db8:0:1::1", undefined))).toBe("done");
+  });
+});
+
+describe("a session", () => {
+  it("ends 14 days after its last use", async () => {
+    const { clock, sessions, actor } = await signedUp();
+    const { cookie } = await sessions.begin(actor);
+    clock.unixMs = begunAt + sessionIdleMs - 1;
+    expect((await sessions.find(cookie))?.endsAtMs).toBe(clock.unixMs + sessionIdleMs);
+    clock.unixMs += sessionIdleMs;
+    expect(await sessions.find(cookie)).toBeUndefined();
+  });
+
+  it("ends 90 days after its beginning, however much it is used", async () => {
+    const { clock, sessions, actor } = await signedUp();
+    const { cookie } = await sessions.begin(actor);
+    for (; clock.unixMs < begunAt + sessionMostMs; clock.unixMs += sessionIdleMs / 2)
+      expect(await sessions.find(cookie)).toBeDefined();
+    clock.unixMs = begunAt + sessionMostMs;
+    expect(await sessions.find(cookie)).toBeUndefined();
+  });
+
+  it("is in the database as a keyed hash alone", async () => {
+    const { world, sessions, actor } = await signedUp();
+    const { cookie, csrfToken } = await sessions.begin(actor);
+    const { rows } = await world.pool.query(
+      "select s::text as row from login_session s union all select a::text from audit a union all select p::text from password p",
+    );
+    const dump = rows.map(({ row }) => row).join("\n");
+    expect(dump).toContain(actor.account);
+    for (const secret of [cookie, csrfToken, password])
+      for (const form of [
+        secret,
+        Buffer.from(secret).toString("hex"),
+        Buffer.from(secret, "base64url").toString("hex"),
+      ])
+        expect(dump).not.toContain(form);
+  });
+
+  it("has a token of its own, and no other session's", async () => {
+    const { sessions, actor } = await signedUp();
+    const [one, two] = await Promise.all([sessions.begin(actor), sessions.begin(actor)]);
+    expect(sessions.hasCsrfToken(one, one.csrfToken)).toBe(true);
+    for (const wrong of [two.csrfToken, "", one.csrfToken.slice(1), `${one.csrfToken}x`])
+      expect(sessions.hasCsrfToken(one, wrong)).toBe(false);
+  });
+
+  it("carries what the account is at this moment", async () => {
+    const { world, sessions, actor } = await signedUp();
+    const { cookie } = await sessions.begin(actor);
+    await world.pool.query("update account set is_admin = true, suspend_reason = 'admin'");
+    expect((await sessions.find(cookie))?.caller).toMatchObject({ isAdmin: true, suspendReason: "admin" });
+    await world.pool.query("update account set deleted_at = now()");
+    expect(await sessions.find(cookie)).toBeUndefined();
+  });
+});
+
+describe("a password", () => {
+  it("is changed by who knows the present one, and every other session ends", async () => {
+    const { world, sessions, signIn, actor } = await signedUp();
+    const [mine, other] = await Promise.all([sessions.begin(actor), sessions.begin(actor)]);
+    const change = (current: string | undefined) =>
+      signIn.setPassword(actor, { password: "battery staple", current }, mine);
+    expect(await codeOf(change(undefined))).toBe(WrongPassword);
+    expect(await codeOf(change("wrong"))).toBe(WrongPassword);
+    await change(password);
+    expect(await sessions.find(mine.cookie)).toBeDefined();
+    expect(await sessions.find(other.cookie)).toBeUndefined();
+    expect(await codeOf(signIn.signIn({ email, password }, ip, undefined))).toBe(WrongPassword);
+    expect(await codeOf(signIn.signIn({ email, password: "battery staple" }, ip, undefined))).toBe("done");
+    const { rows } = await world.pool.query(
+      "select action, ip, after from audit where action = 'password.set' order by audit_id desc limit 1",
+    );
+    expect(rows).toEqual([{ action: "password.set", ip, after: { sessions_ended: 1 } }]);
+  });
+
+  it("is not guessed through a stolen session", async () => {
+    const { sessions, signIn, actor } = await signedUp();
+    const session = await sessions.begin(actor);
+    const change = (current: string) =>
+      codeOf(signIn.setPassword(actor, { password: "battery staple", current }, session));
+    for (let i = 0; i < 10; i++) expect(await change(`guess ${i}`)).toBe(WrongPassword);
+    expect(await change(password)).toBe(TooManyAttempts);
+  });
+
+  it("is set anew with an API key, which ends every session", async () => {
+    const { sessions, signIn, actor } = await signedUp();
+    const session = await sessions.begin(actor);
+    await signIn.setPassword(actor, { password: "battery staple", current: undefined }, undefined);
+    expect(await sessions.find(session.cookie)).toBeUndefined();
+    const nobody = { account: "u:0000000000000" as AccountId, ip };
+    await expect(signIn.setPassword(nobody, { password, current: undefined }, undefined)).rejects.toThrow(
+      /no longer exists/,
+    );
+  });
+});
+
+describe("signing up", () => {
+  const wish = { email: "new@example.com", password, displayName: "new" };
+
+  it("is closed unless the operator opens it", async () => {
+    const { world, signIn } = await signedUp({ isSignUpOpen: false });
+    await expect(signIn.signUp(wish, ip)).rejects.toThrow(SignUpClosed);
+    const { rows } = await world.pool.query("select count(*) as n from account");
+    expect(rows).toEqual([{ n: 1n }]);
+  });
+
+  it("makes an account without credit, whose address nobody has vouched for, and signs in to it", async () => {
+    const { world, sessions, signIn } = await signedUp();
+    const { account, apiKey, session } = await signIn.signUp(wish, ip);
+    expect(apiKey).toMatch(/^stk_/);
+    expect((await sessions.find(session.cookie))?.caller.account).toBe(account);
+    expect(await world.budget(account)).toEqual({ limit: 0n, spent: 0n, leased: 0n });
+    const profile = await createProfiles(createPeopleStore(world.db)).read(account);
+    expect(profile).toMatchObject({ emailVerified: false, isAdmin: false });
+    expect(await codeOf(signIn.signIn(wish, ip, undefined))).toBe("done");
+    const { rows } = await world.pool.query(
+      "select actor, ip, note from audit where action = 'account.create' and subject = $1",
+      [account],
+    );
+    expect(rows).toEqual([{ actor: account, ip, note: "sign-up" }]);
+  });
+
+  it("of a taken address leaves its password alone", async () => {
+    const { signIn } = await signedUp();
+    await expect(signIn.signUp({ ...wish, email: "Ada@example.com", password: "battery staple" }, ip)).rejects.toThrow(
+      AccountNameTaken,
+    );
+    expect(await codeOf(signIn.signIn({ email, password }, ip, undefined))).toBe("done");
+  });
+});
