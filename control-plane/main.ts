@@ -41,6 +41,7 @@ import { createQuotas } from "./wiring/quotas.ts";
 import { createReadiness } from "./wiring/readiness.ts";
 import { refreshOn } from "./wiring/refresh-loop.ts";
 import { hubTokens, invoiceLinkKey, ticketKeySeal } from "./wiring/seals.ts";
+import { createSignals, topicOf } from "./wiring/signals.ts";
 import { stopSignal } from "./wiring/stop-signal.ts";
 import { waitForDatabase } from "./wiring/wait-for-database.ts";
 import { writeFileAtomically } from "./wiring/write-file.ts";
@@ -64,7 +65,6 @@ async function main(): Promise<void> {
     pool,
     close: closeDatabase,
   } = openDatabase(databaseUrl, { maxConnections: config.databaseConnections, log });
-  const feed = createChangeFeed({ pool, log });
 
   // Accounts.
   const accountStore = createAccountStore(db);
@@ -72,9 +72,11 @@ async function main(): Promise<void> {
   await checkSecrets(accountStore, secrets);
   const accounts = createAccounts({ store: accountStore, secrets });
   await makeFirstAccount({ store: accountStore, accounts, log }, config.adminKeyFile);
+  const joinSecret = readJoinSecret(config.secretsDir);
+  const signals = createSignals({ redisUrl: config.redisUrl, secret: joinSecret, registry, log });
+  const feed = createChangeFeed({ pool, log, wake: topicOf(signals, "change") });
   const tokenStore = createTokenStore(db);
   const dataKeys = createDataKeys({ store: accountStore, secrets });
-  const joinSecret = readJoinSecret(config.secretsDir);
   const authenticator = createAuthenticator({ store: accountStore, secrets, log, registry, changes: feed });
 
   // Money, fleet and models.
@@ -107,7 +109,13 @@ async function main(): Promise<void> {
     log,
     onTransition: fleetMetrics.onTransition,
   });
-  const quotas = createQuotas({ db, feed, defaults: config.quotas, log });
+  const quotas = createQuotas({
+    db,
+    feed,
+    link: config.redisUrl === undefined ? undefined : topicOf(signals, "rates"),
+    defaults: config.quotas,
+    log,
+  });
   const catalog = createCatalogStore(db);
   const directory = createDirectory(catalog);
   const modelLoop = refreshOn(feed, ["deployment", "model", "price"], {
@@ -198,6 +206,7 @@ async function main(): Promise<void> {
   ending.abort();
   await loops;
   await feed.stop();
+  await signals.close();
   await admin.close();
   await closeDatabase();
   log.info("the control plane has stopped");

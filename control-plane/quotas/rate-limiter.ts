@@ -24,6 +24,7 @@ export class RateMeters implements RateLimiter {
   readonly #defaults: RateLimits;
   readonly #second: () => number;
   #own: ReadonlyMap<AccountId, OwnRateLimits> = new Map();
+  #others: Parameters<RateMeters["setOthers"]>[0] = new Map();
 
   constructor({ defaults, clock = () => performance.now() }: RateLimiterOptions) {
     this.#defaults = defaults;
@@ -39,6 +40,7 @@ export class RateMeters implements RateLimiter {
     let meter = meters.byModel.get(model);
     if (!meter) {
       meter = new RateMeter(account, model, meters.limits, this.#second);
+      this.#hear(meter);
       meters.byModel.set(model, meter);
     }
     return meter;
@@ -53,6 +55,12 @@ export class RateMeters implements RateLimiter {
     }
   }
 
+  /** What the other replicas count, by meter. */
+  setOthers(others: ReadonlyMap<string, { readonly inFlight: number; readonly tokens: number }>): void {
+    this.#others = others;
+    for (const meter of this.meters()) this.#hear(meter);
+  }
+
   *meters(): Generator<RateMeter> {
     for (const { byModel } of this.#accounts.values()) yield* byModel.values();
   }
@@ -63,6 +71,12 @@ export class RateMeters implements RateLimiter {
       for (const [model, meter] of byModel) if (meter.isIdle) byModel.delete(model);
       if (byModel.size === 0) this.#accounts.delete(account);
     }
+  }
+
+  #hear(meter: RateMeter): void {
+    const others = this.#others.get(meter.id);
+    meter.othersInFlight = others?.inFlight ?? 0;
+    meter.othersTokens = others?.tokens ?? 0;
   }
 
   #limitsOf(account: AccountId): RateLimits {

@@ -18,8 +18,8 @@ export interface RateStanding {
 }
 
 export class RateMeter implements RateStanding {
-  readonly account: AccountId;
-  readonly model: DeploymentId;
+  /** The same at every replica. */
+  readonly id: string;
   limits: RateLimits;
   inFlight = 0;
   /** Of the other replicas, as they last said. */
@@ -29,8 +29,7 @@ export class RateMeter implements RateStanding {
   readonly #second: () => number;
 
   constructor(account: AccountId, model: DeploymentId, limits: RateLimits, second: () => number) {
-    this.account = account;
-    this.model = model;
+    this.id = `${account} ${model}`;
     this.limits = limits;
     this.#second = second;
     this.#window = new TokenWindow(second());

@@ -34,7 +34,17 @@ export interface ChangeFeed {
   stop(): Promise<void>;
 }
 
-export function createChangeFeed(deps: { readonly pool: pg.Pool; readonly log: Logger }): ChangeFeed {
+/** Where NOTIFY does not reach (a pooler between), the first replica that reads a row tells the others. Lossy. */
+export interface FeedWake {
+  publish(message: string): void;
+  on(handler: (message: string) => void): void;
+}
+
+export function createChangeFeed(deps: {
+  readonly pool: pg.Pool;
+  readonly log: Logger;
+  readonly wake?: FeedWake;
+}): ChangeFeed {
   const handlers = new Map<string, ((subject: string) => void)[]>();
   const stopping = new AbortController();
   let position = 0n;
@@ -42,6 +52,14 @@ export function createChangeFeed(deps: { readonly pool: pg.Pool; readonly log: L
   let running: Promise<void> | undefined;
   let wake: () => void = () => {};
   let pruneAtMs = 0;
+  /** The furthest that any replica is known to have read: it is said once. */
+  let known = 0n;
+  deps.wake?.on((message) => {
+    if (!/^\d{1,18}$/.test(message)) return;
+    const seq = BigInt(message);
+    if (seq > known) known = seq;
+    if (seq > position) wake();
+  });
 
   async function connect(): Promise<pg.PoolClient> {
     const fresh = await deps.pool.connect();
@@ -88,8 +106,11 @@ export function createChangeFeed(deps: { readonly pool: pg.Pool; readonly log: L
         position = row.seq;
         dispatch(row.topic, row.subject);
       }
-      if (rows.length < pageSize) return;
+      if (rows.length < pageSize) break;
     }
+    if (position <= known) return;
+    known = position;
+    deps.wake?.publish(position.toString());
   }
 
   async function prune(): Promise<void> {
@@ -131,6 +152,7 @@ export function createChangeFeed(deps: { readonly pool: pg.Pool; readonly log: L
       const reader = await connect();
       const { rows } = await reader.query<{ last: bigint }>("select coalesce(max(seq), 0)::bigint as last from change");
       position = rows[0]?.last ?? 0n;
+      known = position;
       running = loop();
     },
     async stop() {

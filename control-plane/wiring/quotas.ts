@@ -1,7 +1,9 @@
-// Limits put together: rates in memory, kept fresh by the change feed.
+// Limits put together: rates in memory, kept fresh by the change feed, and shared with the other replicas.
+import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import { createLimitDesk, type QuotaDefaults } from "../quotas/limit-desk.ts";
 import { RateMeters } from "../quotas/rate-limiter.ts";
+import { type RateLink, SharedRates } from "../quotas/shared-rates.ts";
 import type { ChangeFeed } from "../store/change-feed.ts";
 import type { OpenDatabase } from "../store/database.ts";
 import { createQuotaStore } from "../store/quota-store.ts";
@@ -10,13 +12,18 @@ import { refreshOn } from "./refresh-loop.ts";
 export interface QuotaDeps {
   readonly db: OpenDatabase["db"];
   readonly feed: Pick<ChangeFeed, "on">;
+  /** To the other replicas; undefined where there can be none. */
+  readonly link: RateLink | undefined;
   readonly defaults: QuotaDefaults;
   readonly log: Logger;
 }
 
-export function createQuotas({ db, feed, defaults, log }: QuotaDeps) {
+const shareEveryMs = 250;
+
+export function createQuotas({ db, feed, link, defaults, log }: QuotaDeps) {
   const store = createQuotaStore(db);
   const rates = new RateMeters({ defaults: defaults.rates });
+  const shared = link && new SharedRates({ meters: rates, link });
   const refresh = async () => rates.setOwnLimits(await store.ownRateLimits());
   const loop = refreshOn(feed, ["quota"], {
     what: "rate limits",
@@ -27,5 +34,18 @@ export function createQuotas({ db, feed, defaults, log }: QuotaDeps) {
     everyMs: 60_000,
     log,
   });
-  return { rates, desk: createLimitDesk(store, defaults), refresh, run: loop.run };
+
+  async function share(signal: AbortSignal): Promise<void> {
+    while (shared && !signal.aborted) {
+      shared.tick();
+      await wait(shareEveryMs, undefined, { signal }).catch(() => {});
+    }
+  }
+
+  return {
+    rates,
+    desk: createLimitDesk(store, defaults),
+    refresh,
+    run: async (signal: AbortSignal) => void (await Promise.all([loop.run(signal), share(signal)])),
+  };
 }

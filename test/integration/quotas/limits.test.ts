@@ -253,7 +253,7 @@ describe("an operator's decision", () => {
 describe("rate limits", () => {
   it("that an operator raises count at every replica without a restart", async () => {
     const feed = createChangeFeed({ pool: open.pool, log });
-    const replica = createQuotas({ db: open.db, feed, defaults, log });
+    const replica = createQuotas({ db: open.db, feed, link: undefined, defaults, log });
     const stopping = new AbortController();
     await feed.start();
     await replica.refresh();

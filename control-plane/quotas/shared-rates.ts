@@ -1,0 +1,98 @@
+// Rate counts that replicas tell each other. A request is decided in memory, by this replica's counts and what the others said
+// last: a few hundred milliseconds old. While they cannot be heard each replica grants the whole limit by itself, so with R
+// replicas up to R times the limit may pass; money is not counted here.
+import type { RateMeters } from "./rate-limiter.ts";
+
+/** The messages that replicas exchange; lossy. */
+export interface RateLink {
+  publish(message: string): void;
+  on(handler: (message: string, from: string) => void): void;
+}
+
+export interface RateCounts {
+  readonly inFlight: number;
+  readonly tokens: number;
+}
+
+export interface SharedRatesDeps {
+  readonly meters: RateMeters;
+  readonly link: RateLink;
+  /** Monotonic ms. */
+  readonly clock?: () => number;
+  /** What a replica said counts for that long. */
+  readonly ttlMs?: number;
+}
+
+interface Heard {
+  readonly atMs: number;
+  readonly counts: ReadonlyMap<string, RateCounts>;
+}
+
+export class SharedRates {
+  readonly #meters: RateMeters;
+  readonly #link: RateLink;
+  readonly #clock: () => number;
+  readonly #ttlMs: number;
+  readonly #heard = new Map<string, Heard>();
+  #hasSaid = false;
+
+  constructor({ meters, link, clock = () => performance.now(), ttlMs = 2_000 }: SharedRatesDeps) {
+    this.#meters = meters;
+    this.#link = link;
+    this.#clock = clock;
+    this.#ttlMs = ttlMs;
+    link.on((message, from) => {
+      const counts = read(message);
+      if (counts) this.#heard.set(from, { atMs: this.#clock(), counts });
+    });
+  }
+
+  /** Says what this replica counts, and takes over what the others said. A few times a second. */
+  tick(): void {
+    this.#say();
+    const nowMs = this.#clock();
+    for (const [from, { atMs }] of this.#heard) if (nowMs - atMs > this.#ttlMs) this.#heard.delete(from);
+    this.#meters.setOthers(sum([...this.#heard.values()].map(({ counts }) => counts)));
+  }
+
+  #say(): void {
+    const entries: [string, number, number][] = [];
+    for (const meter of this.#meters.meters()) {
+      const { inFlight, tokens } = meter;
+      if (inFlight > 0 || tokens > 0) entries.push([meter.id, inFlight, tokens]);
+    }
+    // An end is said once; silence means nothing from then on.
+    if (entries.length > 0 || this.#hasSaid) this.#link.publish(JSON.stringify(entries));
+    this.#hasSaid = entries.length > 0;
+  }
+}
+
+function sum(all: readonly ReadonlyMap<string, RateCounts>[]): ReadonlyMap<string, RateCounts> {
+  if (all.length < 2) return all[0] ?? new Map();
+  const sums = new Map<string, RateCounts>();
+  for (const counts of all) {
+    for (const [id, { inFlight, tokens }] of counts) {
+      const before = sums.get(id);
+      sums.set(id, { inFlight: inFlight + (before?.inFlight ?? 0), tokens: tokens + (before?.tokens ?? 0) });
+    }
+  }
+  return sums;
+}
+
+/** Undefined for what is no message of ours: anybody who reaches the channel can write to it. */
+function read(message: string): ReadonlyMap<string, RateCounts> | undefined {
+  try {
+    const entries: unknown = JSON.parse(message);
+    if (!Array.isArray(entries)) return undefined;
+    const counts = new Map<string, RateCounts>();
+    for (const [id, inFlight, tokens] of entries) {
+      if (typeof id !== "string" || !isCount(inFlight) || !isCount(tokens)) return undefined;
+      counts.set(id, { inFlight, tokens });
+    }
+    return counts;
+  } catch {
+    return undefined;
+  }
+}
+
+const isCount = (value: unknown): value is number => typeof value === "number" && Number.isFinite(value) && value >= 0;

@@ -1,0 +1,150 @@
+// Messages between replicas: the same promises in one process and over a real Redis, and what Redis may do in between.
+import pino from "pino";
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+import { createSignalHub } from "../../control-plane/signals/in-process.ts";
+import type { Signals } from "../../control-plane/signals/port.ts";
+import { createRedisSignals } from "../../control-plane/signals/redis.ts";
+import { freePort } from "../fakes/processes.ts";
+import { hasRedis, startRedis, type TestRedis, withoutRedis } from "../fakes/redis.ts";
+
+const log = pino({ level: "silent" });
+const patience = { timeout: 10_000, interval: 10 };
+let redis: TestRedis;
+let serial = 0;
+const made: Signals[] = [];
+const keep = (signals: Signals) => {
+  made.push(signals);
+  return signals;
+};
+
+beforeAll(async () => {
+  if (hasRedis) redis = await startRedis();
+});
+afterAll(() => redis?.stop());
+afterEach(async () => {
+  for (const signals of made.splice(0)) await signals.close();
+});
+withoutRedis("messages between replicas, their loss and their return when Redis is killed, flushed or absent");
+
+const connected = async (...all: Signals[]) => {
+  await vi.waitFor(() => expect(all.map((one) => one.isConnected)).toEqual(all.map(() => true)), patience);
+};
+/** What `signals` hears on both topics. */
+const ear = (signals: Signals) => {
+  const heard: string[] = [];
+  signals.on("change", (message, from) => heard.push(`change ${from}: ${message}`));
+  signals.on("rates", (message, from) => heard.push(`rates ${from}: ${message}`));
+  return heard;
+};
+/** Nothing that was said before is still on its way once this has arrived. */
+const settled = async (speaker: Signals, ears: readonly string[][], word = `end ${++serial}`) => {
+  await vi.waitFor(() => {
+    speaker.publish("change", word);
+    for (const heard of ears) expect(heard.some((one) => one.endsWith(word))).toBe(true);
+  }, patience);
+};
+
+const inProcess = () => {
+  const hubs = new Map<string, ReturnType<typeof createSignalHub>>();
+  return (id: string, installation = "one") => {
+    const hub = hubs.get(installation) ?? createSignalHub();
+    hubs.set(installation, hub);
+    return keep(hub.join(id));
+  };
+};
+const overRedis = () => {
+  const test = ++serial;
+  return (id: string, installation = "one") =>
+    keep(createRedisSignals({ url: redis.url, id, installation: `${test}-${installation}`, log }));
+};
+
+describe.each([
+  ["in process", inProcess, true],
+  ["over Redis", overRedis, hasRedis],
+] as const)("signals %s", (_name, make, canRun) => {
+  const check = it.skipIf(!canRun);
+
+  check("reach every other replica, and not the one that sent them", async () => {
+    const join = make();
+    const [a, b, c] = [join("a"), join("b"), join("c")];
+    const [atA, atB, atC] = [ear(a), ear(b), ear(c)];
+    await connected(a, b, c);
+    a.publish("change", "17");
+    await settled(b, [atA, atC], "said by b");
+    await vi.waitFor(() => expect(atB).toEqual(["change a: 17"]), patience);
+    expect(atC).toContain("change a: 17");
+    expect(atA.filter((one) => one.includes(" a:"))).toEqual([]);
+  });
+
+  check("keep one sender's order, and its topics apart", async () => {
+    const join = make();
+    const [a, b] = [join("a"), join("b")];
+    const heard = ear(b);
+    await connected(a, b);
+    const said = Array.from({ length: 50 }, (_, i) =>
+      i % 2 === 0 ? (["change", `${i}`] as const) : (["rates", `${i} [1, 2]`] as const),
+    );
+    for (const [topic, message] of said) a.publish(topic, message);
+    await vi.waitFor(() => expect(heard).toEqual(said.map(([topic, message]) => `${topic} a: ${message}`)), patience);
+  });
+
+  check("of another installation are not heard", async () => {
+    const join = make();
+    const [a, b, stranger] = [join("a"), join("b"), join("c", "two")];
+    const heard = ear(b);
+    await connected(a, b, stranger);
+    stranger.publish("change", "from elsewhere");
+    await settled(a, [heard]);
+    expect(heard.filter((one) => one.includes("elsewhere"))).toEqual([]);
+  });
+
+  check("end with their replica: it hears nothing more and what it says is nothing", async () => {
+    const join = make();
+    const [a, b, c] = [join("a"), join("b"), join("c")];
+    const [atB, atC] = [ear(b), ear(c)];
+    await connected(a, b, c);
+    await b.close();
+    b.publish("change", "from the grave");
+    a.publish("change", "18");
+    await settled(a, [atC]);
+    expect(atB).toEqual([]);
+    expect(atC.filter((one) => one.includes("grave"))).toEqual([]);
+    expect(b.isConnected).toBe(false);
+    await b.close();
+  });
+});
+
+describe.skipIf(!hasRedis)("Redis", () => {
+  it("may be killed, flushed and started again: nobody waits, nothing throws, and everybody hears again", async () => {
+    const join = overRedis();
+    const [a, b] = [join("a"), join("b")];
+    const heard = ear(b);
+    await connected(a, b);
+    await redis.kill9();
+    await vi.waitFor(() => expect([a.isConnected, b.isConnected]).toEqual([false, false]), patience);
+    const before = performance.now();
+    for (let i = 0; i < 1000; i++) a.publish("rates", "lost");
+    expect(performance.now() - before).toBeLessThan(500);
+    await redis.start();
+    await connected(a, b);
+    await settled(a, [heard]);
+    await redis.flush();
+    await settled(a, [heard]);
+    expect(heard.filter((one) => one.includes("lost"))).toEqual([]);
+  });
+
+  it("that is not there at the start is found when it comes", async () => {
+    const a = keep(
+      createRedisSignals({ url: `redis://127.0.0.1:${await freePort()}`, id: "a", installation: "x", log }),
+    );
+    a.publish("change", "1");
+    expect(a.isConnected).toBe(false);
+    await redis.kill9();
+    const join = overRedis();
+    const [b, c] = [join("b"), join("c")];
+    const heard = ear(c);
+    await redis.start();
+    await connected(b, c);
+    await settled(b, [heard]);
+  });
+});
