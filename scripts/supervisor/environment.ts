@@ -62,7 +62,9 @@ export interface AgentPlaces {
 
 export function agentEnvironment(env: NodeJS.ProcessEnv, places: AgentPlaces): NodeJS.ProcessEnv {
   const kept = passedThrough(env);
+  // What only control planes talk to.
   delete kept["DATABASE_URL"];
+  delete kept["REDIS_URL"];
   return {
     ...kept,
     STOKER_CONTROL: places.controls.join(","),

@@ -84,6 +84,39 @@ describe("change feed", () => {
   });
 });
 
+describe("between replicas that NOTIFY does not reach", () => {
+  it("the one that reads a change tells the others, once; and who is told reads at once", async () => {
+    const { pool } = open();
+    const said: string[] = [];
+    let tell = (_: string) => {};
+    const wake = {
+      publish: (message: string) => void said.push(message),
+      on: (handler: typeof tell) => {
+        tell = handler;
+      },
+    };
+    const seen: string[] = [];
+    const feed = createChangeFeed({ pool, log, wake });
+    feed.on("key", (subject) => seen.push(subject));
+    await feed.start();
+    onTestFinished(() => feed.stop());
+    const silently = "insert into change (topic, subject) values ('key', $1) returning seq";
+    // By its own polling each would take a second.
+    const before = performance.now();
+    for (let i = 0; i < 6; i++) {
+      const { rows } = await pool.query<{ seq: bigint }>(silently, [`told ${i}`]);
+      tell("no number");
+      tell(String(rows[0]?.seq));
+      await vi.waitFor(() => expect(seen).toHaveLength(i + 1), patience);
+    }
+    expect(performance.now() - before).toBeLessThan(4_000);
+    expect(said).toEqual([]);
+    const { rows } = await pool.query<{ seq: bigint }>(silently, ["found"]);
+    await vi.waitFor(() => expect(said).toEqual([String(rows[0]?.seq)]), patience);
+    expect(seen.at(-1)).toBe("found");
+  });
+});
+
 describe("migrations", () => {
   it("run once when several replicas start together, and again change nothing", async () => {
     const empty = await postgres.createDatabase();
