@@ -161,7 +161,7 @@ async function main(): Promise<void> {
     publicUrl: config.publicUrl,
     admin: createAdminVerbs(verbDeps),
     quotas: quotas.desk,
-    operator: createOperator({ db }),
+    ...createOperator({ db, funds: money.credit }),
     readiness: readiness.read,
     registry,
     log,

@@ -26,6 +26,7 @@ const deps: HttpDeps = {
   admin: uncalled,
   operator: uncalled,
   quotas: uncalled,
+  applications: uncalled,
   readiness: () => ({ isReady: true }),
   registry: new Registry(),
   log: pino({ enabled: false }),

@@ -2,15 +2,17 @@
 // their own verbs.
 import type { AccountId } from "../../proto/ids.ts";
 import type { NanoUsd } from "../../proto/money.ts";
+import type { SuspendReason } from "../../proto/suspend-reason.ts";
 import type { Act } from "./act.ts";
 import { AccountNotFound, BadCursor, LastAdmin } from "./errors.ts";
-import type { SuspendReason, SuspensionRecord } from "./suspension.ts";
+import type { SuspensionRecord } from "./suspension.ts";
 
 export interface AccountSummary {
   readonly account: AccountId;
   readonly email: string;
   readonly displayName: string;
   readonly isAdmin: boolean;
+  readonly isTeamAccount: boolean;
   /** The gravest of its suspensions. */
   readonly suspendReason: SuspendReason | null;
   readonly createdAtMs: number;
@@ -30,6 +32,8 @@ export interface AccountDetail extends AccountSummary {
 
 export interface AccountChange {
   readonly isAdmin?: boolean;
+  /** False also frees the name of its team. */
+  readonly isTeamAccount?: boolean;
 }
 
 export interface AdminAccountStore {

@@ -73,6 +73,27 @@ export class BadCursor extends ServiceError {
   }
 }
 
+export class ApplicationOpen extends ServiceError {
+  readonly code = "application_open";
+  constructor() {
+    super("Your account has an application that is not decided yet. Wait for the operator's decision.");
+  }
+}
+
+export class ApplicationNotFound extends ServiceError {
+  readonly code = "application_not_found";
+  constructor() {
+    super("There is no such application.");
+  }
+}
+
+export class ApplicationDecided extends ServiceError {
+  readonly code = "application_decided";
+  constructor() {
+    super("This application was decided before; a decision is final. The account may apply again.");
+  }
+}
+
 /** Somebody must be able to administer. */
 export class LastAdmin extends ServiceError {
   readonly code = "last_admin";

@@ -4,8 +4,9 @@ import type { Act } from "./act.ts";
 
 export type { Act } from "./act.ts";
 export type { AccountChange, AccountDetail, AccountSummary, AdminAccountStore } from "./admin-accounts.ts";
+export type { ApplicationRecord, ApplicationStatus, ApplicationStore } from "./applications.ts";
 export type { AuditFilter, AuditRecord, AuditStore } from "./audit.ts";
-export type { SuspendOutcome, SuspendReason, SuspensionRecord, SuspensionStore } from "./suspension.ts";
+export type { SuspendOutcome, SuspensionRecord, SuspensionStore } from "./suspension.ts";
 
 export interface NewAccount {
   readonly account: AccountId;

@@ -1,10 +1,9 @@
 // Why an account may not spend. Several reasons may hold at once; the account shows the gravest, and each is lifted by the act
 // that removes its cause. The store announces `account`, so every replica refuses, and calls slices back, in under two seconds.
 import type { AccountId } from "../../proto/ids.ts";
+import type { SuspendReason } from "../../proto/suspend-reason.ts";
 import type { Act } from "./act.ts";
 import { AccountNotFound, NotSuspended } from "./errors.ts";
-
-export type SuspendReason = "balance" | "payment-method" | "overdue-invoices" | "limit-reached" | "admin" | "bad-cc";
 
 /** `gone`: there is no such account. `unchanged`: it was so already, and nothing was written. */
 export type SuspendOutcome = "done" | "unchanged" | "gone";

@@ -1,3 +1,4 @@
+import { suspendedSentence } from "../../proto/suspend-reason.ts";
 import { ServiceError } from "../service-error.ts";
 
 export class DeploymentNotFound extends ServiceError {
@@ -47,7 +48,7 @@ export class NoFunds extends ServiceError {
 export class AccountSuspended extends ServiceError {
   readonly code = "account_suspended";
   constructor(reason: string) {
-    super(`Your account is suspended (${reason}), so nothing can be deployed. Clear the reason or ask your operator.`);
+    super(`${suspendedSentence(reason)} Nothing can be deployed until then.`);
   }
 }
 

@@ -28,6 +28,7 @@ import { addLogRoutes } from "./routes/logs.ts";
 import { addMeRoutes } from "./routes/me.ts";
 import { addModelRoutes } from "./routes/models.ts";
 import { addPaymentRoutes } from "./routes/payment.ts";
+import { addProgramRoutes } from "./routes/program.ts";
 import { addQuotaRoutes } from "./routes/quotas.ts";
 import { addServiceRoutes } from "./routes/service.ts";
 import { addSignInRoutes } from "./routes/sign-in.ts";
@@ -134,6 +135,7 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     addAdminRoutes(endpoints, deps);
     addAdminAccountRoutes(endpoints, deps);
     addAdminAuditRoutes(endpoints, deps);
+    addProgramRoutes(endpoints, deps);
     addCompletionRoutes(endpoints, spine);
   });
 

@@ -1,5 +1,6 @@
 import { type NanoUsd, toUsd } from "../../proto/money.ts";
 import type { AccountDetail, AccountSummary } from "../accounts/admin-accounts.ts";
+import type { ApplicationRecord } from "../accounts/applications.ts";
 import type { AuditRecord } from "../accounts/audit.ts";
 import type { AdminAccount } from "./schemas/operator.ts";
 
@@ -12,6 +13,7 @@ export function renderSummary(one: AccountSummary) {
     email: one.email,
     display_name: one.displayName,
     is_admin: one.isAdmin,
+    is_team_account: one.isTeamAccount,
     suspended: one.suspendReason !== null,
     suspend_reason: one.suspendReason,
     funds_usd: usdOrNull(one.funds),
@@ -31,6 +33,24 @@ export function renderDetail(one: AccountDetail): AdminAccount {
       by,
       note,
     })),
+  };
+}
+
+export function renderApplication(one: ApplicationRecord) {
+  return {
+    id: one.id,
+    uid: one.account,
+    email: one.email,
+    company: one.company,
+    ceo: one.ceo,
+    funding: one.funding,
+    founded_on: one.foundedOn,
+    website: one.website,
+    deal: one.deal,
+    created_at: seconds(one.createdAtMs),
+    status: one.status,
+    decided_at: one.decision && seconds(one.decision.atMs),
+    decision_note: one.decision?.note ?? null,
   };
 }
 

@@ -2,9 +2,12 @@
 import type { Logger } from "pino";
 import type { Registry } from "prom-client";
 import type { AccountId, DeploymentId, InstanceId, KeyId } from "../../proto/ids.ts";
+import type { SuspendReason } from "../../proto/suspend-reason.ts";
 import type { Act } from "../accounts/act.ts";
 import type { AccountChange, AccountDetail, AccountPage } from "../accounts/admin-accounts.ts";
+import type { CreditWish } from "../accounts/admin-credit.ts";
 import type { ApiTokens } from "../accounts/api-tokens.ts";
+import type { Applications } from "../accounts/applications.ts";
 import type { AuditFilter, AuditPage } from "../accounts/audit.ts";
 import type { Authenticator, Caller } from "../accounts/caller.ts";
 import type { AccountWish, CreatedAccount } from "../accounts/create-account.ts";
@@ -12,7 +15,6 @@ import type { Profiles } from "../accounts/profile.ts";
 import type { Sessions } from "../accounts/sessions.ts";
 import type { SignIn } from "../accounts/sign-in.ts";
 import type { SshKeys } from "../accounts/ssh-keys.ts";
-import type { SuspendReason } from "../accounts/suspension.ts";
 import type { Checklists } from "../billing/checklist.ts";
 import type { InvoiceQueries } from "../billing/invoice-queries.ts";
 import type { UsageQueries } from "../billing/usage-queries.ts";
@@ -75,6 +77,8 @@ export interface OperatorVerbs {
   account(account: AccountId): Promise<AccountDetail>;
   /** Throws LastAdmin. */
   changeAccount(account: AccountId, change: AccountChange, act: Act): Promise<AccountDetail>;
+  /** Throws AccountWithoutFunds, CreditRefused, CreditReferenceTaken. */
+  credit(wish: CreditWish, act: Act): Promise<void>;
   suspend(account: AccountId, reason: SuspendReason, act: Act): Promise<void>;
   /** Without a reason: all. Throws NotSuspended. */
   lift(account: AccountId, reason: SuspendReason | undefined, act: Act): Promise<void>;
@@ -106,6 +110,7 @@ export interface HttpDeps {
   readonly admin: AdminVerbs;
   readonly operator: OperatorVerbs;
   readonly quotas: LimitDesk;
+  readonly applications: Applications;
   /** From memory: never asks the database. */
   readonly readiness: () => Readiness;
   readonly registry: Registry;

@@ -1,3 +1,4 @@
+import { suspendedSentence } from "../../proto/suspend-reason.ts";
 import { type ErrorFacts, ServiceError } from "../service-error.ts";
 
 export class ModelNotFound extends ServiceError {
@@ -72,14 +73,18 @@ export class EngineRefusal extends ServiceError {
 export class FundsSuspended extends ServiceError {
   readonly code = "insufficient_quota";
   constructor(reason: string) {
-    super(`Your account is suspended (${reason}): you need positive balance to do inference. Settle it to go on.`);
+    super(
+      reason === "balance"
+        ? `You need positive balance to do inference. ${suspendedSentence(reason)}`
+        : suspendedSentence(reason),
+    );
   }
 }
 
 export class SuspendedByOperator extends ServiceError {
   readonly code = "account_suspended";
   constructor() {
-    super("Your account is suspended by the operator. Ask your operator for the reason.");
+    super(suspendedSentence("admin"));
   }
 }
 

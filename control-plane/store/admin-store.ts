@@ -1,7 +1,8 @@
 import { type Kysely, sql } from "kysely";
 import type { AccountId } from "../../proto/ids.ts";
 import { nano } from "../../proto/money.ts";
-import type { AccountSummary, AdminAccountStore, SuspendReason } from "../accounts/store.ts";
+import type { SuspendReason } from "../../proto/suspend-reason.ts";
+import type { AccountSummary, AdminAccountStore } from "../accounts/store.ts";
 import { asked } from "./asked.ts";
 import { writeAudit } from "./audit-rows.ts";
 import { announce } from "./change-feed.ts";
@@ -21,6 +22,7 @@ export function createAdminStore(db: Kysely<Database>): AdminAccountStore {
         "email",
         "display_name",
         "is_admin",
+        "is_team_account",
         "suspend_reason",
         "account.created_at",
         "lim",
@@ -66,19 +68,24 @@ export function createAdminStore(db: Kysely<Database>): AdminAccountStore {
       return row && { ...summaryOf(row), keys: Number(row.keys), deployments: Number(row.deployments) };
     },
 
-    change: (account, { isAdmin }, act) =>
+    change: (account, wish, act) =>
       inTransaction(db, async (trx) => {
         await sql`select pg_advisory_xact_lock(${sql.lit(adminsLock)})`.execute(trx);
         const row = await trx
           .selectFrom("account")
-          .select("is_admin")
+          .select(["is_admin", "is_team_account"])
           .where("account_id", "=", account)
           .where("deleted_at", "is", null)
           .forUpdate()
           .executeTakeFirst();
         if (!row) return "gone";
-        if (isAdmin === undefined || isAdmin === row.is_admin) return "done";
-        if (!isAdmin) {
+        const before = { is_admin: row.is_admin, is_team_account: row.is_team_account };
+        const after = {
+          is_admin: wish.isAdmin ?? row.is_admin,
+          is_team_account: wish.isTeamAccount ?? row.is_team_account,
+        };
+        if (before.is_admin === after.is_admin && before.is_team_account === after.is_team_account) return "done";
+        if (before.is_admin && !after.is_admin) {
           const other = await trx
             .selectFrom("account")
             .select("account_id")
@@ -89,15 +96,19 @@ export function createAdminStore(db: Kysely<Database>): AdminAccountStore {
             .executeTakeFirst();
           if (!other) return "last_admin";
         }
-        await trx.updateTable("account").set({ is_admin: isAdmin }).where("account_id", "=", account).execute();
+        await trx
+          .updateTable("account")
+          .set({ ...after, ...(after.is_team_account ? {} : { team_display_name: null }) })
+          .where("account_id", "=", account)
+          .execute();
         await writeAudit(trx, {
           actor: act.by,
           action: "account.change",
           subject: account,
           account,
           ip: act.ip,
-          before: { is_admin: row.is_admin },
-          after: { is_admin: isAdmin },
+          before,
+          after,
           note: act.note,
         });
         await announce(trx, "account", account);
@@ -111,6 +122,7 @@ function summaryOf(row: {
   email: string;
   display_name: string;
   is_admin: boolean;
+  is_team_account: boolean;
   suspend_reason: string | null;
   created_at: Date;
   lim: bigint | null;
@@ -122,6 +134,7 @@ function summaryOf(row: {
     email: row.email,
     displayName: row.display_name,
     isAdmin: row.is_admin,
+    isTeamAccount: row.is_team_account,
     suspendReason: row.suspend_reason as SuspendReason | null,
     createdAtMs: row.created_at.getTime(),
     funds: row.lim === null ? null : nano(row.lim - spent),

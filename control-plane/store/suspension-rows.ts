@@ -2,21 +2,12 @@
 // calls these announces `account` as the last statement when they answer true.
 import { sql, type Transaction } from "kysely";
 import type { AccountId } from "../../proto/ids.ts";
-import type { Act, SuspendReason } from "../accounts/store.ts";
+import { type SuspendReason, suspendReasons } from "../../proto/suspend-reason.ts";
+import type { Act } from "../accounts/store.ts";
 import { writeAudit } from "./audit-rows.ts";
 import type { Database } from "./schema.ts";
 
 type Trx = Transaction<Database>;
-
-/** The gravest first: what only the operator lifts, what a payment lifts, what passes by itself. */
-const shownFirst: readonly SuspendReason[] = [
-  "admin",
-  "overdue-invoices",
-  "bad-cc",
-  "payment-method",
-  "limit-reached",
-  "balance",
-];
 
 /** True when the reason is new. False also when there is no such account. */
 export async function suspendIn(trx: Trx, account: AccountId, reason: SuspendReason, act: Act): Promise<boolean> {
@@ -63,7 +54,7 @@ export async function lockReasons(trx: Trx, account: AccountId): Promise<readonl
     .selectFrom("account_suspension")
     .select("reason")
     .where("account_id", "=", account)
-    .orderBy(sql`array_position(${sql.val([...shownFirst])}::text[], reason)`)
+    .orderBy(sql`array_position(${sql.val([...suspendReasons])}::text[], reason)`)
     .execute();
   return rows.map((row) => row.reason as SuspendReason);
 }
@@ -76,7 +67,7 @@ async function noteChange(
   after: readonly SuspendReason[],
   act: Act,
 ): Promise<void> {
-  const shown = shownFirst.find((reason) => after.includes(reason)) ?? null;
+  const shown = suspendReasons.find((reason) => after.includes(reason)) ?? null;
   await trx.updateTable("account").set({ suspend_reason: shown }).where("account_id", "=", account).execute();
   await writeAudit(trx, {
     actor: act.by,

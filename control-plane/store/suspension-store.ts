@@ -1,6 +1,7 @@
 import type { Kysely } from "kysely";
 import type { AccountId } from "../../proto/ids.ts";
-import type { SuspendReason, SuspensionStore } from "../accounts/store.ts";
+import type { SuspendReason } from "../../proto/suspend-reason.ts";
+import type { SuspensionStore } from "../accounts/store.ts";
 import { asked } from "./asked.ts";
 import { announce } from "./change-feed.ts";
 import { inTransaction } from "./database.ts";

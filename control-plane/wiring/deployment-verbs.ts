@@ -1,5 +1,6 @@
 // What the HTTP edge may ask of deployments and hosts, with its ports filled in.
 import type { AccountId } from "../../proto/ids.ts";
+import type { Caller } from "../accounts/caller.ts";
 import type { Directory } from "../catalog/directory.ts";
 import { offerModel } from "../catalog/offer-model.ts";
 import type { CatalogStore } from "../catalog/store.ts";
@@ -12,7 +13,7 @@ import {
 } from "../deployments/change.ts";
 import { createDeployment, type KnownModel } from "../deployments/create.ts";
 import { createExternal } from "../deployments/create-external.ts";
-import { DeploymentStoreAway } from "../deployments/errors.ts";
+import { AccountSuspended, DeploymentStoreAway } from "../deployments/errors.ts";
 import { type AskForLogs, mergeLogs, readLogs } from "../deployments/logs.ts";
 import { instanceLogs } from "../fleet/instance-logs.ts";
 import type { AdminVerbs, DeploymentVerbs, NodeView } from "../http/verbs.ts";
@@ -47,10 +48,18 @@ export function createDeploymentVerbs({ fleet, directory, tokens, funds, gpuDefa
     createLlm: (caller, request) => answering(() => createDeployment(createDeps, caller, request)),
     get: ({ account }, id) => answering(() => getDeployment(store, account, id)),
     list: ({ account }, statuses) => answering(() => store.list(account, statuses)),
-    update: ({ account }, id, update) => answering(() => updateDeployment(store, account, id, update, gpuDefaults)),
+    update: (caller, id, update) =>
+      answering(async () => {
+        refuseSuspended(caller);
+        await updateDeployment(store, caller.account, id, update, gpuDefaults);
+      }),
     remove: ({ account }, id) => answering(() => deleteDeployment(store, account, id)),
     stop: ({ account }, id) => answering(() => stopDeployment(store, account, id)),
-    start: ({ account }, id) => answering(() => startDeployment(store, account, id, gpuDefaults)),
+    start: (caller, id) =>
+      answering(async () => {
+        refuseSuspended(caller);
+        await startDeployment(store, caller.account, id, gpuDefaults);
+      }),
     logs: ({ account }, id, query, signal) =>
       answering(async () => {
         const deployment = await getDeployment(store, account, id);
@@ -87,6 +96,11 @@ export function createAdminVerbs({ fleet, catalog, directory }: VerbDeps): Admin
     createExternal: (caller, request) => answering(() => createExternal({ store, hasHost }, caller, request)),
     nodes: () => answering(nodes),
   };
+}
+
+/** What costs more is refused; reading, stopping and deleting are not. */
+function refuseSuspended(caller: Caller): void {
+  if (caller.suspendReason !== null) throw new AccountSuspended(caller.suspendReason);
 }
 
 /** A database that is away is an answer to the caller, not a defect. */

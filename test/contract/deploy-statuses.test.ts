@@ -70,6 +70,19 @@ const rows: readonly Row[] = [
     holds: { code: "account_suspended" },
   },
   {
+    call: `PUT /deploy/${id}`,
+    status: 423,
+    body: { settings: { max_instances: 3 } },
+    given: refuse("deployments", "update")(new deployments.AccountSuspended("bad-cc")),
+    holds: { code: "account_suspended" },
+  },
+  {
+    call: `POST /deploy/${id}/start`,
+    status: 423,
+    given: refuse("deployments", "start")(new deployments.AccountSuspended("admin")),
+    holds: { code: "account_suspended" },
+  },
+  {
     call: "POST /deploy/llm",
     status: 503,
     body: llm,

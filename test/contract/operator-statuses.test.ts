@@ -1,5 +1,6 @@
 import { describe, it } from "vitest";
 import * as accounts from "../../control-plane/accounts/errors.ts";
+import { CreditReferenceTaken, CreditRefused } from "../../control-plane/billing/funds.ts";
 import { ada, adminKey } from "../fakes/ports.ts";
 import { check, type Row, refuse } from "./status-row.ts";
 
@@ -13,6 +14,7 @@ const endpoints = [
   { call: "GET /v1/admin/accounts", verb: "accounts" },
   { call: `GET ${one}`, verb: "account" },
   { call: `PATCH ${one}`, verb: "changeAccount", body: { is_admin: true } },
+  { call: `POST ${one}/credit`, verb: "credit", body: { amount_usd: 5, note: "wire" } },
   { call: `POST ${one}/suspend`, verb: "suspend", body: { reason: "admin", note: "abuse" } },
   { call: `POST ${one}/lift`, verb: "lift", body: { note: "settled" } },
   { call: "GET /v1/admin/audit", verb: "audit" },
@@ -51,6 +53,7 @@ const rows: readonly Row[] = [
   ...[
     { call: `GET ${unknown}` as const },
     { call: `PATCH ${unknown}` as const, body: {} },
+    { call: `POST ${unknown}/credit` as const, body: { amount_usd: 5, note: "n" } },
     { call: `POST ${unknown}/suspend` as const, body: { note: "n" } },
     { call: `POST ${unknown}/lift` as const, body: { note: "n" } },
   ].map((row): Row => ({ ...row, key: adminKey, status: 404, holds: { code: "account_not_found" } })),
@@ -68,6 +71,37 @@ const rows: readonly Row[] = [
     status: 409,
     given: refuse("operator", "changeAccount")(new accounts.LastAdmin()),
     headers: { "x-should-retry": "false" },
+  },
+  {
+    call: `POST ${one}/credit`,
+    key: adminKey,
+    body: { amount_usd: "5", note: "n" },
+    status: 422,
+    holds: { detail: [{ loc: ["body", "amount_usd"] }] },
+  },
+  {
+    call: `POST ${one}/credit`,
+    key: adminKey,
+    body: { amount_usd: -50, note: "n" },
+    status: 422,
+    given: refuse("operator", "credit")(new CreditRefused("more than is left")),
+    holds: { code: "invalid_credit" },
+  },
+  {
+    call: `POST ${one}/credit`,
+    key: adminKey,
+    body: { amount_usd: 5, note: "n" },
+    status: 409,
+    given: refuse("operator", "credit")(new CreditReferenceTaken()),
+    headers: { "x-should-retry": "false" },
+  },
+  {
+    call: `POST ${one}/credit`,
+    key: adminKey,
+    send: { "idempotency-key": "a key" },
+    body: { amount_usd: 5, note: "n" },
+    status: 400,
+    holds: { code: "bad_request" },
   },
   {
     call: `POST ${one}/suspend`,

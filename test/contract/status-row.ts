@@ -13,6 +13,9 @@ export interface Row {
   /** Makes the ports answer so. */
   readonly given?: (ports: FakePorts) => void;
   readonly holds?: object;
+  /** Sent beside the key. */
+  readonly send?: Readonly<Record<string, string>>;
+  /** Of the answer. */
   readonly headers?: Readonly<Record<string, string>>;
 }
 
@@ -33,6 +36,7 @@ export async function answerTo(row: Row) {
     method,
     url,
     headers: {
+      ...row.send,
       ...(key === null ? {} : { authorization: `Bearer ${key}` }),
       ...(row.body === undefined ? {} : { "content-type": "application/json" }),
     },

@@ -3,9 +3,8 @@
 import { pino } from "pino";
 import { Registry } from "prom-client";
 import type { AccountRecord } from "../../control-plane/accounts/account-record.ts";
-import type { AccountDetail } from "../../control-plane/accounts/admin-accounts.ts";
 import type { Authenticator, Caller } from "../../control-plane/accounts/caller.ts";
-import { AccountNotFound, InvalidApiKey, SshKeyNotFound, WrongPassword } from "../../control-plane/accounts/errors.ts";
+import { InvalidApiKey, SshKeyNotFound, WrongPassword } from "../../control-plane/accounts/errors.ts";
 import type { BegunSession, Session, Sessions } from "../../control-plane/accounts/sessions.ts";
 import type { DeliveredCount } from "../../control-plane/billing/delivered.ts";
 import { type Budgets, type Hold, type HoldRequest, InsufficientFunds } from "../../control-plane/billing/hold.ts";
@@ -13,12 +12,13 @@ import type { ModelDirectory, ServedModel } from "../../control-plane/catalog/se
 import type { Deployment } from "../../control-plane/deployments/deployment.ts";
 import { DeploymentNotFound } from "../../control-plane/deployments/errors.ts";
 import type { Route, Routes } from "../../control-plane/fleet/routes.ts";
-import type { HttpDeps, OperatorVerbs } from "../../control-plane/http/verbs.ts";
+import type { HttpDeps } from "../../control-plane/http/verbs.ts";
 import { RateMeters } from "../../control-plane/quotas/rate-limiter.ts";
 import { defaultRateLimits } from "../../control-plane/quotas/rate-limits.ts";
 import type { AccountId, DeploymentId, HostId, InstanceId, KeyId, LeaseId } from "../../proto/ids.ts";
 import { type NanoUsd, nano } from "../../proto/money.ts";
 import { fakeLimits } from "./limits.ts";
+import { fakeApplications, fakeOperator } from "./operator-ports.ts";
 import { fakeBilling } from "./payment-ports.ts";
 import { fakeTokens } from "./tokens.ts";
 
@@ -304,8 +304,9 @@ export function fakePorts() {
         Promise.resolve(deployment({ modelName: request.name, engine: "external", numGpus: 0, gpu: "other" })),
       nodes: () => Promise.resolve([]),
     },
-    operator: fakeOperator(),
     quotas: fakeLimits(),
+    operator: fakeOperator(ada, operator),
+    applications: fakeApplications(ada),
     readiness: () => ({ isReady: true }),
     registry,
     log: pino({ base: null }, { write: (line: string) => void logLines.push(JSON.parse(line)) }),
@@ -314,51 +315,6 @@ export function fakePorts() {
   return { deps, authenticator, budgets, models, routes, rates, delivered, labels, logLines, registry };
 }
 
-/** Over one account, ada's. */
-function fakeOperator(): OperatorVerbs {
-  const detail: AccountDetail = {
-    account: ada.account,
-    email: ada.email,
-    displayName: ada.displayName,
-    isAdmin: false,
-    suspendReason: null,
-    createdAtMs: 1_786_000_000_000,
-    funds: nano(10_030_000_000n),
-    spent: nano(7_970_000_000n),
-    keys: 1,
-    deployments: 1,
-    suspensions: [],
-  };
-  const known = async (account: AccountId) => {
-    if (account !== ada.account) throw new AccountNotFound();
-    return detail;
-  };
-  return {
-    accounts: () => Promise.resolve({ accounts: [detail], nextCursor: null }),
-    account: known,
-    changeAccount: known,
-    suspend: async (account) => void (await known(account)),
-    lift: async (account) => void (await known(account)),
-    audit: () =>
-      Promise.resolve({
-        records: [
-          {
-            id: 7n,
-            atMs: 1_786_000_000_000,
-            actor: operator.account,
-            action: "account.suspend",
-            subject: ada.account,
-            account: ada.account,
-            ip: "127.0.0.1",
-            before: { reasons: [] },
-            after: { reasons: ["admin"] },
-            note: "abuse",
-          },
-        ],
-        nextCursor: "7",
-      }),
-  };
-}
 export type FakePorts = ReturnType<typeof fakePorts>;
 
 export const sshKey = {

@@ -1,14 +1,17 @@
+import type { FastifyReply } from "fastify";
 import { Type } from "typebox";
 import type { AccountId } from "../../../proto/ids.ts";
 import { fromUsd } from "../../../proto/money.ts";
 import { actOf } from "../act-of.ts";
 import type { Endpoints } from "../endpoint.ts";
+import { BadRequest } from "../errors.ts";
 import { renderDetail, renderSummary } from "../render-operator.ts";
 import { NewAccount } from "../schemas/account.ts";
 import {
   AccountList,
   AccountPatch,
   AdminAccount,
+  CreditRequest,
   LiftRequest,
   Page,
   SuspendRequest,
@@ -79,13 +82,37 @@ export function addAdminAccountRoutes(
     ...one,
     method: "PATCH",
     path: "/v1/admin/accounts/:uid",
-    summary: "Make an account an operator's, or an ordinary one",
+    summary: "Make an account an operator's or a team's, or an ordinary one",
     body: AccountPatch,
     refusals: [404, 409, 503],
     async handler({ caller, params, body, reply }) {
-      const change = typeof body.is_admin === "boolean" ? { isAdmin: body.is_admin } : {};
+      const change = {
+        ...(typeof body.is_admin === "boolean" ? { isAdmin: body.is_admin } : {}),
+        ...(typeof body.is_team_account === "boolean" ? { isTeamAccount: body.is_team_account } : {}),
+      };
       const act = actOf(caller, reply, body.note ?? "");
       return renderDetail(await operator.changeAccount(params.uid as AccountId, change, act));
+    },
+  });
+
+  endpoints.add({
+    ...one,
+    method: "POST",
+    path: "/v1/admin/accounts/:uid/credit",
+    summary: "Grant credit, or correct it; once per Idempotency-Key",
+    body: CreditRequest,
+    refusals: [400, 404, 409, 503],
+    async handler({ caller, params, body, reply }) {
+      const account = params.uid as AccountId;
+      const amount = fromUsd(body.amount_usd);
+      const wish = {
+        account,
+        amount,
+        idempotencyKey: idempotencyKeyOf(reply),
+        mayGoBelowZero: body.may_go_below_zero ?? false,
+      };
+      await operator.credit(wish, actOf(caller, reply, body.note));
+      return renderDetail(await operator.account(account));
     },
   });
 
@@ -116,4 +143,13 @@ export function addAdminAccountRoutes(
       return renderDetail(await operator.account(account));
     },
   });
+}
+
+/** Names the grant in the ledger's own records, so a repetition counts once for ever, not for a day. */
+function idempotencyKeyOf(reply: FastifyReply): string | undefined {
+  const key = reply.request.headers["idempotency-key"];
+  if (key === undefined || key === "") return undefined;
+  if (typeof key !== "string" || !/^[\x21-\x7e]{1,255}$/.test(key))
+    throw new BadRequest("Idempotency-Key is not usable: give 1 to 255 printable ASCII characters without spaces.");
+  return key;
 }

@@ -90,7 +90,7 @@ export function addDeployRoutes(endpoints: Endpoints, { deployments }: Pick<Http
     params,
     body: UpdateRequest,
     answer: DeployId,
-    refusals: [400, ...refusals],
+    refusals: [400, 423, ...refusals],
     async handler({ caller, params, body }) {
       const settings = body.settings as Settings | null | undefined;
       await deployments.update(caller, params.deploy_id as DeploymentId, {
@@ -116,7 +116,7 @@ export function addDeployRoutes(endpoints: Endpoints, { deployments }: Pick<Http
       access: "key",
       params,
       answer: DeployId,
-      refusals: [400, ...refusals],
+      refusals: [400, ...(path.endsWith("/start") ? [423] : []), ...refusals],
       async handler({ caller, params }) {
         await verb.call(deployments, caller, params.deploy_id as DeploymentId);
         return { deploy_id: params.deploy_id };

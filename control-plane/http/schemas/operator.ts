@@ -1,10 +1,11 @@
 // The operator's surface, /v1/admin. Amounts in USD.
 import { type Static, Type } from "typebox";
+import { type SuspendReason, suspendReasons } from "../../../proto/suspend-reason.ts";
 import { nullable } from "./sampling.ts";
 
 /** Why: it stands in the audit log. */
-const note = Type.String({ minLength: 1, maxLength: 2_000, description: "Why; kept in the audit log" });
-const reason = { enum: ["balance", "payment-method", "overdue-invoices", "limit-reached", "admin", "bad-cc"] };
+export const Note = Type.String({ minLength: 1, maxLength: 2_000, description: "Why; kept in the audit log" });
+const reason = { enum: [...suspendReasons] };
 
 export const Uid = Type.Object({ uid: Type.String() });
 
@@ -18,6 +19,7 @@ const summary = {
   email: Type.String(),
   display_name: Type.String(),
   is_admin: Type.Boolean(),
+  is_team_account: Type.Boolean(),
   suspended: Type.Boolean(),
   suspend_reason: nullable.string({ enum: [...reason.enum, null], description: "The gravest that holds" }),
   funds_usd: nullable.number({ description: "Left to spend; null: no limit" }),
@@ -47,22 +49,33 @@ export type AdminAccount = Static<typeof AdminAccount>;
 
 export const AccountPatch = Type.Object({
   is_admin: Type.Optional(nullable.boolean()),
+  is_team_account: Type.Optional(nullable.boolean({ description: "false gives its team name back" })),
   note: Type.Optional(nullable.string({ maxLength: 2_000 })),
 });
 
+export const CreditRequest = Type.Object({
+  amount_usd: Type.Number({ minimum: -1e9, maximum: 1e9, description: "Negative: a correction" }),
+  note: Note,
+  may_go_below_zero: Type.Optional(
+    Type.Boolean({ default: false, description: "A correction may take more than is left" }),
+  ),
+});
+
 export const SuspendRequest = Type.Object({
-  reason: Type.Optional(Type.Unsafe<Reason>({ type: "string", ...reason, default: "admin" })),
-  note,
+  reason: Type.Optional(Type.Unsafe<SuspendReason>({ type: "string", ...reason, default: "admin" })),
+  note: Note,
 });
 
 export const LiftRequest = Type.Object({
   reason: Type.Optional(
-    Type.Unsafe<Reason | null>({ type: ["string", "null"], enum: [...reason.enum, null], description: "null: all" }),
+    Type.Unsafe<SuspendReason | null>({
+      type: ["string", "null"],
+      enum: [...reason.enum, null],
+      description: "null: all",
+    }),
   ),
-  note,
+  note: Note,
 });
-
-type Reason = "balance" | "payment-method" | "overdue-invoices" | "limit-reached" | "admin" | "bad-cc";
 
 const time = Type.String({ maxLength: 40, description: "Unix seconds, or ISO 8601 with offset" });
 export const AuditQuery = Type.Object({

@@ -2,14 +2,25 @@ import { Registry } from "prom-client";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import type { Act } from "../../../control-plane/accounts/act.ts";
 import { createAuthenticator } from "../../../control-plane/accounts/authenticate.ts";
-import { AccountNotFound, BadCursor, LastAdmin, NotSuspended } from "../../../control-plane/accounts/errors.ts";
-import type { SuspendReason } from "../../../control-plane/accounts/suspension.ts";
+import {
+  AccountNotFound,
+  ApplicationDecided,
+  ApplicationNotFound,
+  ApplicationOpen,
+  BadCursor,
+  LastAdmin,
+  NotSuspended,
+} from "../../../control-plane/accounts/errors.ts";
+import { CreditReferenceTaken, CreditRefused, createFunds } from "../../../control-plane/billing/funds.ts";
 import { createChangeFeed } from "../../../control-plane/store/change-feed.ts";
+import { checkBooks } from "../../../control-plane/store/check-books.ts";
+import { createFundsStore } from "../../../control-plane/store/funds-store.ts";
 import { createOperator } from "../../../control-plane/wiring/operator.ts";
 import type { AccountId } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";
+import { suspendReasons } from "../../../proto/suspend-reason.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
-import { log, openWorld } from "../billing/world.ts";
+import { log, openWorld, wholeBooks } from "../billing/world.ts";
 
 let postgres: TestPostgres;
 beforeAll(async () => {
@@ -21,7 +32,7 @@ const act = (note = "a test"): Act => ({ by: "u:1000000000000", ip: "192.0.2.7",
 
 async function openOffice() {
   const world = await openWorld(postgres);
-  return { ...world, operator: createOperator({ db: world.db }) };
+  return { ...world, ...createOperator({ db: world.db, funds: createFunds({ store: createFundsStore(world.db) }) }) };
 }
 type Office = Awaited<ReturnType<typeof openOffice>>;
 
@@ -34,21 +45,13 @@ describe("suspensions", () => {
   it("hold side by side; the gravest is shown, and each is lifted by itself", async () => {
     const office = await openOffice();
     const account = await office.account(1n);
-    const gravestFirst: SuspendReason[] = [
-      "admin",
-      "overdue-invoices",
-      "bad-cc",
-      "payment-method",
-      "limit-reached",
-      "balance",
-    ];
-    for (const reason of [...gravestFirst].reverse()) {
+    for (const reason of [...suspendReasons].reverse()) {
       await office.operator.suspend(account, reason, act());
       expect((await shown(office, account))[0]).toBe(reason);
     }
-    for (const [i, reason] of gravestFirst.entries()) {
+    for (const [i, reason] of suspendReasons.entries()) {
       await office.operator.lift(account, reason, act());
-      expect(await shown(office, account)).toEqual([gravestFirst[i + 1] ?? null, gravestFirst.slice(i + 1).sort()]);
+      expect(await shown(office, account)).toEqual([suspendReasons[i + 1] ?? null, suspendReasons.slice(i + 1).sort()]);
     }
   });
 
@@ -239,9 +242,126 @@ describe("an operator's rights", () => {
     expect(refused?.reason).toBeInstanceOf(LastAdmin);
     const { records } = await office.operator.audit({ action: "account.change" }, undefined, 5);
     expect(records.map(({ before, after }) => ({ before, after }))).toEqual([
-      { before: { is_admin: true }, after: { is_admin: false } },
-      { before: { is_admin: false }, after: { is_admin: true } },
-      { before: { is_admin: false }, after: { is_admin: true } },
+      { before: { is_admin: true, is_team_account: false }, after: { is_admin: false, is_team_account: false } },
+      { before: { is_admin: false, is_team_account: false }, after: { is_admin: true, is_team_account: false } },
+      { before: { is_admin: false, is_team_account: false }, after: { is_admin: true, is_team_account: false } },
     ]);
+  });
+
+  it("include making an account a team's; taken back, the team's name is free again", async () => {
+    const office = await openOffice();
+    const account = await office.account(1n);
+    expect(await office.operator.changeAccount(account, { isTeamAccount: true }, act())).toMatchObject({
+      isTeamAccount: true,
+    });
+    await office.db.updateTable("account").set({ team_display_name: "crew" }).execute();
+    await office.operator.changeAccount(account, { isTeamAccount: false }, act());
+    expect(await office.db.selectFrom("account").select("team_display_name").execute()).toEqual([
+      { team_display_name: null },
+    ]);
+  });
+});
+
+describe("an operator's credit", () => {
+  const usd = (amount: number) => nano(BigInt(amount) * 1_000_000_000n);
+  const wish = (account: AccountId, amount: number, idempotencyKey?: string) => ({
+    account,
+    amount: usd(amount),
+    idempotencyKey,
+    mayGoBelowZero: false,
+  });
+
+  it("raises the funds, stands in the ledger and the audit log, and ends a lack of funds but nothing else", async () => {
+    const office = await openOffice();
+    const account = await office.account(0n);
+    for (const reason of ["balance", "admin"] as const) await office.operator.suspend(account, reason, act());
+    await office.operator.credit(wish(account, 20), act("wire 4711"));
+    expect(await office.operator.account(account)).toMatchObject({ funds: usd(20), suspendReason: "admin" });
+    expect(await shown(office, account)).toEqual(["admin", ["admin"]]);
+    const { records } = await office.operator.audit({ account }, undefined, 2);
+    expect(records.map(({ action, note }) => [action, note])).toEqual([
+      ["account.lift", "wire 4711"],
+      ["credit.grant", "wire 4711"],
+    ]);
+    expect(await checkBooks(office.db)).toEqual(wholeBooks);
+  });
+
+  it("counts once per idempotency key, also when the calls meet, and refuses another amount under it", async () => {
+    const office = await openOffice();
+    const account = await office.account(0n);
+    await Promise.all([1, 2, 3].map(() => office.operator.credit(wish(account, 5, "june"), act())));
+    expect((await office.operator.account(account)).funds).toBe(usd(5));
+    await expect(office.operator.credit(wish(account, 6, "june"), act())).rejects.toThrow(CreditReferenceTaken);
+    await office.operator.credit(wish(account, 5), act());
+    await office.operator.credit(wish(account, 5), act());
+    expect((await office.operator.account(account)).funds).toBe(usd(15));
+  });
+
+  it("corrected downwards stops at what is left, unless the operator says that it may go below", async () => {
+    const office = await openOffice();
+    const account = await office.account(usd(5));
+    await office.operator.credit(wish(account, -2), act("typing error"));
+    expect((await office.operator.account(account)).funds).toBe(usd(3));
+    await expect(office.operator.credit(wish(account, -4), act())).rejects.toThrow(CreditRefused);
+    expect((await office.operator.account(account)).funds).toBe(usd(3));
+    await office.operator.suspend(account, "balance", act());
+    await office.operator.credit({ ...wish(account, -4), mayGoBelowZero: true }, act());
+    expect(await office.operator.account(account)).toMatchObject({ funds: usd(-1), suspendReason: "balance" });
+  });
+});
+
+describe("an application to the startup program", () => {
+  const form = {
+    company: "Engines Ltd",
+    ceo: "Ada",
+    funding: "seed",
+    foundedOn: "2025",
+    website: "https://e.x",
+    deal: "",
+  };
+  const credit = nano(100_000_000_000n);
+
+  it("is open once per account, decided once, and an approval brings its credit once", async () => {
+    const office = await openOffice();
+    const account = await office.account(0n);
+    await office.operator.suspend(account, "balance", act());
+    const made = await Promise.allSettled([1, 2].map(() => office.applications.apply(account, form)));
+    expect(made.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
+    await expect(office.applications.apply(account, form)).rejects.toThrow(ApplicationOpen);
+    const { id, status } = await office.applications.own(account);
+    expect(status).toBe("pending");
+    const decisions = await Promise.allSettled(
+      [1, 2].map(() => office.applications.decide(id, { status: "approved", credit, act: act("welcome") })),
+    );
+    expect(decisions.map((one) => one.status).sort()).toEqual(["fulfilled", "rejected"]);
+    expect(decisions.find((one) => one.status === "rejected")?.reason).toBeInstanceOf(ApplicationDecided);
+    expect(await office.operator.account(account)).toMatchObject({ funds: credit, suspendReason: null });
+    expect(await office.applications.own(account)).toMatchObject({
+      status: "approved",
+      decision: { by: "u:1000000000000", note: "welcome" },
+    });
+    const { records } = await office.operator.audit({ account, action: "application" }, undefined, 5);
+    expect(records.map(({ before, after }) => ({ before, after }))).toEqual([
+      { before: { status: "pending" }, after: { status: "approved", credit_nano_usd: String(credit) } },
+    ]);
+    expect(await checkBooks(office.db)).toEqual(wholeBooks);
+  });
+
+  it("that was rejected brings nothing, and the account may apply again", async () => {
+    const office = await openOffice();
+    const [account, other] = [await office.account(0n), await office.account(0n)];
+    const { id } = await office.applications.apply(account, form);
+    await office.applications.decide(id, { status: "rejected", credit: nano(0n), act: act("too late") });
+    expect((await office.operator.account(account)).funds).toBe(0n);
+    const again = await office.applications.apply(account, { ...form, company: "Engines II" });
+    expect(await office.applications.own(account)).toEqual(again);
+    await expect(office.applications.own(other)).rejects.toThrow(ApplicationNotFound);
+    await expect(
+      office.applications.decide("unknown", { status: "rejected", credit: nano(0n), act: act() }),
+    ).rejects.toThrow(ApplicationNotFound);
+    const first = await office.applications.list(undefined, undefined, 1);
+    const rest = await office.applications.list(undefined, first.nextCursor ?? "", 5);
+    expect([...first.applications, ...rest.applications].map((one) => one.id)).toEqual([again.id, id]);
+    expect((await office.applications.list("rejected", undefined, 5)).applications.map((one) => one.id)).toEqual([id]);
   });
 });
