@@ -1,8 +1,8 @@
 // What the control plane asks an agent on the data path besides inference: instance logs, and a proof of the address.
-import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Logger } from "pino";
 import type { InstanceId } from "../../proto/ids.ts";
-import { errorBody, sendJson } from "./refuse.ts";
+import type { Answer } from "./answer.ts";
+import { answerJson, errorBody } from "./refuse.ts";
 
 export interface LogQuery {
   readonly fromMs?: number;
@@ -21,23 +21,24 @@ const logsBoundMs = 15_000;
 
 /** `?from=&to=` Unix ms, `limit` 1..1000 (100). Answers `{"lines":[[at, line],...]}`. */
 export async function answerLogs(
-  req: IncomingMessage,
-  res: ServerResponse,
+  url: string,
+  answer: Answer,
   instance: InstanceId,
   read: ReadLogs,
   log: Logger,
 ): Promise<void> {
-  const query = readQuery(new URL(req.url ?? "/", "http://agent").searchParams);
-  if (typeof query === "string") return sendJson(res, 400, errorBody(query, "invalid_request_error", "bad_request"));
+  const query = readQuery(new URL(url, "http://agent").searchParams);
+  if (typeof query === "string")
+    return answerJson(answer, 400, errorBody(query, "invalid_request_error", "bad_request"));
   const gone = new AbortController();
   const timer = setTimeout(() => gone.abort(), logsBoundMs);
-  res.once("close", () => gone.abort());
+  answer.onClose(() => gone.abort());
   try {
     const lines = await read(instance, query, gone.signal);
-    sendJson(res, 200, JSON.stringify({ lines: lines.map((l) => [l.at, l.line]) }));
+    answerJson(answer, 200, JSON.stringify({ lines: lines.map((l) => [l.at, l.line]) }));
   } catch (error) {
     log.warn({ err: error, instance }, "instance logs could not be read");
-    sendJson(res, 503, errorBody("the instance's logs cannot be read now; try again", "server_error", "logs"));
+    answerJson(answer, 503, errorBody("the instance's logs cannot be read now; try again", "server_error", "logs"));
   } finally {
     clearTimeout(timer);
   }

@@ -2,20 +2,25 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import type { Duplex } from "node:stream";
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { Registry } from "prom-client";
+import { sharedPath, sharedProtocol } from "../../proto/frames.ts";
 import type { HostId, InstanceId } from "../../proto/ids.ts";
 import { type Ticket, verifyTicket } from "../../proto/ticket.ts";
 import type { Refusal } from "../../proto/usage.ts";
+import type { Answer } from "./answer.ts";
 import { answerLogs, type ReadLogs } from "./control-routes.ts";
 import { Deadlines } from "./deadlines.ts";
 import { faultPoint } from "./fault-point.ts";
 import { Forward } from "./forward.ts";
+import { HttpAnswer } from "./http-answer.ts";
 import { ingressMetrics } from "./ingress-metrics.ts";
 import { defaultLimits, type Limits, type Plane } from "./plane.ts";
-import { readBody } from "./read-body.ts";
-import { errorBody, refuse, sendJson } from "./refuse.ts";
+import { type ReadBody, readBody } from "./read-body.ts";
+import { answerJson, errorBody, refuse } from "./refuse.ts";
+import { acceptShared } from "./shared-connection.ts";
 import type { UsageSpool } from "./spool.ts";
 import { type IngressTarget, Target } from "./target.ts";
 
@@ -73,65 +78,92 @@ export function createIngress(options: IngressOptions): Ingress {
     heldBodyBytes: 0,
   };
 
-  const turnAway = (res: ServerResponse, refusal: Refusal, message: string, retryAfterSeconds?: number): undefined => {
+  const turnAway = (to: Answer, refusal: Refusal, message: string, retryAfterSeconds?: number): undefined => {
     plane.metrics?.count(refusal);
-    refuse(res, refusal, message, retryAfterSeconds);
+    refuse(to, refusal, message, retryAfterSeconds);
     return undefined;
   };
 
   /** Undefined: already answered. `instance`: whose ticket it must be; undefined for the host's own routes. */
-  function ticketOf(req: IncomingMessage, res: ServerResponse, instance: string | undefined): Ticket | undefined {
-    const ticket = verifyTicket(String(req.headers["x-stoker-ticket"] ?? ""), keys(), controlTimeMs());
+  function ticketOf(header: string, answer: Answer, instance: string | undefined): Ticket | undefined {
+    const ticket = verifyTicket(header, keys(), controlTimeMs());
     const isOther = typeof ticket !== "string" && instance !== undefined && ticket.instanceId !== instance;
     if (typeof ticket !== "string" && !isOther) return ticket;
     log.warn({ instance, problem: isOther ? "other_instance" : ticket }, "ticket refused");
-    return turnAway(res, "ticket", "the ticket does not allow this request");
+    return turnAway(answer, "ticket", "the ticket does not allow this request");
   }
 
   /** The instance, if it takes a new request now; undefined: already refused. */
-  function openTarget(res: ServerResponse, id: InstanceId): Target | undefined {
+  function openTarget(answer: Answer, id: InstanceId): Target | undefined {
     const target = targets.get(id);
-    if (!target) return turnAway(res, "unknown_instance", "no such instance on this host");
-    if (isClosing || target.isDraining) return turnAway(res, "draining", "the instance is shutting down", 1);
-    if (!target.spec.ready) return turnAway(res, "not_ready", "the instance is not ready", 1);
-    if (!spool.isWritable) return turnAway(res, "spool", "this host cannot record usage", 5);
+    if (!target) return turnAway(answer, "unknown_instance", "no such instance on this host");
+    if (isClosing || target.isDraining) return turnAway(answer, "draining", "the instance is shutting down", 1);
+    if (!target.spec.ready) return turnAway(answer, "not_ready", "the instance is not ready", 1);
+    if (!spool.isWritable) return turnAway(answer, "spool", "this host cannot record usage", 5);
     return target;
   }
 
-  function infer(req: IncomingMessage, res: ServerResponse, id: InstanceId, path: string): void {
+  function infer(at: InstancePath, header: string, contentType: string, answer: Answer, read: ReadBody): void {
     const arrivedMs = clock();
-    const ticket = ticketOf(req, res, id);
-    const target = ticket && openTarget(res, id);
+    const ticket = ticketOf(header, answer, at.id);
+    const target = ticket && openTarget(answer, at.id);
     if (!target) return;
-    readBody(req, plane, (body) => {
+    read((body) => {
       if (body === "too_large") {
         plane.metrics?.count("bad_request");
         const message = `the body is larger than ${limits.maxBodyBytes / 1024 / 1024} MiB`;
-        sendJson(res, 413, errorBody(message, "invalid_request_error", "too_large"));
-      } else if (body === "busy") turnAway(res, "busy", "this host holds too many requests", 1);
-      else {
-        const contentType = req.headers["content-type"] ?? "application/json";
-        new Forward(plane, target, { ticket, res, path, contentType, body, arrivedMs }).enter();
-      }
+        answerJson(answer, 413, errorBody(message, "invalid_request_error", "too_large"));
+      } else if (body === "busy") turnAway(answer, "busy", "this host holds too many requests", 1);
+      else new Forward(plane, target, { ticket, answer, path: at.path, contentType, body, arrivedMs }).enter();
     });
   }
+
+  const isInference = (at: InstancePath | undefined) => at !== undefined && enginePaths.has(at.path);
+  const noSuchPath = (answer: Answer) =>
+    answerJson(answer, 404, errorBody("no such path on this agent", "invalid_request_error", "not_found"));
 
   function route(req: IncomingMessage, res: ServerResponse): void {
     const url = req.url ?? "/";
     const at = instancePathOf(url);
-    if (at && req.method === "POST" && enginePaths.has(at.path)) infer(req, res, at.id, at.path);
-    else if (at && req.method === "GET" && at.path === "/logs") {
-      if (ticketOf(req, res, at.id)) void answerLogs(req, res, at.id, options.logs, log);
-    } else if (url === "/healthz") sendJson(res, 200, '{"status":"ok"}');
+    const answer = new HttpAnswer(res);
+    const header = String(req.headers["x-stoker-ticket"] ?? "");
+    if (at && req.method === "POST" && isInference(at)) {
+      const contentType = req.headers["content-type"] ?? "application/json";
+      infer(at, header, contentType, answer, (done) => readBody(req, plane, done));
+    } else if (at && req.method === "GET" && at.path === "/logs") {
+      if (ticketOf(header, answer, at.id)) void answerLogs(url, answer, at.id, options.logs, log);
+    } else if (url === "/healthz") answerJson(answer, 200, '{"status":"ok"}');
     else if (url === "/prove" && req.method === "POST") {
       const proof = { host_id: hostId, node_epoch: options.nodeEpoch().toString() };
-      if (ticketOf(req, res, undefined)) sendJson(res, 200, JSON.stringify(proof));
-    } else sendJson(res, 404, errorBody("no such path on this agent", "invalid_request_error", "not_found"));
+      if (ticketOf(header, answer, undefined)) answerJson(answer, 200, JSON.stringify(proof));
+    } else noSuchPath(answer);
+  }
+
+  const shared = new Set<() => void>();
+  function upgrade(req: IncomingMessage, socket: Duplex, first: Buffer): void {
+    if (isClosing || req.url !== sharedPath || req.headers.upgrade !== sharedProtocol) {
+      socket.end("HTTP/1.1 404 Not Found\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
+      return;
+    }
+    socket.write(`HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: ${sharedProtocol}\r\n\r\n`);
+    const cut = acceptShared(
+      socket,
+      first,
+      plane,
+      ({ path, contentType, ticket, answer, readBody: read }) => {
+        const at = instancePathOf(path);
+        if (at && isInference(at)) infer(at, ticket, contentType, answer, read);
+        else noSuchPath(answer);
+      },
+      () => shared.delete(cut),
+    );
+    shared.add(cut);
   }
 
   const server = createServer({ keepAlive: true, noDelay: true, requestTimeout: 120_000 }, route);
   // Longer than a gateway keeps an idle connection: the side that sends must be the one that closes.
   server.keepAliveTimeout = 75_000;
+  server.on("upgrade", upgrade);
 
   return {
     listen: () => listen(server, options.host, options.port),
@@ -171,9 +203,12 @@ export function createIngress(options: IngressOptions): Ingress {
       // Answers that were just ended get a second to leave.
       for (let i = 0; i < 50 && !isClosed; i++) {
         server.closeIdleConnections();
+        // A shared connection has no end of its own: once its answers have left, it may go.
+        if (i > 0) for (const cut of shared) cut();
         await wait(20);
       }
       server.closeAllConnections();
+      for (const cut of shared) cut();
       await Promise.all(all.map((target) => target.pool.destroy()));
       plane.deadlines.close();
     },
@@ -186,8 +221,13 @@ async function listen(server: Server, host: string, port: number): Promise<{ por
   return { port: (server.address() as AddressInfo).port };
 }
 
+interface InstancePath {
+  readonly id: InstanceId;
+  readonly path: string;
+}
+
 /** `/i/{instance}/rest?query` */
-function instancePathOf(url: string): { id: InstanceId; path: string } | undefined {
+function instancePathOf(url: string): InstancePath | undefined {
   const slash = url.startsWith("/i/") ? url.indexOf("/", 3) : -1;
   if (slash < 0) return undefined;
   const query = url.indexOf("?", slash);

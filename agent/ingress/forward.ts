@@ -1,11 +1,11 @@
 // One request from admission to its end: waiting at the gate, bytes through the engine, usage on record, last bytes.
 // Invariants: the record is durable before the last bytes leave; the gate's permits are held until the engine is done
 // with the request; every state has a deadline; every path ends in #done exactly once.
-import type { ServerResponse } from "node:http";
 import type { Pool } from "undici";
 import type { TokenRates } from "../../proto/money.ts";
 import type { Ticket } from "../../proto/ticket.ts";
 import { type EndReason, encodeUsage, type UsageSource, usageHeader } from "../../proto/usage.ts";
+import type { Answer } from "./answer.ts";
 import type { Deadline } from "./deadlines.ts";
 import { EngineCall, type EngineListener } from "./engine-call.ts";
 import { askEngineUsage } from "./engine-usage.ts";
@@ -37,7 +37,7 @@ const closingMs = 5_000;
 
 export interface ForwardRequest {
   readonly ticket: Ticket;
-  readonly res: ServerResponse;
+  readonly answer: Answer;
   /** As the engine sees it, e.g. `/v1/chat/completions`. */
   readonly path: string;
   readonly contentType: string;
@@ -84,7 +84,7 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
   }
 
   enter(): void {
-    this.#request.res.on("close", () => this.#clientClosed());
+    this.#request.answer.onClose(() => this.#clientClosed());
     this.#plane.deadlines.add(this);
     this.#target.gate.enter(this);
   }
@@ -108,7 +108,7 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
 
   refused(why: "busy" | "draining"): void {
     const message = why === "busy" ? "the model is at its capacity; try again later" : "the instance is shutting down";
-    refuse(this.#request.res, why, message, why === "busy" ? this.#target.gate.retryAfterSeconds() : 1);
+    refuse(this.#request.answer, why, message, why === "busy" ? this.#target.gate.retryAfterSeconds() : 1);
     this.#done(why);
   }
 
@@ -123,7 +123,7 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
       // A client that does not read, or an engine that does not close.
       this.#isCut = true;
       this.#engine.abort("not closed in time");
-      this.#request.res.destroy();
+      this.#request.answer.cut();
     }
   }
 
@@ -146,7 +146,7 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
   // Called by the engine call.
 
   streaming(): UsageFrames {
-    const stream = new StreamAnswer(this.#request.res, this);
+    const stream = new StreamAnswer(this.#request.answer, this);
     this.#stream = stream;
     this.#frames = new UsageFrames(this.#request.ticket.usage, this.#rates, (bytes) => stream.write(bytes));
     return this.#frames;
@@ -173,15 +173,9 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
   }
 
   answered(status: number, contentType: string, body: Buffer): void {
-    const { ticket, res } = this.#request;
-    const send = (bytes: Buffer) => (usage: string) => {
-      if (res.destroyed) return;
-      const length = String(bytes.length);
-      res.writeHead(status, ["content-type", contentType, "content-length", length, usageHeader, usage]);
-      // As a string head and body leave in one piece; Latin-1 keeps every byte.
-      if (bytes.length < 65_536) res.end(bytes.toString("latin1"), "latin1");
-      else res.end(bytes);
-    };
+    const { ticket, answer: to } = this.#request;
+    const send = (bytes: Buffer) => (usage: string) =>
+      to.whole(status, ["content-type", contentType, usageHeader, usage], bytes);
     if (status >= 300) {
       const endReason = status >= 500 ? "engine_error" : "refused";
       this.#settle({ figures: nothing, source: "counted", endReason }, send(body));
@@ -197,7 +191,7 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
     this.#plane.log.warn({ err: cause, requestId: this.#request.ticket.requestId }, message);
     if (this.#engine.wasSent) this.#cut("engine_error", message);
     // No byte of it reached the engine: the gateway may go elsewhere.
-    else this.#settle(this.#settled, () => refuse(this.#request.res, "not_ready", "the model server is away", 1));
+    else this.#settle(this.#settled, () => refuse(this.#request.answer, "not_ready", "the model server is away", 1));
   }
 
   closed(): void {
@@ -228,15 +222,15 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
 
   /** The client of a request that was cut hears why, if it is still there. */
   #tell(reason: CutReason, message: string, usage: string | undefined): void {
-    const { res } = this.#request;
+    const { answer } = this.#request;
     const code = usage === undefined ? "usage_not_recorded" : reason;
-    if (this.#stream && res.headersSent) {
+    if (this.#stream && answer.hasStarted) {
       const remains = this.#frames?.remains()?.toString() ?? "";
       this.#stream.end(`${remains}data: ${errorBody(message, "engine_error", code)}\n\n`, usage);
       return;
     }
     const status = reason === "engine_timeout" ? 504 : reason === "engine_error" ? 502 : 503;
-    sendError(res, status, message, code, usage);
+    sendError(answer, status, message, code, usage);
   }
 
   #settle(settled: Settled, deliver: (usage: string) => void): void {
@@ -299,7 +293,7 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
   #done(outcome: Outcome): void {
     if (this.#phase === "ended") return;
     this.#phase = "ended";
-    const { res, ticket, body, arrivedMs } = this.#request;
+    const { answer, ticket, body, arrivedMs } = this.#request;
     const { figures, source, endReason } = this.#settled;
     const plane = this.#plane;
     const now = plane.clock();
@@ -313,7 +307,7 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
     if (this.#frames) plane.metrics?.frames(this.#frames.contentFrames);
     logRequest(plane.log, ticket, {
       outcome,
-      status: outcome.startsWith("client_gone") ? 499 : res.statusCode,
+      status: outcome.startsWith("client_gone") ? 499 : answer.status,
       queueMs: this.#record ? this.#queueMs : Math.round(now - arrivedMs),
       firstByteMs: Math.round(this.#firstByteMs),
       totalMs: Math.round(now - arrivedMs),
@@ -325,7 +319,7 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
 
   /** Off the deadlines once both sides are closed. */
   #forget(): void {
-    if (this.#phase !== "ended" || !this.#request.res.closed) return;
+    if (this.#phase !== "ended" || !this.#request.answer.isClosed) return;
     if (this.#engine.isClosed || !this.#record) this.#plane.deadlines.delete(this);
   }
 }

@@ -3,11 +3,12 @@ import type { IncomingMessage } from "node:http";
 import type { Plane } from "./plane.ts";
 
 export type BodyProblem = "too_large" | "busy";
-
 /**
- * Calls back once, unless the client goes before the end (the response's `close` tells). The bytes of a body that was
- * handed over count as held until the caller takes them off `plane.heldBodyBytes`.
+ * Calls back once, unless the client goes before the end (the answer's `close` tells). The bytes of a body that was handed
+ * over count as held until the caller takes them off `plane.heldBodyBytes`.
  */
+export type ReadBody = (done: (body: Buffer | BodyProblem) => void) => void;
+
 export function readBody(req: IncomingMessage, plane: Plane, done: (body: Buffer | BodyProblem) => void): void {
   const { maxBodyBytes, maxHeldBodyBytes } = plane.limits;
   const announced = Number(req.headers["content-length"] ?? 0);

@@ -1,14 +1,11 @@
 // One try of a request at one instance: bytes from the agent to the client by callbacks, no stream objects.
 // Invariants: ends exactly once; every state has a deadline; after the end nothing more reaches the sink.
-import type { Dispatcher } from "undici";
 import { decodeUsage, type Refusal, refusalHeader, type UsageFigures, usageHeader } from "../../proto/usage.ts";
 import type { AnswerSink, SinkListener } from "./answer-sink.ts";
 import type { Trace } from "./completion.ts";
 import type { Deadline, Deadlines } from "./deadlines.ts";
 import { FrameCounter } from "./frame-counter.ts";
-
-type Controller = Dispatcher.DispatchController;
-type Headers = Record<string, string | string[] | undefined>;
+import type { UpstreamCall, UpstreamHeaders, UpstreamListener } from "./upstreams.ts";
 
 export type AttemptEnd =
   /** The answer went out whole; without figures the hold waits for the record. */
@@ -59,7 +56,7 @@ export interface AttemptDeps {
   readonly end: (end: AttemptEnd) => void;
 }
 
-export class Attempt implements Deadline, SinkListener, Dispatcher.DispatchHandler {
+export class Attempt implements Deadline, SinkListener, UpstreamListener {
   dueMs: number;
   slot = -1;
   readonly #deps: AttemptDeps;
@@ -68,7 +65,7 @@ export class Attempt implements Deadline, SinkListener, Dispatcher.DispatchHandl
   #answer: "none" | "stream" | "whole" | "error" = "none";
   #isEnded = false;
   #isStalled = false;
-  #controller: Controller | undefined;
+  #call: UpstreamCall | undefined;
   #status = 0;
   #contentType = "application/json";
   #contentLength: string | undefined;
@@ -93,20 +90,20 @@ export class Attempt implements Deadline, SinkListener, Dispatcher.DispatchHandl
   // The client's side.
 
   clientGone(): void {
-    this.#end({ kind: "client-gone", wasSent: this.#controller !== undefined, frames: this.#counter?.frames ?? 0 });
-    this.#controller?.abort(new Error("the client went away"));
+    this.#end({ kind: "client-gone", wasSent: this.#call !== undefined, frames: this.#counter?.frames ?? 0 });
+    this.#call?.abort(new Error("the client went away"));
   }
 
   stalled(): void {
     this.#isStalled = true;
     this.dueMs = performance.now() + this.#deps.limits.stalledClientMs;
-    this.#controller?.pause();
+    this.#call?.pause();
   }
 
   drained(): void {
     this.#isStalled = false;
     this.dueMs = performance.now() + this.#deps.limits.gapMs;
-    this.#controller?.resume();
+    this.#call?.resume();
   }
 
   // The deadlines' side.
@@ -125,17 +122,17 @@ export class Attempt implements Deadline, SinkListener, Dispatcher.DispatchHandl
     }
     const cause = new Error("the agent was silent for too long");
     this.#end({ kind: "timeout", frames: this.#counter?.frames ?? 0, cause });
-    this.#controller?.abort(cause);
+    this.#call?.abort(cause);
   }
 
   // The agent's side.
 
-  onRequestStart(controller: Controller): void {
-    if (this.#isEnded) controller.abort(new Error("ended before it was sent"));
-    else this.#controller = controller;
+  onRequestStart(call: UpstreamCall): void {
+    if (this.#isEnded) call.abort(new Error("ended before it was sent"));
+    else this.#call = call;
   }
 
-  onResponseStart(_: Controller, status: number, headers: Headers): void {
+  onResponseStart(_: UpstreamCall, status: number, headers: UpstreamHeaders): void {
     if (status < 200 || this.#isEnded) return;
     this.#status = status;
     this.#refusal = one(headers[refusalHeader]) as Refusal | undefined;
@@ -149,7 +146,7 @@ export class Attempt implements Deadline, SinkListener, Dispatcher.DispatchHandl
     else this.#answer = "whole";
   }
 
-  onResponseData(_: Controller, chunk: Buffer): void {
+  onResponseData(_: UpstreamCall, chunk: Buffer): void {
     if (this.#isEnded) return;
     const now = performance.now();
     if (this.#answer === "stream") {
@@ -168,7 +165,7 @@ export class Attempt implements Deadline, SinkListener, Dispatcher.DispatchHandl
     }
   }
 
-  onResponseEnd(_: Controller, trailers: Headers): void {
+  onResponseEnd(_: UpstreamCall, trailers: UpstreamHeaders): void {
     if (this.#isEnded) return;
     const { sink } = this.#deps;
     if (this.#answer === "error") {
@@ -185,8 +182,8 @@ export class Attempt implements Deadline, SinkListener, Dispatcher.DispatchHandl
     else sink.whole(this.#status, this.#contentType, this.#only ?? Buffer.alloc(0));
   }
 
-  onResponseError(_: Controller, cause: Error): void {
-    if (this.#controller === undefined) this.#end({ kind: "unreachable", cause });
+  onResponseError(_: UpstreamCall | undefined, cause: Error): void {
+    if (this.#call === undefined) this.#end({ kind: "unreachable", cause });
     else this.#end({ kind: "broken", frames: this.#counter?.frames ?? 0, cause });
   }
 

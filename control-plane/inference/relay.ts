@@ -152,20 +152,9 @@ function attempt(
     });
     // As the agent's gate counts: a request with `n` takes n places.
     route.inFlight += completion.n;
-    deps.upstreams.to(route.origin).dispatch(
-      {
-        method: "POST",
-        path: `/i/${route.instanceId}/v1/${completion.kind === "chat" ? "chat/completions" : "completions"}`,
-        headers: [
-          "content-type",
-          "application/json",
-          "x-stoker-ticket",
-          ticketFor(deps, route, admission, completion, trace),
-        ],
-        body,
-      },
-      handler,
-    );
+    const path = `/i/${route.instanceId}/v1/${completion.kind === "chat" ? "chat/completions" : "completions"}`;
+    const ticket = ticketFor(deps, route, admission, completion, trace);
+    deps.upstreams.send(route.origin, { path, ticket, body }, handler);
   });
 }
 

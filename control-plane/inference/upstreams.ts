@@ -1,35 +1,119 @@
+// The ways to the agents. Requests to one agent share one connection (proto/frames.ts) where the agent knows how, and go over
+// keep-alive connections of their own where it does not: an agent of an older version during a rollout.
 import { type Dispatcher, Pool } from "undici";
+import { connectShared, NotShared, type SharedConnection } from "./shared-upstream.ts";
 
-/** One keep-alive pool per agent. */
+export interface UpstreamRequest {
+  readonly path: string;
+  readonly ticket: string;
+  /** JSON. */
+  readonly body: Buffer;
+}
+
+/** Of the request under way. */
+export interface UpstreamCall {
+  abort(reason: Error): void;
+  pause(): void;
+  resume(): void;
+}
+
+/** What happens to a request, in this order; the last is `onResponseEnd` or `onResponseError`, unless it was aborted. */
+export interface UpstreamListener {
+  /** It leaves: from here on it may have run. */
+  onRequestStart(call: UpstreamCall): void;
+  onResponseStart(call: UpstreamCall, status: number, headers: UpstreamHeaders): void;
+  onResponseData(call: UpstreamCall, chunk: Buffer): void;
+  onResponseEnd(call: UpstreamCall, trailers: UpstreamHeaders): void;
+  onResponseError(call: UpstreamCall | undefined, error: Error): void;
+}
+
+export type UpstreamHeaders = Readonly<Record<string, string | string[] | undefined>>;
+
 export interface Upstreams {
-  to(origin: string): Dispatcher;
+  send(origin: string, request: UpstreamRequest, listener: UpstreamListener): void;
   /** Cuts what is left open. */
   close(): Promise<void>;
 }
 
+const connectMs = 5_000;
+/** An agent that knows no shared connections is asked again after this long: it may have been replaced. */
+const askAgainMs = 60_000;
+
+interface Way {
+  shared: SharedConnection | undefined;
+  connecting: Promise<SharedConnection> | undefined;
+  pool: Pool | undefined;
+  /** Monotonic ms until which HTTP is spoken without asking. */
+  httpUntilMs: number;
+}
+
 export function createUpstreams(): Upstreams {
-  const pools = new Map<string, Pool>();
+  const ways = new Map<string, Way>();
+  const closing = new AbortController();
+
+  function wayTo(origin: string): Way {
+    let way = ways.get(origin);
+    if (!way) {
+      way = { shared: undefined, connecting: undefined, pool: undefined, httpUntilMs: 0 };
+      ways.set(origin, way);
+    }
+    return way;
+  }
+
+  function connect(origin: string, way: Way): Promise<SharedConnection> {
+    way.connecting ??= connectShared(origin, AbortSignal.any([closing.signal, AbortSignal.timeout(connectMs)]), () => {
+      way.shared = undefined;
+    })
+      .then((shared) => {
+        if (!shared.isClosed) way.shared = shared;
+        return shared;
+      })
+      .finally(() => {
+        way.connecting = undefined;
+      });
+    return way.connecting;
+  }
+
+  function sendAlone(origin: string, way: Way, request: UpstreamRequest, listener: UpstreamListener): void {
+    way.pool ??= createPool(origin);
+    const headers = ["content-type", "application/json", "x-stoker-ticket", request.ticket];
+    const { path, body } = request;
+    way.pool.dispatch({ method: "POST", path, headers, body }, listener as Dispatcher.DispatchHandler);
+  }
+
   return {
-    to(origin) {
-      let pool = pools.get(origin);
-      if (!pool) {
-        pool = new Pool(origin, {
-          connections: null,
-          pipelining: 1,
-          // First byte and gaps are bounded by our own deadlines: undici cannot tell a long wait in a queue from silence.
-          headersTimeout: 0,
-          bodyTimeout: 0,
-          // Shorter than an agent keeps an idle connection: the side that sends must be the one that closes.
-          keepAliveTimeout: 30_000,
-          connect: { timeout: 5_000 },
-        });
-        pools.set(origin, pool);
-      }
-      return pool;
+    send(origin, request, listener) {
+      const way = wayTo(origin);
+      if (way.shared) way.shared.send(request, listener);
+      else if (performance.now() < way.httpUntilMs) sendAlone(origin, way, request, listener);
+      else
+        connect(origin, way).then(
+          (shared) => shared.send(request, listener),
+          (error: Error) => {
+            if (!(error instanceof NotShared)) return listener.onResponseError(undefined, error);
+            way.httpUntilMs = performance.now() + askAgainMs;
+            sendAlone(origin, way, request, listener);
+          },
+        );
     },
     async close() {
-      await Promise.all([...pools.values()].map((pool) => pool.destroy()));
-      pools.clear();
+      closing.abort(new Error("the control plane is shutting down"));
+      for (const way of ways.values()) way.shared?.close();
+      await Promise.all([...ways.values()].map((way) => way.pool?.destroy()));
+      ways.clear();
     },
   };
+}
+
+function createPool(origin: string): Pool {
+  return new Pool(origin, {
+    connections: null,
+    pipelining: 1,
+    // First byte and gaps are bounded by our own deadlines: undici cannot tell a long wait in a queue from silence.
+    headersTimeout: 0,
+    bodyTimeout: 0,
+    // Shorter than an agent keeps an idle connection: the side that sends must be the one that closes.
+    keepAliveTimeout: 30_000,
+    connect: { timeout: connectMs },
+  });
 }

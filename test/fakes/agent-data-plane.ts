@@ -2,6 +2,11 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import type { Answer } from "../../agent/ingress/answer.ts";
+import { HttpAnswer } from "../../agent/ingress/http-answer.ts";
+import { defaultLimits, type Plane } from "../../agent/ingress/plane.ts";
+import { acceptShared } from "../../agent/ingress/shared-connection.ts";
+import { sharedPath, sharedProtocol } from "../../proto/frames.ts";
 import { type Ticket, type TicketProblem, verifyTicket } from "../../proto/ticket.ts";
 import { encodeUsage, type Refusal, refusalHeader, type UsageFigures, usageHeader } from "../../proto/usage.ts";
 import { ticketKey } from "./ports.ts";
@@ -17,7 +22,7 @@ export const figures: UsageFigures = {
 
 export type Script =
   /** A whole answer; `usage: null` sends no figures. */
-  | { readonly kind: "whole"; readonly body?: string; readonly usage?: UsageFigures | null; readonly pieces?: number }
+  | { readonly kind: "whole"; readonly body?: string; readonly usage?: UsageFigures | null }
   /** Frames, [DONE] and a trailer. */
   | {
       readonly kind: "stream";
@@ -35,7 +40,6 @@ export type Script =
 export interface Asked {
   readonly path: string;
   readonly ticket: Ticket | TicketProblem;
-  readonly headers: IncomingMessage["headers"];
   readonly body: Buffer;
   /** Monotonic ms when the gateway cut it; undefined while it did not. */
   abortedAtMs: number | undefined;
@@ -73,103 +77,120 @@ export function gateAfter(free: number) {
   };
 }
 
-export async function startFakeAgent(): Promise<FakeAgent> {
+/** `shared`: it also takes requests over one connection, as agents do; otherwise it is one of an older version. */
+export async function startFakeAgent({ shared = true }: { readonly shared?: boolean } = {}): Promise<FakeAgent> {
   const asked: Asked[] = [];
   let scripts: Script[] = [{ kind: "whole" }];
+  const connections = new Set<() => void>();
 
-  async function serve(req: IncomingMessage, res: ServerResponse): Promise<void> {
-    const parts: Buffer[] = [];
-    for await (const part of req) parts.push(part as Buffer);
-    const ticket = verifyTicket(String(req.headers["x-stoker-ticket"]), [ticketKey], Date.now());
+  function serve(path: string, ticket: string, body: Buffer, answer: Answer): void {
     const entry: Asked = {
-      path: req.url ?? "",
-      ticket,
-      headers: req.headers,
-      body: Buffer.concat(parts),
+      path,
+      ticket: verifyTicket(ticket, [ticketKey], Date.now()),
+      body,
       abortedAtMs: undefined,
     };
     asked.push(entry);
-    res.on("close", () => {
-      if (!res.writableFinished) entry.abortedAtMs = performance.now();
+    let isPlayed = false;
+    answer.onClose(() => {
+      if (!isPlayed) entry.abortedAtMs = performance.now();
     });
     const script = (scripts.length > 1 ? scripts.shift() : scripts[0]) as Script;
-    await play(script, res);
+    void play(script, answer, () => {
+      isPlayed = true;
+    });
   }
 
-  const server = createServer((req, res) => void serve(req, res).catch(() => res.destroy()));
+  async function serveAlone(req: IncomingMessage, res: ServerResponse): Promise<void> {
+    const parts: Buffer[] = [];
+    for await (const part of req) parts.push(part as Buffer);
+    const answer = new HttpAnswer(res);
+    if (req.url === sharedPath) answer.whole(404, [], Buffer.alloc(0));
+    else serve(req.url ?? "", String(req.headers["x-stoker-ticket"]), Buffer.concat(parts), answer);
+  }
+
+  const server = createServer((req, res) => void serveAlone(req, res).catch(() => res.destroy()));
+  if (shared) {
+    const plane = { limits: defaultLimits, heldBodyBytes: 0 } as Plane;
+    server.on("upgrade", (_req, socket, first) => {
+      socket.write(`HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: ${sharedProtocol}\r\n\r\n`);
+      const cut = acceptShared(
+        socket,
+        first,
+        plane,
+        ({ path, ticket, answer, readBody }) => readBody((body) => serve(path, ticket, body as Buffer, answer)),
+        () => connections.delete(cut),
+      );
+      connections.add(cut);
+    });
+  }
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
+  const cutAll = () => {
+    server.closeAllConnections();
+    for (const cut of connections) cut();
+  };
   return {
     origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     asked,
     script: (...next) => {
       scripts = next;
     },
-    cut: () => server.closeAllConnections(),
+    cut: cutAll,
     async close() {
+      const closed = once(server, "close").catch(() => {});
       server.close();
-      server.closeAllConnections();
-      await once(server, "close").catch(() => {});
+      cutAll();
+      await closed;
     },
   };
 }
 
-async function play(script: Script, res: ServerResponse): Promise<void> {
+/** `done`: nothing more is to come of it; a close from here on is its own end. */
+async function play(script: Script, answer: Answer, done: () => void): Promise<void> {
+  const write = (text: string) => answer.write([Buffer.from(text)], () => {});
   switch (script.kind) {
     case "whole": {
-      const body = Buffer.from(script.body ?? wholeChat);
+      done();
       const usage = script.usage === undefined ? figures : script.usage;
-      res.writeHead(200, {
-        "content-type": "application/json",
-        "content-length": body.length,
-        ...(usage ? { [usageHeader]: encodeUsage(usage) } : {}),
-      });
-      const step = Math.ceil(body.length / (script.pieces ?? 1));
-      for (let at = 0; at < body.length; at += step) {
-        res.write(body.subarray(at, at + step));
-        if (script.pieces) await new Promise(setImmediate);
-      }
-      res.end();
+      const headers = ["content-type", "application/json", ...(usage ? [usageHeader, encodeUsage(usage)] : [])];
+      answer.whole(200, headers, Buffer.from(script.body ?? wholeChat));
       return;
     }
     case "stream": {
-      res.writeHead(200, { "content-type": "text/event-stream; charset=utf-8", trailer: usageHeader });
       for (const text of script.frames ?? [frame("Hel"), frame("lo"), frame("!")]) {
         await script.gate?.();
-        res.write(text);
+        write(text);
       }
+      done();
       const usage = script.usage === undefined ? figures : script.usage;
-      if (usage) res.addTrailers({ [usageHeader]: encodeUsage(usage) });
-      res.end("data: [DONE]\n\n");
+      answer.end(Buffer.from("data: [DONE]\n\n"), usage ? encodeUsage(usage) : undefined);
       return;
     }
     case "refuse":
-      res.writeHead(script.status, {
-        "content-type": "application/json",
-        [refusalHeader]: script.refusal,
-        ...(script.retryAfter ? { "retry-after": String(script.retryAfter) } : {}),
-      });
-      res.end('{"error":{"message":"refused"}}');
+      done();
+      answer.whole(
+        script.status,
+        [
+          ...["content-type", "application/json", refusalHeader, script.refusal],
+          ...(script.retryAfter ? ["retry-after", String(script.retryAfter)] : []),
+        ],
+        Buffer.from('{"error":{"message":"refused"}}'),
+      );
       return;
-    case "error":
-      res.writeHead(script.status, {
-        "content-type": "application/json",
-        [usageHeader]: encodeUsage(
-          script.usage ?? { ...figures, input: 0, cachedInput: 0, output: 0, endReason: "refused" },
-        ),
-      });
-      res.end(script.body);
+    case "error": {
+      done();
+      const nothing = { ...figures, input: 0, cachedInput: 0, output: 0, endReason: "refused" } as const;
+      const usage = encodeUsage(script.usage ?? nothing);
+      answer.whole(script.status, ["content-type", "application/json", usageHeader, usage], Buffer.from(script.body));
       return;
+    }
     case "break":
-      if (script.afterFrames === 0) {
-        res.destroy();
-        return;
-      }
-      res.writeHead(200, { "content-type": "text/event-stream; charset=utf-8" });
-      for (let i = 0; i < script.afterFrames; i++) res.write(frame(`t${i}`));
-      if (script.partial) res.write(script.partial);
-      // What was written leaves before the connection breaks.
-      res.socket?.end();
+      done();
+      for (let i = 0; i < script.afterFrames; i++) write(frame(`t${i}`));
+      if (script.partial) write(script.partial);
+      // What was written leaves before the answer breaks.
+      setImmediate(() => answer.cut());
       return;
     case "hang":
       return;

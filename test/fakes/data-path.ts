@@ -1,6 +1,6 @@
 // A real ingress with a real spool in a folder of its own, and a client that speaks to it as the gateway does.
 import { mkdtempSync, rmSync } from "node:fs";
-import { type IncomingMessage, request } from "node:http";
+import { request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pino from "pino";
@@ -8,6 +8,7 @@ import { createIngress, type Ingress, type IngressOptions } from "../../agent/in
 import type { UsageSpool } from "../../agent/ingress/spool.ts";
 import type { IngressTarget } from "../../agent/ingress/target.ts";
 import { openState } from "../../agent/state/open-state.ts";
+import { createUpstreams, type UpstreamHeaders } from "../../control-plane/inference/upstreams.ts";
 import type { DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 import { signTicket, type Ticket } from "../../proto/ticket.ts";
 import { decodeUsage, refusalHeader, type UsageFigures, usageHeader } from "../../proto/usage.ts";
@@ -93,7 +94,7 @@ export async function startDataPath(origin: string, options: Partial<IngressOpti
 
 export interface Reply {
   readonly status: number;
-  readonly headers: IncomingMessage["headers"];
+  readonly headers: UpstreamHeaders;
   readonly text: string;
   /** From the header or the trailer. */
   readonly usage: UsageFigures | undefined;
@@ -101,6 +102,9 @@ export interface Reply {
   /** False when the connection broke before the end. */
   readonly complete: boolean;
 }
+
+export type Carrier = "shared" | "alone";
+export const carriers: readonly Carrier[] = ["shared", "alone"];
 
 export interface Call {
   readonly ticket?: Partial<Ticket>;
@@ -110,7 +114,9 @@ export interface Call {
   readonly path?: string;
   readonly method?: string;
   /** Called with each piece as it comes. */
-  readonly onData?: (piece: Buffer, res: IncomingMessage) => void;
+  readonly onData?: (piece: Buffer, answer: { pause(): void; resume(): void }) => void;
+  /** `shared`, as the gateway asks; `alone`: over a connection of its own. Default: shared, for inference. */
+  readonly carrier?: Carrier | undefined;
   readonly signal?: AbortSignal;
 }
 
@@ -123,15 +129,68 @@ export function openCall(port: number, call: Call = {}): { ticket: Ticket; reply
     ...(ticket.stream ? { stream_options: { include_usage: true } } : {}),
     ...call.body,
   });
-  const reply = new Promise<Reply>((resolve, reject) => {
+  const path = call.path ?? `/i/${ticket.instanceId}/v1/chat/completions`;
+  const header = call.header ?? signTicket(ticket, ticketKey);
+  const isShared = (call.carrier ?? "shared") === "shared" && path.includes("/completions");
+  const reply = isShared ? askShared(port, path, header, body, call) : askAlone(port, path, header, body, call);
+  return { ticket, reply };
+}
+
+const upstreams = createUpstreams();
+
+function askShared(port: number, path: string, ticket: string, body: string, call: Call): Promise<Reply> {
+  return new Promise<Reply>((resolve, reject) => {
+    const pieces: Buffer[] = [];
+    let status = 0;
+    let headers: UpstreamHeaders = {};
+    const end = (trailers: UpstreamHeaders, complete: boolean) => {
+      const usage = (headers[usageHeader] ?? trailers[usageHeader]) as string | undefined;
+      resolve({
+        status,
+        headers,
+        text: Buffer.concat(pieces).toString(),
+        usage: usage === undefined ? undefined : decodeUsage(usage),
+        refusal: headers[refusalHeader] as string | undefined,
+        complete,
+      });
+    };
+    upstreams.send(
+      `http://127.0.0.1:${port}`,
+      { path, ticket, body: Buffer.from(body) },
+      {
+        onRequestStart: (sent) => {
+          const leave = () => {
+            sent.abort(new Error("the client went away"));
+            reject(new Error("aborted"));
+          };
+          if (call.signal?.aborted) leave();
+          else call.signal?.addEventListener("abort", leave, { once: true });
+        },
+        onResponseStart: (_, code, given) => {
+          status = code;
+          headers = given;
+        },
+        onResponseData: (sent, piece) => {
+          pieces.push(piece);
+          call.onData?.(piece, sent);
+        },
+        onResponseEnd: (_, trailers) => end(trailers, true),
+        onResponseError: (_, error) => (status === 0 ? reject(error) : end({}, false)),
+      },
+    );
+  });
+}
+
+function askAlone(port: number, path: string, ticket: string, body: string, call: Call): Promise<Reply> {
+  return new Promise<Reply>((resolve, reject) => {
     const req = request({
       host: "127.0.0.1",
       port,
       method: call.method ?? "POST",
-      path: call.path ?? `/i/${ticket.instanceId}/v1/chat/completions`,
+      path,
       headers: {
         "content-type": "application/json",
-        "x-stoker-ticket": call.header ?? signTicket(ticket, ticketKey),
+        "x-stoker-ticket": ticket,
         ...((call.method ?? "POST") === "POST" ? { "content-length": Buffer.byteLength(body) } : {}),
       },
       ...(call.signal ? { signal: call.signal } : {}),
@@ -158,7 +217,6 @@ export function openCall(port: number, call: Call = {}): { ticket: Ticket; reply
     });
     req.end((call.method ?? "POST") === "POST" ? body : undefined);
   });
-  return { ticket, reply };
 }
 
 export const call = (port: number, given: Call = {}): Promise<Reply> => openCall(port, given).reply;

@@ -20,10 +20,10 @@ export interface Edge extends FakePorts {
 }
 
 export async function startEdge(
-  options: { readonly agents?: number; readonly change?: (deps: HttpDeps) => HttpDeps } = {},
+  options: { readonly agents?: number; readonly shared?: boolean; readonly change?: (deps: HttpDeps) => HttpDeps } = {},
 ): Promise<Edge> {
   const ports = fakePorts();
-  const agents = await Promise.all(Array.from({ length: options.agents ?? 1 }, startFakeAgent));
+  const agents = await Promise.all(Array.from({ length: options.agents ?? 1 }, () => startFakeAgent(options)));
   for (const agent of agents) ports.routes.add(agent.origin);
   const app = await createHttp(options.change?.(ports.deps) ?? ports.deps);
   await app.listen({ host: "127.0.0.1", port: 0 });

@@ -1,82 +1,85 @@
-import { afterEach, beforeEach, expect, it } from "vitest";
-import { type DataPath, openCall, startDataPath } from "../../fakes/data-path.ts";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { carriers, type DataPath, openCall, startDataPath } from "../../fakes/data-path.ts";
 import { type FakeEngine, startFakeEngine } from "../../fakes/engine.ts";
 
-let engine: FakeEngine;
-let path: DataPath;
+describe.each(carriers)("over a connection %s", (carrier) => {
+  let engine: FakeEngine;
+  let path: DataPath;
 
-beforeEach(async () => {
-  engine = await startFakeEngine({ tokens: 10_000, tokenMs: 20 });
-  path = await startDataPath(engine.origin);
-});
-afterEach(async () => {
-  await path.close();
-  await engine.close();
-});
-
-/** Hangs up after some bytes; the time it did, Unix ms. */
-async function hangUp(afterPieces: number, ticket = {}): Promise<number> {
-  const client = new AbortController();
-  let pieces = 0;
-  let at = 0;
-  const { reply } = openCall(path.port, {
-    ticket: { maxTokens: 10_000, ...ticket },
-    signal: client.signal,
-    onData: () => {
-      pieces += 1;
-      if (pieces < afterPieces || at) return;
-      at = Date.now();
-      client.abort();
-    },
+  beforeEach(async () => {
+    engine = await startFakeEngine({ tokens: 10_000, tokenMs: 20 });
+    path = await startDataPath(engine.origin);
   });
-  await reply.catch(() => {});
-  return at;
-}
+  afterEach(async () => {
+    await path.close();
+    await engine.close();
+  });
 
-it("stops the engine within a second and bills what the engine says it generated", async () => {
-  const at = await hangUp(5);
-  await expect.poll(() => engine.log[0]?.end, { timeout: 5_000 }).toBe("aborted");
-  expect((engine.log[0]?.endedAtMs ?? 0) - at).toBeLessThan(1_000);
-  await expect.poll(() => path.spool.depth().records, { timeout: 5_000 }).toBe(1);
-  const [record] = await path.spool.pending(10);
-  expect(record).toMatchObject({ source: "engine", endReason: "client_gone", inputTokens: 3 });
-  expect(record?.outputTokens).toBe(engine.log[0]?.sentTokens);
-  expect(record?.outputTokens).toBeGreaterThanOrEqual(5);
-});
+  /** Hangs up after some bytes; the time it did, Unix ms. */
+  async function hangUp(afterPieces: number, ticket = {}): Promise<number> {
+    const client = new AbortController();
+    let pieces = 0;
+    let at = 0;
+    const { reply } = openCall(path.port, {
+      carrier,
+      ticket: { maxTokens: 10_000, ...ticket },
+      signal: client.signal,
+      onData: () => {
+        pieces += 1;
+        if (pieces < afterPieces || at) return;
+        at = Date.now();
+        client.abort();
+      },
+    });
+    await reply.catch(() => {});
+    return at;
+  }
 
-it("bills the frames that came when the engine cannot say", async () => {
-  engine.behave({ usageEndpoint: false });
-  await hangUp(5);
-  await expect.poll(() => path.spool.depth().records, { timeout: 5_000 }).toBe(1);
-  const [record] = await path.spool.pending(10);
-  expect(record).toMatchObject({ source: "counted", endReason: "client_gone", inputTokens: 10 });
-  const sent = engine.log[0]?.sentTokens ?? 0;
-  expect(Number(record?.outputTokens)).toBeGreaterThanOrEqual(5);
-  expect(Number(record?.outputTokens)).toBeLessThanOrEqual(sent);
-});
+  it("stops the engine within a second and bills what the engine says it generated", async () => {
+    const at = await hangUp(5);
+    await expect.poll(() => engine.log[0]?.end, { timeout: 5_000 }).toBe("aborted");
+    expect((engine.log[0]?.endedAtMs ?? 0) - at).toBeLessThan(1_000);
+    await expect.poll(() => path.spool.depth().records, { timeout: 5_000 }).toBe(1);
+    const [record] = await path.spool.pending(10);
+    expect(record).toMatchObject({ source: "engine", endReason: "client_gone", inputTokens: 3 });
+    expect(record?.outputTokens).toBe(engine.log[0]?.sentTokens);
+    expect(record?.outputTokens).toBeGreaterThanOrEqual(5);
+  });
 
-it("frees the place for the next one", async () => {
-  path.target({ maxBatchSize: 1 });
-  await hangUp(2);
-  engine.behave({ tokens: 2, tokenMs: 0 });
-  const reply = await openCall(path.port).reply;
-  expect(reply.usage?.endReason).toBe("stop");
-  expect(engine.maxRunning).toBe(1);
-});
+  it("bills the frames that came when the engine cannot say", async () => {
+    engine.behave({ usageEndpoint: false });
+    await hangUp(5);
+    await expect.poll(() => path.spool.depth().records, { timeout: 5_000 }).toBe(1);
+    const [record] = await path.spool.pending(10);
+    expect(record).toMatchObject({ source: "counted", endReason: "client_gone", inputTokens: 10 });
+    const sent = engine.log[0]?.sentTokens ?? 0;
+    expect(Number(record?.outputTokens)).toBeGreaterThanOrEqual(5);
+    expect(Number(record?.outputTokens)).toBeLessThanOrEqual(sent);
+  });
 
-it("leaves the queue at once without reaching the engine or writing a record", async () => {
-  path.target({ maxBatchSize: 1 });
-  const running = new AbortController();
-  const first = openCall(path.port, { ticket: { maxTokens: 10_000 }, signal: running.signal });
-  await expect.poll(() => engine.running, { timeout: 5_000 }).toBe(1);
-  const waiting = new AbortController();
-  const second = openCall(path.port, { signal: waiting.signal });
-  await expect.poll(() => path.ingress.stats(first.ticket.instanceId as never).waiting, { timeout: 5_000 }).toBe(1);
-  waiting.abort();
-  await second.reply.catch(() => {});
-  await expect.poll(() => path.ingress.stats(first.ticket.instanceId as never).waiting, { timeout: 5_000 }).toBe(0);
-  expect(engine.log).toHaveLength(1);
-  running.abort();
-  await first.reply.catch(() => {});
-  await expect.poll(() => path.spool.depth().records, { timeout: 5_000 }).toBe(1);
+  it("frees the place for the next one", async () => {
+    path.target({ maxBatchSize: 1 });
+    await hangUp(2);
+    engine.behave({ tokens: 2, tokenMs: 0 });
+    const reply = await openCall(path.port, { carrier }).reply;
+    expect(reply.usage?.endReason).toBe("stop");
+    expect(engine.maxRunning).toBe(1);
+  });
+
+  it("leaves the queue at once without reaching the engine or writing a record", async () => {
+    path.target({ maxBatchSize: 1 });
+    const running = new AbortController();
+    const first = openCall(path.port, { carrier, ticket: { maxTokens: 10_000 }, signal: running.signal });
+    await expect.poll(() => engine.running, { timeout: 5_000 }).toBe(1);
+    const waiting = new AbortController();
+    const second = openCall(path.port, { carrier, signal: waiting.signal });
+    await expect.poll(() => path.ingress.stats(first.ticket.instanceId as never).waiting, { timeout: 5_000 }).toBe(1);
+    waiting.abort();
+    await second.reply.catch(() => {});
+    await expect.poll(() => path.ingress.stats(first.ticket.instanceId as never).waiting, { timeout: 5_000 }).toBe(0);
+    expect(engine.log).toHaveLength(1);
+    running.abort();
+    await first.reply.catch(() => {});
+    await expect.poll(() => path.spool.depth().records, { timeout: 5_000 }).toBe(1);
+  });
 });

@@ -1,0 +1,115 @@
+// An answer as a stream of a shared connection.
+import { answerWindow, type FrameSocket, frameKind, mostPayload, withFields } from "../../proto/frames.ts";
+import type { Answer } from "./answer.ts";
+
+const noBytes = Buffer.alloc(0);
+const streamHead = withFields(["200", "content-type", "text/event-stream; charset=utf-8"], noBytes);
+
+export class SharedAnswer implements Answer {
+  hasStarted = false;
+  status = 200;
+  isCut = false;
+  isClosed = false;
+  readonly #socket: FrameSocket;
+  readonly #stream: number;
+  /** What the gateway has not yet said to have passed on. */
+  #underWay = 0;
+  #drained: (() => void) | undefined;
+  #listeners: (() => void)[] = [];
+  readonly #left: () => void;
+
+  /** `left`: called when it is closed. */
+  constructor(socket: FrameSocket, stream: number, left: () => void) {
+    this.#socket = socket;
+    this.#stream = stream;
+    this.#left = left;
+  }
+
+  onClose(listener: () => void): void {
+    this.#listeners.push(listener);
+  }
+
+  whole(status: number, headers: readonly string[], body: Buffer): void {
+    if (this.hasStarted || this.isClosed) return;
+    this.hasStarted = true;
+    this.status = status;
+    const fields = [String(status), ...headers];
+    if (body.length <= mostPayload) this.#socket.send(frameKind.whole, this.#stream, withFields(fields, body));
+    else {
+      this.#socket.send(
+        frameKind.head,
+        this.#stream,
+        withFields([...fields, "content-length", String(body.length)], noBytes),
+      );
+      this.#data(body);
+      this.#socket.send(frameKind.end, this.#stream);
+    }
+    this.#close();
+  }
+
+  write(pieces: readonly Buffer[], drained: () => void): boolean {
+    if (this.isClosed) return true;
+    this.#head();
+    let hasRoom = true;
+    for (const piece of pieces) hasRoom = this.#data(piece);
+    if (hasRoom && this.#underWay <= answerWindow) return true;
+    this.#drained = drained;
+    return false;
+  }
+
+  end(last: Buffer, usage: string | undefined): void {
+    if (this.isClosed) return;
+    this.#head();
+    if (last.length > 0) this.#data(last);
+    const fields = usage === undefined ? noBytes : Buffer.from(usage, "latin1");
+    this.#socket.send(frameKind.end, this.#stream, fields);
+    this.#close();
+  }
+
+  cut(): void {
+    if (this.isClosed) return;
+    this.#socket.send(frameKind.reset, this.#stream);
+    this.wasCut();
+  }
+
+  /** The gateway wants no more, or the connection is gone. */
+  wasCut(): void {
+    if (this.isClosed) return;
+    this.isCut = true;
+    this.#close();
+  }
+
+  credited(bytes: number): void {
+    this.#underWay -= bytes;
+    this.socketDrained();
+  }
+
+  socketDrained(): void {
+    const drained = this.#drained;
+    if (!drained || this.#underWay > answerWindow) return;
+    this.#drained = undefined;
+    drained();
+  }
+
+  #head(): void {
+    if (this.hasStarted) return;
+    this.hasStarted = true;
+    this.#socket.send(frameKind.head, this.#stream, streamHead);
+  }
+
+  #data(bytes: Buffer): boolean {
+    this.#underWay += bytes.length;
+    let hasRoom = true;
+    for (let at = 0; at < bytes.length; at += mostPayload)
+      hasRoom = this.#socket.send(frameKind.data, this.#stream, bytes.subarray(at, at + mostPayload));
+    return hasRoom;
+  }
+
+  #close(): void {
+    this.isClosed = true;
+    this.#drained = undefined;
+    this.#left();
+    for (const listener of this.#listeners) listener();
+    this.#listeners = [];
+  }
+}
