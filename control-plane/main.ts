@@ -124,6 +124,12 @@ async function main(): Promise<void> {
     everyMs: 10_000,
     log,
   });
+  const discountLoop = refreshOn(feed, ["price"], {
+    what: "discounts",
+    refresh: money.discounts.refresh,
+    everyMs: 10_000,
+    log,
+  });
   fleetMetrics.watch({
     snapshot: fleet.snapshot,
     sessions: () => fleet.sessions.count,
@@ -174,6 +180,7 @@ async function main(): Promise<void> {
   await feed.start();
   await fleet.routing.refresh();
   await directory.refresh();
+  await money.discounts.refresh();
   await quotas.refresh();
   await readiness.look();
   authenticator.start();
@@ -188,6 +195,7 @@ async function main(): Promise<void> {
   const loops = Promise.all([
     fleet.run(ending.signal),
     modelLoop.run(ending.signal),
+    discountLoop.run(ending.signal),
     quotas.run(ending.signal),
     money.closeMonths(ending.signal),
     readiness.run(ending.signal),

@@ -167,3 +167,68 @@ export interface FundsStore {
   /** With `by` an audit entry in the same transaction. Announces `limit`. */
   grantCredit(grant: CreditGrant, by?: { readonly actor: string; readonly ip: string }): Promise<CreditOutcome>;
 }
+
+/** Who sets a price or a discount, for the audit log. */
+export interface PriceSetter {
+  readonly actor: string;
+  readonly ip: string;
+  readonly note?: string;
+}
+
+export type PriceKind = "model" | "gpu" | "container";
+
+/** Nano-USD per million tokens, characters, milliseconds of audio, images; `hour`: nano-USD per hour of a GPU or container. */
+export interface PriceRates {
+  readonly input: bigint;
+  readonly cachedInput: bigint;
+  readonly output: bigint;
+  readonly characters: bigint;
+  readonly audio: bigint;
+  readonly images: bigint;
+  readonly hour: bigint;
+}
+
+export interface NewPrice {
+  readonly kind: PriceKind;
+  readonly subject: string;
+  readonly rates: PriceRates;
+  readonly effectiveFromMs: number;
+}
+
+export interface PriceVersion extends NewPrice {
+  readonly version: bigint;
+  readonly setAtMs: number;
+}
+
+export interface PriceStore {
+  /** Announces `price`. */
+  setPrice(price: NewPrice, by?: PriceSetter): Promise<PriceVersion>;
+  /** By kind and subject, the latest effective first. */
+  prices(filter: { readonly kind?: PriceKind; readonly subject?: string }): Promise<readonly PriceVersion[]>;
+}
+
+export interface Discount {
+  readonly id: string;
+  /** Shown on bills. */
+  readonly name: string;
+  readonly text: string;
+  /** 1 to 10000: hundredths of a per cent. */
+  readonly basisPoints: number;
+  /** Null: any. */
+  readonly account: AccountId | null;
+  readonly model: string | null;
+  readonly surface: string | null;
+  readonly effectiveFromMs: number;
+  /** Exclusive; null: open. */
+  readonly effectiveToMs: number | null;
+}
+
+/** Changes announce `price`: whoever knows prices reads discounts anew too. */
+export interface DiscountStore {
+  /** False when there is no such account. */
+  addDiscount(discount: Discount, by?: PriceSetter): Promise<boolean>;
+  /** False when there is none or it has ended. */
+  endDiscount(id: string, by?: PriceSetter): Promise<boolean>;
+  /** All that ever were, the newest first. */
+  discounts(): Promise<readonly Discount[]>;
+}

@@ -1,10 +1,12 @@
 // The only place that knows statuses: from what happened to what a client sees, in the dialect of its surface.
 import * as accounts from "../accounts/errors.ts";
 import * as tokens from "../accounts/token-errors.ts";
+import { DiscountNotFound, DiscountRefused } from "../billing/discounts.ts";
 import { AccountWithoutFunds, CreditReferenceTaken, CreditRefused } from "../billing/funds.ts";
 import { BudgetStoreAway, InsufficientFunds } from "../billing/hold.ts";
 import { UnknownInvoice } from "../billing/invoice-queries.ts";
 import { BadPeriod } from "../billing/period.ts";
+import { PriceRefused } from "../billing/price-book.ts";
 import { OfferedDeploymentUnknown, OfferRefused } from "../catalog/offer-model.ts";
 import * as deployments from "../deployments/errors.ts";
 import * as inference from "../inference/errors.ts";
@@ -48,6 +50,9 @@ const statusOf = new Map<ErrorClass, number>([
   [BudgetStoreAway, 503],
   [AccountWithoutFunds, 404],
   [CreditRefused, 422],
+  [PriceRefused, 422],
+  [DiscountRefused, 422],
+  [DiscountNotFound, 404],
   [CreditReferenceTaken, 409],
   [BadPeriod, 422],
   [UnknownInvoice, 404],

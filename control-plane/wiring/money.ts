@@ -4,11 +4,13 @@ import type { Registry } from "prom-client";
 import { type AccountId, randomId } from "../../proto/ids.ts";
 import { createChecklists } from "../billing/checklist.ts";
 import { createDeliveredCounts } from "../billing/delivered-counts.ts";
+import { createDiscounts } from "../billing/discounts.ts";
 import { createFunds } from "../billing/funds.ts";
 import { createInvoiceQueries } from "../billing/invoice-queries.ts";
 import { createBudgets } from "../billing/leases.ts";
 import { createBillingMetrics } from "../billing/metrics.ts";
 import { createMonthClosing } from "../billing/months.ts";
+import { createPriceBook } from "../billing/price-book.ts";
 import { createRequestLabels } from "../billing/request-labels.ts";
 import { createSettlement } from "../billing/settle.ts";
 import { scaledTiming } from "../billing/slice.ts";
@@ -19,6 +21,7 @@ import type { OpenDatabase } from "../store/database.ts";
 import { createFundsStore } from "../store/funds-store.ts";
 import { createInvoiceStore } from "../store/invoice-store.ts";
 import { createLeaseStore } from "../store/lease-store.ts";
+import { createPriceStore } from "../store/price-store.ts";
 import { createSettlementStore } from "../store/settlement-store.ts";
 import { createUsageStore } from "../store/usage-store.ts";
 
@@ -55,6 +58,9 @@ export async function createMoney(deps: {
     timing: scaledTiming(deps.clockScale),
   });
   for (const topic of ["account", "limit"]) deps.changes.on(topic, budgets.recall);
+  const priceStore = createPriceStore(db);
+  const prices = createPriceBook({ store: priceStore });
+  const discounts = createDiscounts({ store: priceStore });
   const labels = createRequestLabels({ store: usageStore, log });
   const delivered = createDeliveredCounts({ store: settlementStore, log, metrics });
   const upkeep = createBillingUpkeep({ store: settlementStore, log, metrics });
@@ -63,6 +69,8 @@ export async function createMoney(deps: {
     budgets,
     labels,
     delivered,
+    prices,
+    discounts,
     credit: createFunds({ store: createFundsStore(db) }),
     settlement: createSettlement({ store: settlementStore, log, metrics }),
     usage: createUsageQueries({ store: usageStore }),
