@@ -4,11 +4,9 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { pino } from "pino";
 import { collectDefaultMetrics, Registry } from "prom-client";
-import { createApiTokens } from "./accounts/api-tokens.ts";
 import { createAuthenticator } from "./accounts/authenticate.ts";
 import { checkSecrets } from "./accounts/check-secrets.ts";
 import { createAccounts } from "./accounts/create-account.ts";
-import { createDataKeys } from "./accounts/data-keys.ts";
 import { findOwnKey } from "./accounts/own-key.ts";
 import { readSecretFiles } from "./accounts/secret-files.ts";
 import { createDirectory } from "./catalog/directory.ts";
@@ -25,7 +23,6 @@ import { openDatabase } from "./store/database.ts";
 import { createFleetStore } from "./store/fleet-store.ts";
 import { migrateDatabase } from "./store/migrate.ts";
 import { pingDatabase } from "./store/ping.ts";
-import { createTokenStore } from "./store/tokens-store.ts";
 import { dieOnDefect, tellAndExit } from "./wiring/defects.ts";
 import { createAdminVerbs, createDeploymentVerbs } from "./wiring/deployment-verbs.ts";
 import { makeFirstAccount } from "./wiring/first-account.ts";
@@ -43,6 +40,7 @@ import { refreshOn } from "./wiring/refresh-loop.ts";
 import { hubTokens, invoiceLinkKey, ticketKeySeal } from "./wiring/seals.ts";
 import { createSignals, topicOf } from "./wiring/signals.ts";
 import { stopSignal } from "./wiring/stop-signal.ts";
+import { createTokens } from "./wiring/tokens.ts";
 import { waitForDatabase } from "./wiring/wait-for-database.ts";
 import { writeFileAtomically } from "./wiring/write-file.ts";
 
@@ -158,7 +156,7 @@ async function main(): Promise<void> {
       create: accounts.createAccount,
       findOwnKey: (account, secretOrId) => findOwnKey({ store: accountStore, secrets }, account, secretOrId),
     },
-    tokens: createApiTokens({ store: { ...accountStore, ...tokenStore }, dataKeys, secrets }),
+    ...createTokens({ db, accountStore, secrets }),
     ...createPeople({ db, secrets, accounts, isSignUpOpen: config.isSignUpOpen }),
     trustedProxies: config.trustedProxies,
     usage: money.usage,

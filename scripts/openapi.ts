@@ -19,6 +19,7 @@ const deps: HttpDeps = {
   sessions: uncalled,
   signIn: uncalled,
   trustedProxies: [],
+  scopedJwts: uncalled,
   usage: uncalled,
   checklists: uncalled,
   invoices: uncalled,

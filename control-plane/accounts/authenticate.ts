@@ -1,18 +1,21 @@
-// From a presented secret to a Caller. A secret seen in the last minutes is answered from memory, synchronously; revocations
-// arrive over the change feed and clear it. Secrets are not kept: the memory is keyed by their SHA-256.
+// From a presented secret to a Caller: an API key, or a scoped token signed with one. What was verified in the last minutes
+// is answered from memory, synchronously; revocations arrive over the change feed and clear it.
 import { hash, timingSafeEqual } from "node:crypto";
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import { Counter, type Registry } from "prom-client";
-import type { KeyId } from "../../proto/ids.ts";
+import { addressTest } from "./allowed-ips.ts";
 import { looksLikeApiKey } from "./api-key.ts";
 import { type Authenticator, type Caller, noLimits } from "./caller.ts";
 import { type AccountSecrets, lookupOf } from "./envelope.ts";
 import { AccountStoreAway, InvalidApiKey } from "./errors.ts";
+import { budgetOf, isCurrent, isSignedWith, jwtPrefix, mostJwtBytes, readClaims, readJwt } from "./jwt-format.ts";
+import { type Credential, KnownCredentials } from "./known-credentials.ts";
+import { createSigningKeys } from "./signing-keys.ts";
 import type { AccountStore, KeyRow } from "./store.ts";
 
 export interface AuthenticatorDeps {
-  readonly store: AccountStore;
+  readonly store: Pick<AccountStore, "findKey" | "findSigningKey" | "keysUsed">;
   readonly secrets: AccountSecrets;
   readonly log: Logger;
   readonly registry: Registry;
@@ -20,6 +23,7 @@ export interface AuthenticatorDeps {
   readonly changes: { on(topic: "key" | "account", handler: (subject: string) => void): void };
   /** Monotonic. */
   readonly nowMs?: () => number;
+  readonly unixMs?: () => number;
 }
 
 export interface RunningAuthenticator extends Authenticator {
@@ -28,25 +32,18 @@ export interface RunningAuthenticator extends Authenticator {
   stop(): Promise<void>;
 }
 
-const knownForMs = 300_000;
-const unknownForMs = 10_000;
-const mostKnown = 10_000;
-const mostUnknown = 10_000;
 const lastUsedEveryMs = 30_000;
-
-interface Known {
-  readonly caller: Caller;
-  readonly untilMs: number;
-  wasUsed: boolean;
-}
+/** Where something changes all the time, the last answer counts for its one request and is not kept. */
+const mostLooks = 5;
 
 export function createAuthenticator(deps: AuthenticatorDeps): RunningAuthenticator {
   const nowMs = deps.nowMs ?? (() => performance.now());
-  /** Least recently used first. */
-  const known = new Map<string, Known>();
-  const unknown = new Map<string, number>();
-  const asking = new Map<string, Promise<Caller>>();
-  const usedKeys = new Set<KeyId>();
+  const unixMs = deps.unixMs ?? Date.now;
+  // Apart: whoever mints a token per request must not push other accounts' keys out of memory.
+  const keys = new KnownCredentials(nowMs, unixMs);
+  const jwts = new KnownCredentials(nowMs, unixMs);
+  const signingKeys = createSigningKeys({ store: deps.store, secrets: deps.secrets, nowMs });
+  const asking = new Map<string, Promise<Credential>>();
   /** Rises with every change: an answer that was under way meanwhile may be out of date. */
   let changes = 0;
   const stopping = new AbortController();
@@ -58,83 +55,101 @@ export function createAuthenticator(deps: AuthenticatorDeps): RunningAuthenticat
     registers: [deps.registry],
   });
 
-  deps.changes.on("key", (subject) => forget((caller) => caller.key === subject));
-  deps.changes.on("account", (subject) => forget((caller) => caller.account === subject));
-
-  function forget(isConcerned: (caller: Caller) => boolean): void {
+  deps.changes.on("key", (subject) => {
     changes += 1;
-    // A key that was unknown a moment ago may be the one just made.
-    unknown.clear();
-    for (const [digest, { caller }] of known) if (isConcerned(caller)) known.delete(digest);
-  }
+    signingKeys.forget((row) => row.key === subject);
+    for (const known of [keys, jwts]) known.forget((caller) => caller.key === subject);
+  });
+  deps.changes.on("account", (subject) => {
+    changes += 1;
+    signingKeys.forget((row) => row.account.account === subject);
+    for (const known of [keys, jwts]) known.forget((caller) => caller.account === subject);
+  });
 
-  function authenticate(secret: string): Caller | Promise<Caller> {
+  function authenticate(secret: string, ip: string): Caller | Promise<Caller> {
+    if (secret.length > mostJwtBytes) throw refused("unknown");
+    const isJwt = secret.startsWith(jwtPrefix);
+    const known = isJwt ? jwts : keys;
     const digest = hash("sha256", secret, "base64");
-    const entry = known.get(digest);
-    if (entry && entry.untilMs > nowMs()) {
-      entry.wasUsed = true;
-      // Moved to the end: the first is then the one unused for longest.
-      known.delete(digest);
-      known.set(digest, entry);
-      return entry.caller;
-    }
-    if (!looksLikeApiKey(secret)) throw refused();
-    const until = unknown.get(digest);
-    if (until !== undefined && until > nowMs()) throw refused();
+    const credential = known.get(digest);
+    if (credential) return admitted(credential, ip);
+    if (!isJwt && !looksLikeApiKey(secret)) throw refused("unknown");
+    if (known.wasRefused(digest)) throw refused("unknown");
     let answer = asking.get(digest);
     if (!answer) {
-      answer = ask(secret, digest).finally(() => asking.delete(digest));
+      const look = isJwt ? () => verifyJwt(secret) : () => findKey(secret);
+      answer = ask(look, known, digest).finally(() => asking.delete(digest));
       asking.set(digest, answer);
     }
-    return answer;
+    return answer.then((found) => admitted(found, ip));
   }
 
-  function refused(): InvalidApiKey {
-    failures.inc({ reason: "unknown" });
+  function admitted(credential: Credential, ip: string): Caller {
+    if (credential.mayComeFrom && !credential.mayComeFrom(ip)) throw refused("address");
+    credential.wasUsed = true;
+    return credential.caller;
+  }
+
+  function refused(reason: "unknown" | "address"): InvalidApiKey {
+    failures.inc({ reason });
     return new InvalidApiKey();
   }
 
-  async function ask(secret: string, digest: string): Promise<Caller> {
-    const lookup = lookupOf(deps.secrets, secret);
-    const seen = changes;
-    let row: KeyRow | undefined;
-    try {
-      row = await deps.store.findKey(lookup);
-      // Something was revoked while the answer was on its way: ask again rather than keep what may be old.
-      if (seen !== changes) row = await deps.store.findKey(lookup);
-    } catch (error) {
-      throw new AccountStoreAway(error);
+  /** What was read while something was revoked may be what was revoked: it is read again. */
+  async function ask(
+    look: () => Promise<Credential | undefined>,
+    known: KnownCredentials,
+    digest: string,
+  ): Promise<Credential> {
+    for (let looks = 1; ; looks++) {
+      const seen = changes;
+      let found: Credential | undefined;
+      try {
+        found = await look();
+      } catch (error) {
+        throw new AccountStoreAway(error);
+      }
+      if (seen !== changes && looks < mostLooks) continue;
+      if (seen === changes) known.keep(digest, found);
+      if (found) return found;
+      throw refused("unknown");
     }
-    if (!row || !timingSafeEqual(row.lookup, lookup)) {
-      if (unknown.size >= mostUnknown) unknown.delete(unknown.keys().next().value as string);
-      unknown.set(digest, nowMs() + unknownForMs);
-      throw refused();
-    }
-    const caller = callerOf(row);
-    if (changes - seen <= 1) remember(digest, caller);
-    return caller;
   }
 
-  function remember(digest: string, caller: Caller): void {
-    if (known.size >= mostKnown) {
-      const [oldest, entry] = known.entries().next().value as [string, Known];
-      if (entry.wasUsed) usedKeys.add(entry.caller.key);
-      known.delete(oldest);
-    }
-    known.set(digest, { caller, untilMs: nowMs() + knownForMs, wasUsed: true });
+  async function findKey(secret: string): Promise<Credential | undefined> {
+    const lookup = lookupOf(deps.secrets, secret);
+    const row = await deps.store.findKey(lookup);
+    if (!row || !timingSafeEqual(row.lookup, lookup)) return undefined;
+    return { caller: callerOf(row), mayComeFrom: addressTest(row.allowedIps), wasUsed: false };
+  }
+
+  /** Which check failed is never told, nor by the time it took: an unknown key costs an HMAC as well. */
+  async function verifyJwt(text: string): Promise<Credential | undefined> {
+    const token = readJwt(text);
+    if (!token) return undefined;
+    const key = await signingKeys.find(token.account, token.keyName);
+    const isSigned = isSignedWith(token, key?.secret ?? "no such key");
+    if (!key || !isSigned) return undefined;
+    const claims = readClaims(token);
+    if (!claims || !isCurrent(claims, unixMs())) return undefined;
+    const caller: Caller = Object.freeze({
+      ...callerOf(key.row),
+      // What the account may administer, its tokens may not.
+      isAdmin: false,
+      via: "jwt",
+      models: claims.models && new Set(claims.models),
+      expiresAtMs: claims.expiresAtS * 1000,
+      spending: { ...limitsOf(key.row), token: { budget: budgetOf(token), limit: claims.limit } },
+    });
+    return { caller, mayComeFrom: addressTest(key.row.allowedIps), wasUsed: false };
   }
 
   async function writeLastUsed(): Promise<void> {
-    for (const entry of known.values()) {
-      if (entry.wasUsed) usedKeys.add(entry.caller.key);
-      entry.wasUsed = false;
-    }
-    if (usedKeys.size === 0) return;
-    const keys = [...usedKeys];
-    usedKeys.clear();
+    const used = new Set([...keys.takeUsedKeys(), ...jwts.takeUsedKeys()]);
+    if (used.size === 0) return;
     const at = new Date();
     await deps.store
-      .keysUsed(new Map(keys.map((key) => [key, at])))
+      .keysUsed(new Map([...used].map((key) => [key, at])))
       .catch((error) => deps.log.warn({ err: error }, "last use of keys was not written"));
   }
 
@@ -155,7 +170,8 @@ export function createAuthenticator(deps: AuthenticatorDeps): RunningAuthenticat
   };
 }
 
-function callerOf({ key, account }: KeyRow): Caller {
+function callerOf(row: KeyRow): Caller {
+  const { key, account } = row;
   return Object.freeze({
     account: account.account,
     key,
@@ -166,6 +182,9 @@ function callerOf({ key, account }: KeyRow): Caller {
     via: "key",
     models: null,
     expiresAtMs: null,
-    spending: noLimits,
+    spending: limitsOf(row),
   });
 }
+
+const limitsOf = ({ hasAccountLimit, hasKeyLimit }: KeyRow): Caller["spending"] =>
+  hasAccountLimit || hasKeyLimit ? { hasAccountLimit, hasKeyLimit, token: null } : noLimits;

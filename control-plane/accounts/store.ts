@@ -90,6 +90,8 @@ export interface AccountStore {
   findKey(lookup: Buffer): Promise<KeyRow | undefined>;
   /** A live key of this account by its id. */
   findOwnKey(account: AccountId, key: KeyId): Promise<KeyRow | undefined>;
+  /** The live key of this name, of a live account. */
+  findSigningKey(account: AccountId, name: string): Promise<SigningKeyRow | undefined>;
   findAccount(account: AccountId): Promise<AccountRow | undefined>;
   /** Any live key, to check that the secrets at hand are the ones it was made with. */
   anySealedKey(): Promise<SealedKey | undefined>;
@@ -173,8 +175,6 @@ export interface TokenStore {
   ): Promise<KeyRecord | undefined>;
   /** Undefined when there is no such live key. */
   revokeKey(account: AccountId, key: KeyId, act: Act): Promise<KeyRecord | undefined>;
-  /** The live key of this name, of a live account. */
-  findSigningKey(account: AccountId, name: string): Promise<SigningKeyRow | undefined>;
   /** A live key of this account with what it takes to open it. */
   findSealedKey(account: AccountId, key: KeyId): Promise<SigningKeyRow | undefined>;
   noteMint(

@@ -34,3 +34,36 @@ export class ShutsOutCaller extends ServiceError {
     );
   }
 }
+
+export class SigningKeyUnknown extends ServiceError {
+  readonly code = "api_key_not_found";
+  constructor(name: string) {
+    super(`There is no live API key called \`${name}\` in your account. \`GET /v1/api-tokens\` lists its keys.`, {
+      param: "api_key_name",
+    });
+  }
+}
+
+export class BadExpiry extends ServiceError {
+  readonly code = "bad_expiry";
+  constructor(message: string, param: string) {
+    super(message, { param });
+  }
+}
+
+export class TooManyModels extends ServiceError {
+  readonly code = "too_many_models";
+  constructor(mostBytes: number) {
+    super(`The token would be longer than ${mostBytes} bytes, the longest that is accepted. Name fewer models.`, {
+      param: "models",
+    });
+  }
+}
+
+/** Whatever is wrong with it: which check failed is never told. */
+export class ScopedJwtNotFound extends ServiceError {
+  readonly code = "scoped_jwt_not_found";
+  constructor() {
+    super("This is no scoped token that your API key signed. Ask with the key whose name was given when it was made.");
+  }
+}

@@ -30,6 +30,7 @@ import { addModelRoutes } from "./routes/models.ts";
 import { addPaymentRoutes } from "./routes/payment.ts";
 import { addProgramRoutes } from "./routes/program.ts";
 import { addQuotaRoutes } from "./routes/quotas.ts";
+import { addScopedJwtRoutes } from "./routes/scoped-jwt.ts";
 import { addServiceRoutes } from "./routes/service.ts";
 import { addSignInRoutes } from "./routes/sign-in.ts";
 import { addSshKeyRoutes } from "./routes/ssh-keys.ts";
@@ -127,6 +128,7 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     addPaymentRoutes(endpoints, deps);
     addInvoiceRoutes(endpoints, deps);
     addSignInRoutes(endpoints, deps);
+    addScopedJwtRoutes(endpoints, deps);
     addModelRoutes(endpoints, deps.spine.models);
     addDeployRoutes(endpoints, deps);
     addQuotaRoutes(endpoints, deps);

@@ -12,6 +12,7 @@ import type { AuditFilter, AuditPage } from "../accounts/audit.ts";
 import type { Authenticator, Caller } from "../accounts/caller.ts";
 import type { AccountWish, CreatedAccount } from "../accounts/create-account.ts";
 import type { Profiles } from "../accounts/profile.ts";
+import type { ScopedJwts } from "../accounts/scoped-jwt.ts";
 import type { Sessions } from "../accounts/sessions.ts";
 import type { SignIn } from "../accounts/sign-in.ts";
 import type { SshKeys } from "../accounts/ssh-keys.ts";
@@ -102,6 +103,7 @@ export interface HttpDeps {
   readonly signIn: SignIn;
   /** Addresses and networks of the proxies whose forwarded address, scheme and host count. */
   readonly trustedProxies: readonly string[];
+  readonly scopedJwts: ScopedJwts;
   readonly usage: UsageQueries;
   readonly checklists: Checklists;
   readonly invoices: InvoiceQueries;

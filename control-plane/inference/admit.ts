@@ -8,7 +8,8 @@ import type { ModelDirectory, ServedModel } from "../catalog/served-model.ts";
 import type { RateLimiter } from "../quotas/rate-limiter.ts";
 import type { RatePermit } from "../quotas/rate-meter.ts";
 import type { Completion, Trace } from "./completion.ts";
-import { FundsSuspended, ModelNotFound, SuspendedByOperator } from "./errors.ts";
+import { FundsSuspended, ModelNotAllowed, ModelNotFound, SuspendedByOperator } from "./errors.ts";
+import { mayUse } from "./may-use.ts";
 
 export interface Admission {
   readonly model: ServedModel;
@@ -33,7 +34,7 @@ export interface AdmitDeps {
 /** An answer without max_tokens is never longer than this. */
 export const defaultMaxTokens = 16_384;
 
-/** Throws FundsSuspended, SuspendedByOperator, ModelNotFound, RateLimited, InsufficientFunds, BudgetStoreAway. */
+/** Throws FundsSuspended, SuspendedByOperator, ModelNotAllowed, ModelNotFound, RateLimited, InsufficientFunds, BudgetStoreAway. */
 export function admit(
   deps: AdmitDeps,
   caller: Caller,
@@ -42,6 +43,7 @@ export function admit(
 ): Admission | Promise<Admission> {
   if (caller.suspendReason !== null) throw suspended(caller.suspendReason);
   const model = deps.models.resolve(completion.model, caller.account);
+  if (!mayUse(caller.models, model, completion.model)) throw new ModelNotAllowed(completion.model);
   if (!model) throw new ModelNotFound(completion.model);
   trace.model = model.name;
   const size = sizeOf(completion, model.contextLength);

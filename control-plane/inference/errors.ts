@@ -8,6 +8,16 @@ export class ModelNotFound extends ServiceError {
   }
 }
 
+/** A scoped token that names other models. Told before whether there is such a model. */
+export class ModelNotAllowed extends ServiceError {
+  readonly code = "model_not_allowed";
+  constructor(model: string) {
+    super(`This token may not use the model ${shown(model)}. \`GET /v1/models\` lists those it may use.`, {
+      param: "model",
+    });
+  }
+}
+
 /** The deployment exists, but no instance of it can take a request now. */
 export class ModelNotReady extends ServiceError {
   readonly code = "model_not_ready";

@@ -4,7 +4,7 @@ import type { AccountStore, CreateOutcome, NewAccount, SealedKey } from "../acco
 import { writeAudit } from "./audit-rows.ts";
 import { announce } from "./change-feed.ts";
 import { asking, inTransaction, uniqueViolation } from "./database.ts";
-import { accountColumns, accountOf, keyOf, liveKeyRows, liveKeys } from "./key-rows.ts";
+import { accountColumns, accountOf, keyOf, liveKeyRows, liveKeys, signingKeyOf, signingKeyRows } from "./key-rows.ts";
 import { writeLedger } from "./ledger-rows.ts";
 import type { Database } from "./schema.ts";
 
@@ -51,6 +51,16 @@ export function createAccountStore(db: Kysely<Database>): AccountStore {
           await liveKeyRows(db)
             .where("token_id", "=", key)
             .where("account.account_id", "=", account)
+            .executeTakeFirst(),
+        ),
+      ),
+
+    findSigningKey: (account, name) =>
+      asking(async () =>
+        signingKeyOf(
+          await signingKeyRows(db)
+            .where("account.account_id", "=", account)
+            .where("api_key.name", "=", name)
             .executeTakeFirst(),
         ),
       ),

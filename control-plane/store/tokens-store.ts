@@ -120,14 +120,6 @@ export function createTokenStore(db: Kysely<Database>): TokenStore {
         return recordOf(row);
       }),
 
-    findSigningKey: async (account, name) =>
-      signingKeyOf(
-        await signingKeyRows(db)
-          .where("account.account_id", "=", account)
-          .where("api_key.name", "=", name)
-          .executeTakeFirst(),
-      ),
-
     findSealedKey: async (account, key) =>
       signingKeyOf(
         await signingKeyRows(db)

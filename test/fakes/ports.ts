@@ -20,7 +20,7 @@ import { type NanoUsd, nano } from "../../proto/money.ts";
 import { fakeLimits } from "./limits.ts";
 import { fakeApplications, fakeOperator } from "./operator-ports.ts";
 import { fakeBilling } from "./payment-ports.ts";
-import { fakeTokens } from "./tokens.ts";
+import { fakeScopedJwts, fakeTokens } from "./tokens.ts";
 
 export const apiKey = "stk_test_key_of_ada";
 export const adminKey = "stk_test_key_of_operator";
@@ -298,6 +298,7 @@ export function fakePorts() {
       setPassword: async () => {},
     },
     trustedProxies: [],
+    scopedJwts: fakeScopedJwts(ada),
     admin: {
       offerModel: (offer) => Promise.resolve({ ...offer, priceVersion: 1, createdAtMs: 1_786_000_000_000 }),
       createExternal: (_caller, request) =>

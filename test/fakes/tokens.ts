@@ -1,7 +1,10 @@
 // The verbs of API keys over one key of one account.
 import type { ApiToken, ApiTokens } from "../../control-plane/accounts/api-tokens.ts";
 import type { Caller } from "../../control-plane/accounts/caller.ts";
+import type { ScopedJwts } from "../../control-plane/accounts/scoped-jwt.ts";
+import { ScopedJwtNotFound, SigningKeyUnknown } from "../../control-plane/accounts/token-errors.ts";
 import type { AccountId } from "../../proto/ids.ts";
+import { nano } from "../../proto/money.ts";
 
 export function fakeTokens(owner: Caller, secret: string): ApiTokens {
   const one: ApiToken = {
@@ -24,5 +27,19 @@ export function fakeTokens(owner: Caller, secret: string): ApiTokens {
     get: found,
     setAllowedIps: ({ account }, secretOrId) => found(account, secretOrId),
     revoke: found,
+  };
+}
+
+/** Knows one token, `jwt:known`, signed by that caller's key, called `auto`. */
+export function fakeScopedJwts(owner: Caller): ScopedJwts {
+  return {
+    mint: async (_account, wish) => {
+      if (wish.apiKeyName !== "auto") throw new SigningKeyUnknown(wish.apiKeyName);
+      return "jwt:made";
+    },
+    inspect: async (caller, token) => {
+      if (caller.account !== owner.account || token !== "jwt:known") throw new ScopedJwtNotFound();
+      return { expiresAtS: 1_790_000_000, models: null, limit: nano(2_500_000_000n), spent: nano(1n) };
+    },
   };
 }

@@ -1,4 +1,5 @@
 import type { ModelDirectory } from "../../catalog/served-model.ts";
+import { isListed } from "../../inference/may-use.ts";
 import type { Endpoints } from "../endpoint.ts";
 import { renderModelList, renderModelSummaries } from "../render-models.ts";
 import { ModelList, ModelSummaries } from "../schemas/models.ts";
@@ -12,7 +13,8 @@ export function addModelRoutes(endpoints: Endpoints, models: ModelDirectory): vo
     access: "inference",
     dialect: "compat",
     answer: ModelList,
-    handler: ({ caller }) => renderModelList(models.list(caller.account)),
+    handler: ({ caller }) =>
+      renderModelList(models.list(caller.account).filter((model) => isListed(caller.models, model))),
   });
 
   endpoints.add({

@@ -24,3 +24,24 @@ export const NewApiToken = Type.Object({
 });
 
 export const ApiTokenChange = Type.Object({ allowed_ips: allowedIps });
+
+export const NewScopedJwt = Type.Object({
+  api_key_name: Type.String({ minLength: 1, description: "The API key that signs; its use is charged" }),
+  models: Type.Optional(
+    nullable.array(Type.String({ minLength: 1 }), { description: "Exact names; left out: any model" }),
+  ),
+  expires_delta: Type.Optional(
+    nullable.integer({ exclusiveMinimum: 0, maximum: 31_536_000, description: "Seconds; left out: 1 year" }),
+  ),
+  expires_at: Type.Optional(nullable.integer({ description: "Unix seconds, instead of expires_delta" })),
+  spending_limit: Type.Optional(
+    nullable.number({ minimum: 0, maximum: 9_000_000_000, description: "USD; left out: no limit of its own" }),
+  ),
+});
+
+export const ScopedJwtState = Type.Object({
+  expires_at: Type.Integer({ description: "Unix seconds" }),
+  models: Type.Unsafe<string[] | null>({ type: ["array", "null"], items: { type: "string" } }),
+  spending_limit: nullable.number({ description: "USD" }),
+  spending_current: Type.Number({ description: "USD settled so far" }),
+});

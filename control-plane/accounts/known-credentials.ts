@@ -1,0 +1,88 @@
+// Credentials that were verified in the last minutes, and secrets that were refused in the last seconds: bounded, least
+// recently used out first. Secrets are not kept: both are keyed by their SHA-256.
+import type { KeyId } from "../../proto/ids.ts";
+import type { AddressTest } from "./allowed-ips.ts";
+import type { Caller } from "./caller.ts";
+
+export interface Credential {
+  readonly caller: Caller;
+  /** Undefined: from anywhere. */
+  readonly mayComeFrom: AddressTest;
+  /** Since it was last written down. */
+  wasUsed: boolean;
+}
+
+interface Entry {
+  readonly credential: Credential;
+  readonly untilMs: number;
+}
+
+const knownForMs = 300_000;
+const unknownForMs = 10_000;
+const most = 10_000;
+
+export class KnownCredentials {
+  readonly #known = new Map<string, Entry>();
+  readonly #refused = new Map<string, number>();
+  /** Used by credentials that were forgotten since. */
+  #usedKeys = new Set<KeyId>();
+  readonly #nowMs: () => number;
+  readonly #unixMs: () => number;
+
+  /** `nowMs` is monotonic; a scoped token ends by `unixMs`. */
+  constructor(nowMs: () => number, unixMs: () => number) {
+    this.#nowMs = nowMs;
+    this.#unixMs = unixMs;
+  }
+
+  get(digest: string): Credential | undefined {
+    const entry = this.#known.get(digest);
+    if (!entry || entry.untilMs <= this.#nowMs()) return undefined;
+    const { credential } = entry;
+    const { expiresAtMs } = credential.caller;
+    if (expiresAtMs !== null && expiresAtMs <= this.#unixMs()) return undefined;
+    // Moved to the end: the first is then the one unused for longest.
+    this.#known.delete(digest);
+    this.#known.set(digest, entry);
+    return credential;
+  }
+
+  wasRefused(digest: string): boolean {
+    const untilMs = this.#refused.get(digest);
+    return untilMs !== undefined && untilMs > this.#nowMs();
+  }
+
+  /** Undefined: what this stands for is not good. */
+  keep(digest: string, credential: Credential | undefined): void {
+    if (!credential) {
+      this.#refused.set(digest, this.#nowMs() + unknownForMs);
+      if (this.#refused.size > most) this.#refused.delete(this.#refused.keys().next().value as string);
+      return;
+    }
+    this.#known.delete(digest);
+    this.#known.set(digest, { credential, untilMs: this.#nowMs() + knownForMs });
+    if (this.#known.size > most) this.#drop(...(this.#known.entries().next().value as [string, Entry]));
+  }
+
+  forget(isConcerned: (caller: Caller) => boolean): void {
+    // A key that was unknown a moment ago may be the one just made.
+    this.#refused.clear();
+    for (const [digest, entry] of this.#known) if (isConcerned(entry.credential.caller)) this.#drop(digest, entry);
+  }
+
+  /** Keys used since the last call. */
+  takeUsedKeys(): ReadonlySet<KeyId> {
+    const used = this.#usedKeys;
+    this.#usedKeys = new Set();
+    for (const { credential } of this.#known.values()) {
+      if (credential.wasUsed) used.add(credential.caller.key);
+      credential.wasUsed = false;
+    }
+    return used;
+  }
+
+  #drop(digest: string, { credential }: Entry): void {
+    if (credential.wasUsed) this.#usedKeys.add(credential.caller.key);
+    this.#known.delete(digest);
+  }
+}
