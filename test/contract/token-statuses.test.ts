@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import * as accounts from "../../control-plane/accounts/token-errors.ts";
-import { ada, adminKey, apiKey } from "../fakes/ports.ts";
+import { ada, adminKey, apiKey, jwtOfAda } from "../fakes/ports.ts";
 import { answerTo, check, type Row, refuse } from "./status-row.ts";
 
 const away = Object.assign(new Error("the database cannot be reached"), { code: "store_away" });
@@ -9,6 +9,18 @@ const byId = `/v1/api-tokens/${ada.key}`;
 const byExplicitId = `/v1/api-tokens/id/${ada.key}`;
 const bySecret = `/v1/api-tokens/${apiKey}`;
 const lists = { allowed_ips: ["10.0.0.0/8"] };
+
+const jwt = "POST /v1/scoped-jwt";
+const outOfBounds: readonly (readonly [string, unknown, string])[] = [
+  ["api_key_name", "", "string_too_short"],
+  ["models", "a/b", "list_type"],
+  ["expires_delta", 0, "greater_than"],
+  ["expires_delta", 31_536_001, "less_than_equal"],
+  ["expires_delta", 1.5, "int_from_float"],
+  ["expires_at", "tomorrow", "int_type"],
+  ["spending_limit", -0.01, "greater_than_equal"],
+  ["spending_limit", "1", "float_type"],
+];
 
 const rows: readonly Row[] = [
   {
@@ -84,6 +96,55 @@ const rows: readonly Row[] = [
   { call: "DELETE /v1/api-tokens/unknown", status: 404 },
   { call: `DELETE ${byId}`, status: 401, key: null },
   { call: `DELETE ${byId}`, status: 503, given: refuse("tokens", "revoke")(away) },
+
+  { call: jwt, status: 200, body: { api_key_name: "auto" }, holds: { token: "jwt:made" }, headers: noStore },
+  {
+    call: jwt,
+    status: 200,
+    body: { api_key_name: "auto", models: null, expires_delta: null, expires_at: null, spending_limit: null },
+  },
+  { call: jwt, status: 401, body: { api_key_name: "auto" }, key: null },
+  { call: jwt, status: 403, body: { api_key_name: "auto" }, key: jwtOfAda, holds: { code: "scope_not_allowed" } },
+  { call: jwt, status: 404, body: { api_key_name: "other" }, holds: { code: "api_key_not_found" } },
+  { call: jwt, status: 422, body: {}, holds: { detail: [{ loc: ["body", "api_key_name"], type: "missing" }] } },
+  ...outOfBounds.map(
+    ([field, value, type]): Row => ({
+      call: jwt,
+      status: 422,
+      body: { api_key_name: "auto", [field]: value },
+      holds: { detail: [{ loc: ["body", ...field.split(".")], type }] },
+    }),
+  ),
+  {
+    call: jwt,
+    status: 422,
+    body: { api_key_name: "auto", expires_at: 1 },
+    given: refuse("scopedJwts", "mint")(new accounts.BadExpiry("in the past", "expires_at")),
+    holds: { detail: [{ loc: ["body", "expires_at"], msg: "in the past" }] },
+  },
+  {
+    call: jwt,
+    status: 422,
+    body: { api_key_name: "auto", models: ["a/b"] },
+    given: refuse("scopedJwts", "mint")(new accounts.TooManyModels(8192)),
+  },
+  { call: jwt, status: 503, body: { api_key_name: "auto" }, given: refuse("scopedJwts", "mint")(away) },
+  {
+    call: "GET /v1/scoped-jwt?jwtoken=jwt:known",
+    status: 200,
+    holds: { expires_at: 1_790_000_000, models: null, spending_limit: 2.5, spending_current: 1e-9 },
+    headers: noStore,
+  },
+  { call: "GET /v1/scoped-jwt?jwtoken=jwt:known", status: 404, key: adminKey },
+  { call: "GET /v1/scoped-jwt?jwtoken=jwt:known", status: 401, key: null },
+  { call: "GET /v1/scoped-jwt?jwtoken=jwt:known", status: 403, key: jwtOfAda },
+  { call: "GET /v1/scoped-jwt?jwtoken=jwt:other", status: 404, holds: { code: "scoped_jwt_not_found" } },
+  { call: "GET /v1/scoped-jwt", status: 422, holds: { detail: [{ loc: ["query", "jwtoken"], type: "missing" }] } },
+  {
+    call: "GET /v1/scoped-jwt?jwtoken=jwt:known",
+    status: 503,
+    given: refuse("scopedJwts", "inspect")(away),
+  },
 ];
 
 describe("every endpoint of API keys and scoped tokens, and its statuses", () => {

@@ -23,6 +23,8 @@ import { fakeBilling } from "./payment-ports.ts";
 import { fakeScopedJwts, fakeTokens } from "./tokens.ts";
 
 export const apiKey = "stk_test_key_of_ada";
+/** A scoped token, good for `org/other` alone. */
+export const jwtOfAda = "jwt:of.ada.signed";
 export const adminKey = "stk_test_key_of_operator";
 
 export const ada: Caller = Object.freeze({
@@ -50,6 +52,7 @@ export class FakeAuthenticator implements Authenticator {
   readonly callers = new Map<string, Caller>([
     [apiKey, ada],
     [adminKey, operator],
+    [jwtOfAda, { ...ada, via: "jwt", models: new Set(["org/other"]) }],
   ]);
   /** Answers by a promise, as for a secret that is not in memory. */
   isCold = false;

@@ -1,0 +1,166 @@
+// Scoped tokens and revocation over a real PostgreSQL: two control planes' authenticators on one database.
+import { Registry } from "prom-client";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
+import { createApiTokens } from "../../../control-plane/accounts/api-tokens.ts";
+import { createAuthenticator } from "../../../control-plane/accounts/authenticate.ts";
+import { createDataKeys } from "../../../control-plane/accounts/data-keys.ts";
+import { InvalidApiKey } from "../../../control-plane/accounts/errors.ts";
+import { createScopedJwts } from "../../../control-plane/accounts/scoped-jwt.ts";
+import { BadExpiry, ScopedJwtNotFound, SigningKeyUnknown } from "../../../control-plane/accounts/token-errors.ts";
+import { createChangeFeed } from "../../../control-plane/store/change-feed.ts";
+import type { KeyId } from "../../../proto/ids.ts";
+import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { log, openWorld, type World } from "../billing/world.ts";
+
+let postgres: TestPostgres;
+beforeAll(async () => {
+  postgres = await startPostgres();
+});
+afterAll(() => postgres.stop());
+
+const ip = "192.0.2.7";
+const nowS = () => Math.floor(Date.now() / 1000);
+const wish = {
+  apiKeyName: "ci",
+  models: undefined,
+  expiresAtS: undefined,
+  expiresDeltaS: undefined,
+  limitUsd: undefined,
+};
+
+async function open() {
+  const world = await openWorld(postgres);
+  const { accountStore, tokenStore, secrets } = world;
+  const store = { ...accountStore, ...tokenStore };
+  const tokens = createApiTokens({ store, dataKeys: createDataKeys({ store: accountStore, secrets }), secrets });
+  const scoped = createScopedJwts({ store, secrets });
+  const account = await world.account(0n);
+  const act = { by: account, ip, note: "" };
+  const key = await tokens.create(account, { name: "ci", allowedIps: null }, act);
+  return { world, tokens, scoped, account, act, key, caller: { account, key: key.key } };
+}
+
+async function replica(world: World) {
+  const feed = createChangeFeed({ pool: world.pool, log });
+  const auth = createAuthenticator({
+    store: world.accountStore,
+    secrets: world.secrets,
+    log,
+    registry: new Registry(),
+    changes: feed,
+  });
+  await feed.start();
+  onTestFinished(() => feed.stop());
+  return async (secret: string) => auth.authenticate(secret, ip);
+}
+
+describe("a scoped token", () => {
+  it("is minted, used, and looked at with the key that signed it, by its account alone", async () => {
+    const { world, scoped, account, act, key, caller, tokens } = await open();
+    const token = await scoped.mint(account, { ...wish, models: ["a/b"], expiresDeltaS: 60, limitUsd: 0.25 }, act);
+    const used = await (await replica(world))(token);
+    expect(used).toMatchObject({ account, key: key.key, via: "jwt" });
+    const budget = used.spending.token?.budget ?? "";
+    expect(await scoped.inspect(caller, token)).toMatchObject({ models: ["a/b"], limit: 250_000_000n, spent: 0n });
+    const { rows } = await world.pool.query(
+      "insert into budget (budget_id, scope, account_id, lim, spent) values ($1, 'jwt', $2, 250000000, 7) returning spent",
+      [budget, account],
+    );
+    expect(rows).toHaveLength(1);
+    expect(await scoped.inspect(caller, token.replace("jwt:", ""))).toMatchObject({ spent: 7n });
+
+    const second = await tokens.create(account, { name: "second", allowedIps: null }, act);
+    const other = await world.account(0n);
+    for (const stranger of [
+      { account, key: second.key },
+      { account: other, key: key.key },
+      { account, key: "unknown" as KeyId },
+    ])
+      await expect(scoped.inspect(stranger, token)).rejects.toThrow(ScopedJwtNotFound);
+    for (const text of ["", "jwt:", `${token}x`, key.token])
+      await expect(scoped.inspect(caller, text)).rejects.toThrow(ScopedJwtNotFound);
+  });
+
+  it("lives a year unless it is told otherwise, and no longer", async () => {
+    const { scoped, account, act, caller } = await open();
+    const year = 365 * 24 * 3600;
+    const whole = await scoped.inspect(caller, await scoped.mint(account, wish, act));
+    expect(Math.abs(whole.expiresAtS - nowS() - year)).toBeLessThan(60);
+    expect(whole).toMatchObject({ models: null, limit: null });
+    const at = nowS() + 1000;
+    expect(await scoped.inspect(caller, await scoped.mint(account, { ...wish, expiresAtS: at }, act))).toMatchObject({
+      expiresAtS: at,
+    });
+    for (const expiry of [{ expiresAtS: nowS() - 1 }, { expiresAtS: at + year }, { expiresAtS: at, expiresDeltaS: 5 }])
+      await expect(scoped.mint(account, { ...wish, ...expiry }, act)).rejects.toThrow(BadExpiry);
+  });
+
+  it("needs a live key of that name, and its making is audited without the token", async () => {
+    const { world, scoped, tokens, account, act, key } = await open();
+    await expect(scoped.mint(account, { ...wish, apiKeyName: "CI" }, act)).rejects.toThrow(SigningKeyUnknown);
+    const [first, second] = [await scoped.mint(account, wish, act), await scoped.mint(account, wish, act)];
+    expect(first).not.toBe(second);
+    const { rows } = await world.pool.query(
+      "select actor, subject, ip, after::text from audit where action = 'jwt.mint'",
+    );
+    expect(rows).toHaveLength(2);
+    expect(rows[0]).toMatchObject({ actor: account, subject: key.key, ip });
+    expect(rows[0].after).not.toContain(first.split(".")[2] as string);
+    await tokens.revoke(account, key.key, act);
+    await expect(scoped.mint(account, wish, act)).rejects.toThrow(SigningKeyUnknown);
+  });
+});
+
+describe("a revoked key", () => {
+  it("and its tokens are refused by every replica within 2 s, and a new key of that name does not revive them", async () => {
+    const { world, scoped, tokens, account, act, key } = await open();
+    const replicas = [await replica(world), await replica(world)];
+    const token = await scoped.mint(account, wish, act);
+    for (const use of replicas)
+      for (const secret of [key.token, token]) expect(await use(secret)).toMatchObject({ key: key.key });
+    await tokens.revoke(account, key.key, act);
+    const revokedMs = performance.now();
+    for (const use of replicas) {
+      for (const secret of [key.token, token])
+        await vi.waitFor(() => expect(use(secret)).rejects.toThrow(InvalidApiKey), { timeout: 10_000, interval: 5 });
+    }
+    expect(performance.now() - revokedMs).toBeLessThan(2_000);
+    const successor = await tokens.create(account, { name: "ci", allowedIps: null }, act);
+    for (const use of replicas) {
+      await expect(use(token)).rejects.toThrow(InvalidApiKey);
+      const fresh = await scoped.mint(account, wish, act);
+      await vi.waitFor(async () => expect(await use(fresh)).toMatchObject({ key: successor.key }), {
+        timeout: 10_000,
+        interval: 5,
+      });
+    }
+  });
+
+  it("is refused within 2 s also where the message that wakes the replicas is lost", async () => {
+    const { world, key } = await open();
+    const use = await replica(world);
+    await use(key.token);
+    // The rows alone, as a writer would leave them whose NOTIFY never came.
+    await world.db.transaction().execute(async (trx) => {
+      await trx.updateTable("api_key").set({ revoked_at: new Date() }).where("token_id", "=", key.key).execute();
+      await trx.insertInto("change").values({ topic: "key", subject: key.key }).execute();
+    });
+    const revokedMs = performance.now();
+    await vi.waitFor(() => expect(use(key.token)).rejects.toThrow(InvalidApiKey), { timeout: 10_000, interval: 5 });
+    expect(performance.now() - revokedMs).toBeLessThan(2_000);
+  });
+
+  it("counts also when it is only closed to an address", async () => {
+    const { world, tokens, account, act, key } = await open();
+    const use = await replica(world);
+    await use(key.token);
+    const other = { account, key: "another" as KeyId };
+    await tokens.setAllowedIps(other, key.key, ["10.0.0.0/8"], act);
+    await vi.waitFor(() => expect(use(key.token)).rejects.toThrow(InvalidApiKey), { timeout: 2_000, interval: 5 });
+    await tokens.setAllowedIps(other, key.key, ["192.0.2.0/24"], act);
+    await vi.waitFor(async () => expect(await use(key.token)).toMatchObject({ account }), {
+      timeout: 2_000,
+      interval: 5,
+    });
+  });
+});
