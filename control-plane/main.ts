@@ -73,8 +73,6 @@ async function main(): Promise<void> {
   const joinSecret = readJoinSecret(config.secretsDir);
   const signals = createSignals({ redisUrl: config.redisUrl, secret: joinSecret, registry, log });
   const feed = createChangeFeed({ pool, log, wake: topicOf(signals, "change") });
-  const tokenStore = createTokenStore(db);
-  const dataKeys = createDataKeys({ store: accountStore, secrets });
   const authenticator = createAuthenticator({ store: accountStore, secrets, log, registry, changes: feed });
 
   // Money, fleet and models.
