@@ -1,6 +1,7 @@
 // The environment, read once. Every problem is told together.
 import { isIP } from "node:net";
 import { join, resolve } from "node:path";
+import { type Retention, readRetention } from "./retention/periods.ts";
 
 export interface ControlPlaneConfig {
   readonly http: Address;
@@ -27,6 +28,8 @@ export interface ControlPlaneConfig {
   readonly hostClockScale: number;
   /** The same for slices of budgets. */
   readonly sliceClockScale: number;
+  /** How long rows that are done with stay, by kind; in milliseconds. */
+  readonly retention: Retention;
   readonly drainMs: number;
   /** Of accounts without a record of their own. */
   readonly quotas: {
@@ -97,6 +100,8 @@ export function readConfig(env: Env): ControlPlaneConfig {
   if (signUp !== "open" && signUp !== "closed") problems.push("STOKER_SIGN_UP must be open or closed.");
   const host = text("STOKER_HOST") ?? "127.0.0.1";
 
+  const { retention, problems: ofRetention } = readRetention(text("STOKER_RETENTION"));
+  problems.push(...ofRetention);
   const redisUrl = text("REDIS_URL");
   if (redisUrl !== undefined && !/^rediss?:$/.test(URL.parse(redisUrl)?.protocol ?? ""))
     problems.push("REDIS_URL must begin with redis:// or rediss://.");
@@ -117,6 +122,7 @@ export function readConfig(env: Env): ControlPlaneConfig {
     stopsWithParent: text("STOKER_STOP_WITH_PARENT") === "1",
     hostClockScale: number("STOKER_HOST_CLOCKS", 1, 0.001, 1),
     sliceClockScale: number("STOKER_SLICE_CLOCKS", 1, 0.001, 1),
+    retention,
     drainMs: 30_000,
     quotas: {
       rates: {

@@ -29,6 +29,7 @@ import { makeFirstAccount } from "./wiring/first-account.ts";
 import { createFleet } from "./wiring/fleet.ts";
 import { createFleetMetrics } from "./wiring/fleet-metrics.ts";
 import { drain, listenOn } from "./wiring/http-edges.ts";
+import { createJobs } from "./wiring/jobs.ts";
 import { readJoinSecret } from "./wiring/join-secret.ts";
 import { createLogDestination } from "./wiring/log-destination.ts";
 import { createMoney } from "./wiring/money.ts";
@@ -136,6 +137,9 @@ async function main(): Promise<void> {
     loaded: { "the routing table": () => fleet.routing.isLoaded, "the list of models": () => directory.isLoaded },
   });
 
+  const { redisUrl, retention } = config;
+  const jobs = createJobs({ db, databaseUrl, redisUrl, retention, closeMonths: money.closeMonths, log, registry });
+
   // Edges.
   const verbDeps = { fleet, directory, catalog, tokens, funds: money.funds, gpuDefaults: config.quotas.gpus };
   const http = await createHttp({
@@ -181,6 +185,7 @@ async function main(): Promise<void> {
   await readiness.look();
   authenticator.start();
   await money.start();
+  jobs.start();
   const ports = {
     http: await listenOn(http, config.http),
     admin: await listenOn(admin, config.admin),
@@ -193,7 +198,6 @@ async function main(): Promise<void> {
     modelLoop.run(ending.signal),
     discountLoop.run(ending.signal),
     quotas.run(ending.signal),
-    money.closeMonths(ending.signal),
     readiness.run(ending.signal),
     fleetMetrics.run(ending.signal),
   ]);
@@ -203,6 +207,7 @@ async function main(): Promise<void> {
   // The way out: nothing new, what runs is finished, slices go back.
   if (!stopping.aborted) await new Promise((resolve) => stopping.addEventListener("abort", resolve, { once: true }));
   await drain(http, config.drainMs);
+  await jobs.stop();
   fleet.sessions.close();
   await grpc.close();
   await money.stop();

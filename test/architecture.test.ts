@@ -21,7 +21,9 @@ interface Zone {
   readonly mayTypes?: readonly string[];
 }
 
-const leaves = ["accounts", "quotas", "billing", "catalog", "assets", "fleet"].map((leaf) => `control-plane/${leaf}/`);
+const leaves = ["accounts", "quotas", "billing", "catalog", "assets", "fleet", "retention"].map(
+  (leaf) => `control-plane/${leaf}/`,
+);
 const refusal = "control-plane/service-error.ts";
 const featurePorts = ["deployments/", "inference/"].map((flow) => `control-plane/${flow}`).concat(leaves);
 
@@ -29,6 +31,8 @@ const zones: Readonly<Record<string, Zone>> = {
   "proto/": {},
   "control-plane/": {},
   "control-plane/main.ts": { may: ["control-plane/"] },
+  // The environment is read in one place, also where a leaf knows the grammar of a variable.
+  "control-plane/config.ts": { may: ["control-plane/retention/periods.ts"] },
   "control-plane/wiring/": { may: ["control-plane/"] },
   "control-plane/http/": { may: ["control-plane/inference/", "control-plane/deployments/", ...leaves, refusal] },
   "control-plane/rpc/": {
@@ -75,6 +79,7 @@ const drivers: Readonly<Record<string, readonly string[]>> = {
   kysely: ["control-plane/store/"],
   pg: ["control-plane/store/"],
   ioredis: ["control-plane/signals/"],
+  bullmq: ["control-plane/jobs/"],
   fastify: ["control-plane/http/", "scripts/openapi.ts"],
   dockerode: ["agent/docker/"],
   "node:sqlite": ["agent/state/"],

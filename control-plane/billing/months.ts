@@ -1,4 +1,3 @@
-import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { AccountId } from "../../proto/ids.ts";
 import { type Clock, systemClock } from "./clock.ts";
@@ -8,13 +7,11 @@ import type { InvoiceStore, Owed } from "./store.ts";
 
 /** Entries go by time of posting, so nothing comes late; the hours cover transactions and clocks that were slow. */
 const closeAfterMs = 3 * 3_600_000;
-const everyMs = 10 * 60_000;
 const page = 200;
 
 export interface MonthClosing {
   /** Makes the invoices of every month that ended long enough ago. Idempotent; several replicas may run it at once. */
   closeMonths(): Promise<number>;
-  run(signal: AbortSignal): Promise<void>;
 }
 
 export function createMonthClosing(deps: {
@@ -46,17 +43,7 @@ export function createMonthClosing(deps: {
     }
   }
 
-  return {
-    closeMonths,
-    async run(signal) {
-      while (!signal.aborted) {
-        await closeMonths().catch((error) =>
-          log.warn({ err: error }, "a month could not be closed; it is tried again in ten minutes"),
-        );
-        await wait(everyMs, undefined, { signal }).catch(() => {});
-      }
-    },
-  };
+  return { closeMonths };
 }
 
 /** Amounts due of the open invoices, in their order. An account without a limit owes nothing. */

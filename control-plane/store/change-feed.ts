@@ -11,9 +11,6 @@ const channel = "stoker_change";
 const commitOrderLock = 7_205_001;
 const pollMs = 1_000;
 const pageSize = 1_000;
-/** Longer than any replica could be behind. */
-const keepDays = 7;
-const pruneEveryMs = 3_600_000;
 
 /**
  * Tells every replica, this one included, that `subject` changed, when and only when the writer's transaction commits.
@@ -51,7 +48,6 @@ export function createChangeFeed(deps: {
   let client: pg.PoolClient | undefined;
   let running: Promise<void> | undefined;
   let wake: () => void = () => {};
-  let pruneAtMs = 0;
   /** The furthest that any replica is known to have read: it is said once. */
   let known = 0n;
   deps.wake?.on((message) => {
@@ -113,12 +109,6 @@ export function createChangeFeed(deps: {
     deps.wake?.publish(position.toString());
   }
 
-  async function prune(): Promise<void> {
-    if (performance.now() < pruneAtMs) return;
-    pruneAtMs = performance.now() + pruneEveryMs;
-    await client?.query(`delete from change where at < now() - interval '${keepDays} days'`);
-  }
-
   async function loop(): Promise<void> {
     let isAway = false;
     while (!stopping.signal.aborted) {
@@ -128,7 +118,6 @@ export function createChangeFeed(deps: {
       });
       try {
         await readOn();
-        await prune();
         if (isAway) deps.log.info("change feed reads again");
         isAway = false;
       } catch (error) {

@@ -76,7 +76,7 @@ export async function createMoney(deps: {
     usage: createUsageQueries({ store: usageStore }),
     checklists: createChecklists({ store: { ...billingStore, ...invoiceStore }, judge: async () => {} }),
     invoices: createInvoiceQueries({ store: invoiceStore, linkKey: deps.invoiceLinkKey }),
-    closeMonths: months.run,
+    closeMonths: months.closeMonths,
     /** Nano-USD left; null: no limit. */
     async funds(account: AccountId): Promise<bigint | null> {
       const found = await billingStore.accountMoney(account, Date.now());

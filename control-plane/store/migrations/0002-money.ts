@@ -121,6 +121,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   await sql`create table request_label (
       request_id text primary key, label text not null, account_id text not null, at timestamptz not null default now()
     )`.execute(db);
+  await sql`create index request_label_at on request_label (at)`.execute(db);
   await sql`
     create table price (
       price_version bigint generated always as identity primary key,

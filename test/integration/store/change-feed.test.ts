@@ -62,16 +62,6 @@ describe("change feed", () => {
     await vi.waitFor(() => expect(seen).toEqual(["new"]), patience);
   });
 
-  it("clears away what is older than a week", async () => {
-    const { db, pool } = open();
-    await inTransaction(db, (trx) => announce(trx, "key", "old"));
-    await pool.query("update change set at = now() - interval '8 days'");
-    await inTransaction(db, (trx) => announce(trx, "key", "recent"));
-    await follow(pool);
-    const left = async () => (await pool.query("select subject from change")).rows.map((row) => row.subject);
-    await expect.poll(left, patience).toEqual(["recent"]);
-  });
-
   it("goes on after PostgreSQL was killed and started again, missing nothing", async () => {
     const { db, pool } = open();
     const seen = await follow(pool);

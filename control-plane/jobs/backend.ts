@@ -1,0 +1,53 @@
+// Where jobs are kept: BullMQ's PostgreSQL backend in a schema of its own, or Redis. A lost job costs nothing: whatever it
+// must do also stands in a table, and schedules are made anew when they are missing.
+import { createPostgresBackend, Queue, Worker, withBackend } from "bullmq";
+
+export type JobsAddress = { readonly databaseUrl: string } | { readonly redisUrl: string };
+
+type Work = (job: { readonly name: string }) => Promise<void>;
+
+const queueName = "stoker";
+/** Two for commands; a worker listens on one more of its own. */
+const maxConnections = 2;
+
+interface Client {
+  waitUntilReady(): Promise<unknown>;
+  on(event: "error", listener: (error: Error) => void): unknown;
+  close(): Promise<void>;
+}
+
+/** What is used of BullMQ, the same over either store. */
+export interface Backend {
+  readonly queue: Client & Pick<Queue, "getJobScheduler" | "upsertJobScheduler">;
+  readonly worker: Client & Pick<Worker, "run">;
+}
+
+const Postgres = withBackend(createPostgresBackend);
+
+/** Opens connections; nothing is worked on before `worker.run()`. Throws when the address cannot be understood. */
+export function openBackend(address: JobsAddress, work: Work, keepSeconds: number): Backend {
+  const worker = {
+    autorun: false,
+    concurrency: 2,
+    removeOnComplete: { age: keepSeconds },
+    removeOnFail: { age: keepSeconds },
+  };
+  if ("redisUrl" in address) {
+    const connection = { url: address.redisUrl, maxRetriesPerRequest: null };
+    return {
+      queue: new Queue(queueName, { connection, prefix: "stoker-jobs" }),
+      worker: new Worker(queueName, work, { ...worker, connection, prefix: "stoker-jobs" }),
+    };
+  }
+  const connection = {
+    connectionString: address.databaseUrl,
+    schema: "stoker_jobs",
+    migrate: true,
+    max: maxConnections,
+    connectionTimeoutMillis: 2_000,
+  };
+  return {
+    queue: new Postgres.Queue(queueName, { connection }),
+    worker: new Postgres.Worker(queueName, work, { ...worker, connection }),
+  };
+}

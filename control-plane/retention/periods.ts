@@ -1,0 +1,57 @@
+// How long rows that nobody needs any more stay, by kind. Ledger, usage, invoices and audit are kept for ever. Pure.
+
+const hourMs = 3_600_000;
+const dayMs = 24 * hourMs;
+
+interface Period {
+  readonly defaultMs: number;
+  /** Sooner than this something still reads them. */
+  readonly leastMs: number;
+}
+
+const days = (count: number, least: number): Period => ({ defaultMs: count * dayMs, leastMs: least * dayMs });
+
+export const periods = {
+  /** The feed of changes that replicas follow; one that was stopped for longer reads everything anew at its start. */
+  changes: days(7, 1),
+  /** Clients' own names of their requests. */
+  "request-labels": days(30, 1),
+  /** What the gateway delivered of answers that broke off, once they are settled. */
+  "delivered-counts": days(30, 1),
+  /** Closed slices of budgets: a record that comes later than this finds only its account's budget. */
+  leases: days(35, 2),
+  /** Control planes that are gone. */
+  replicas: days(35, 2),
+  /** Sign-ins after their expiry. */
+  "login-sessions": days(7, 0),
+  "cli-logins": days(1, 0),
+} as const satisfies Record<string, Period>;
+
+export type Kept = keyof typeof periods;
+export type Retention = Readonly<Record<Kept, number>>;
+
+const units: Readonly<Record<string, number>> = { h: hourMs, d: dayMs };
+
+/** `changes=3d,request-labels=12h` over the defaults, in milliseconds; every problem is a sentence for the operator. */
+export function readRetention(text: string | undefined): {
+  readonly retention: Retention;
+  readonly problems: string[];
+} {
+  const problems: string[] = [];
+  const retention = Object.fromEntries(
+    Object.entries(periods).map(([kind, { defaultMs }]) => [kind, defaultMs]),
+  ) as Record<Kept, number>;
+  for (const item of (text ?? "").split(",").map((part) => part.trim())) {
+    if (item === "") continue;
+    const [, kind = "", count = "", unit = ""] = /^([\w-]+)=(\d{1,5})([hd])$/.exec(item) ?? [];
+    const period: Period | undefined = Object.hasOwn(periods, kind) ? periods[kind as Kept] : undefined;
+    const ms = Number(count) * (units[unit] ?? 0);
+    if (!period) {
+      const known = Object.keys(periods).join(", ");
+      problems.push(`STOKER_RETENTION: ${JSON.stringify(item)} is not KIND=12h or KIND=7d with a kind of ${known}.`);
+    } else if (ms < period.leastMs || ms === 0) {
+      problems.push(`STOKER_RETENTION: ${kind} must be at least ${Math.max(1, period.leastMs / hourMs)}h.`);
+    } else retention[kind as Kept] = ms;
+  }
+  return { retention, problems };
+}

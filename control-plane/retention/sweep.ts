@@ -1,0 +1,43 @@
+import { setTimeout as wait } from "node:timers/promises";
+import type { Logger } from "pino";
+import type { Retention } from "./periods.ts";
+import type { Kept, RetentionStore } from "./store.ts";
+
+const batch = 1_000;
+/** Between two batches: deleting must not crowd out what customers wait for. */
+const pauseMs = 25;
+
+/**
+ * Deletes what is older than its period, kind by kind, in small batches. Idempotent; several replicas may do it at once.
+ * A kind that fails does not keep the others from their turn; the first failure is thrown at the end.
+ */
+export async function sweepOld(
+  deps: { readonly store: RetentionStore; readonly retention: Retention; readonly log: Logger },
+  nowMs: number,
+  signal: AbortSignal,
+): Promise<void> {
+  const deleted: Partial<Record<Kept, number>> = {};
+  const failures: unknown[] = [];
+  for (const [kind, keptMs] of Object.entries(deps.retention) as [Kept, number][]) {
+    try {
+      deleted[kind] = await sweepKind(deps.store, kind, new Date(nowMs - keptMs), signal);
+    } catch (error) {
+      if (signal.aborted) return;
+      failures.push(error);
+    }
+  }
+  const some = Object.fromEntries(Object.entries(deleted).filter(([, count]) => count > 0));
+  if (Object.keys(some).length > 0) deps.log.info({ deleted: some }, "old rows deleted");
+  if (failures.length > 0) throw failures[0];
+}
+
+async function sweepKind(store: RetentionStore, kind: Kept, before: Date, signal: AbortSignal): Promise<number> {
+  let total = 0;
+  while (!signal.aborted) {
+    const count = await store.deleteBefore(kind, before, batch);
+    total += count;
+    if (count < batch) break;
+    await wait(pauseMs, undefined, { signal });
+  }
+  return total;
+}

@@ -1,0 +1,40 @@
+import { type Kysely, type RawBuilder, sql } from "kysely";
+import type { Kept, RetentionStore } from "../retention/store.ts";
+import { asked } from "./asked.ts";
+import type { Database } from "./schema.ts";
+
+/** The rows of each kind that may go: oldest first where an index gives them so. */
+const old: Readonly<Record<Kept, (before: Date, limit: number) => RawBuilder<unknown>>> = {
+  // In order of their sequence: a reader never finds a hole behind which older rows still stand.
+  changes: (before, limit) => sql`
+    delete from change where seq in (
+      select seq from (select seq, at from change order by seq limit ${limit}) oldest where at < ${before})`,
+  "request-labels": (before, limit) => sql`
+    delete from request_label where request_id in (
+      select request_id from request_label where at < ${before} order by at limit ${limit})`,
+  "delivered-counts": (before, limit) => sql`
+    delete from delivered_count where (request_id, attempt) in (
+      select request_id, attempt from delivered_count d where at < ${before}
+        and exists (select 1 from usage u where u.request_id = d.request_id and u.attempt = d.attempt) limit ${limit})`,
+  leases: (before, limit) => sql`
+    delete from lease where lease_id in (select lease_id from lease where closed_at < ${before} limit ${limit})`,
+  replicas: (before, limit) => sql`
+    delete from replica where replica_id in (
+      select replica_id from replica r where seen_at < ${before}
+        and not exists (select 1 from lease l where l.replica_id = r.replica_id) limit ${limit})`,
+  "login-sessions": (before, limit) => sql`
+    delete from login_session where lookup in (
+      select lookup from login_session where expires_at < ${before} order by expires_at limit ${limit})`,
+  "cli-logins": (before, limit) => sql`
+    delete from cli_login where lookup in (
+      select lookup from cli_login where expires_at < ${before} order by expires_at limit ${limit})`,
+};
+
+export function createRetentionStore(db: Kysely<Database>): RetentionStore {
+  return asked<RetentionStore>({
+    async deleteBefore(kind, before, limit) {
+      const { numAffectedRows } = await old[kind](before, limit).execute(db);
+      return Number(numAffectedRows ?? 0n);
+    },
+  });
+}

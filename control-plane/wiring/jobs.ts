@@ -1,0 +1,39 @@
+// The repeated jobs of this installation.
+import type { Logger } from "pino";
+import type { Registry } from "prom-client";
+import { createRepeatedJobs, type RepeatedJobs } from "../jobs/repeated-jobs.ts";
+import type { Retention } from "../retention/periods.ts";
+import { sweepOld } from "../retention/sweep.ts";
+import type { OpenDatabase } from "../store/database.ts";
+import { createRetentionStore } from "../store/retention-store.ts";
+
+const minuteMs = 60_000;
+const keepFinishedMs = 7 * 24 * 60 * minuteMs;
+
+export function createJobs(deps: {
+  readonly db: OpenDatabase["db"];
+  readonly databaseUrl: string;
+  readonly redisUrl: string | undefined;
+  readonly retention: Retention;
+  /** Invoices of the months that ended; idempotent. */
+  readonly closeMonths: () => Promise<unknown>;
+  readonly log: Logger;
+  readonly registry: Registry;
+}): RepeatedJobs {
+  const { db, retention, log } = deps;
+  const store = createRetentionStore(db);
+  return createRepeatedJobs({
+    address: deps.redisUrl ? { redisUrl: deps.redisUrl } : { databaseUrl: deps.databaseUrl },
+    jobs: [
+      {
+        name: "retention",
+        everyMs: 15 * minuteMs,
+        run: (signal) => sweepOld({ store, retention, log }, Date.now(), signal),
+      },
+      { name: "close-months", everyMs: 10 * minuteMs, run: deps.closeMonths },
+    ],
+    log,
+    registry: deps.registry,
+    keepFinishedMs,
+  });
+}

@@ -1,0 +1,131 @@
+// Retention on a real database: what is older than its period goes; what is younger, unsettled or money stays.
+import pino from "pino";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type Kept, periods, readRetention } from "../../../control-plane/retention/periods.ts";
+import { sweepOld } from "../../../control-plane/retention/sweep.ts";
+import { type OpenDatabase, openDatabase } from "../../../control-plane/store/database.ts";
+import { migrateDatabase } from "../../../control-plane/store/migrate.ts";
+import { createRetentionStore } from "../../../control-plane/store/retention-store.ts";
+import { query } from "../../e2e/spine/database.ts";
+import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+
+const log = pino({ level: "silent" });
+const nowMs = Date.UTC(2030, 5, 15);
+const minuteMs = 60_000;
+const { retention } = readRetention(undefined);
+let postgres: TestPostgres;
+let url: string;
+let database: OpenDatabase;
+
+beforeAll(async () => {
+  postgres = await startPostgres();
+  url = await postgres.createDatabase();
+  await migrateDatabase(url, { log });
+  database = openDatabase(url, { maxConnections: 4, log });
+  for (const text of [
+    `insert into account (account_id, email, display_name, wrapped_dek, kek_version) values ('u:1', 'a@x', 'a', '\\x00', 1)`,
+    `insert into api_key (token_id, account_id, name, lookup, ciphertext, fragment)
+     values ('k1', 'u:1', 'auto', '\\x01', '\\x02', 'stk')`,
+    "insert into budget (budget_id, account_id, scope, lim) values ('account/u:1', 'u:1', 'account', 1)",
+  ])
+    await query(url, text);
+});
+afterAll(async () => {
+  await database?.close();
+  await postgres?.stop();
+});
+
+const sweep = () =>
+  sweepOld({ store: createRetentionStore(database.db), retention, log }, nowMs, new AbortController().signal);
+
+/** How a row of each kind is made that was done with at a time, and where it is then found. */
+const kinds: Record<Kept, { readonly insert: string; readonly table: string; readonly column: string }> = {
+  changes: { insert: "insert into change (topic, subject, at) values ($1, 's', $2)", table: "change", column: "topic" },
+  "request-labels": {
+    insert: "insert into request_label (request_id, label, account_id, at) values ($1, 'l', 'u:1', $2)",
+    table: "request_label",
+    column: "request_id",
+  },
+  "delivered-counts": {
+    insert: `with settled as (
+      insert into usage (request_id, attempt, admitted_at, account_id, key_id, replica_id, model, deploy_id, instance_id,
+        node_epoch, lease_ids, hold, input_tokens, cached_input_tokens, output_tokens, reasoning_tokens, source, end_reason,
+        price_version, input_rate, cached_input_rate, output_rate, cost, charge, queue_ms, first_byte_ms, total_ms, ended_at)
+      values ($1, 1, $2, 'u:1', 'k1', 'r', 'm', 'd', 'i', 1, '{}', 1, 1, 0, 1, 0, 'engine', 'stop', 1, 1, 1, 1, 1, 1, 0, 0, 0, $2))
+      insert into delivered_count (request_id, attempt, account_id, output_tokens, lease_ids, hold, at)
+      values ($1, 1, 'u:1', 1, '{}', 1, $2)`,
+    table: "delivered_count",
+    column: "request_id",
+  },
+  leases: {
+    insert: `insert into lease (lease_id, budget_id, replica_id, replica_epoch, granted, expires_at, closed_at)
+      values ($1, 'account/u:1', 'r-of-leases', 1, 1, $2, $2)`,
+    table: "lease",
+    column: "lease_id",
+  },
+  replicas: {
+    insert: "insert into replica (replica_id, epoch, seen_at) values ($1, 1, $2)",
+    table: "replica",
+    column: "replica_id",
+  },
+  "login-sessions": {
+    insert: `insert into login_session (lookup, account_id, created_at, seen_at, expires_at)
+      values (convert_to($1, 'UTF8'), 'u:1', $2, $2, $2)`,
+    table: "login_session",
+    column: "convert_from(lookup, 'UTF8')",
+  },
+  "cli-logins": {
+    insert: `insert into cli_login (lookup, account_id, token_id, created_at, expires_at)
+      values (convert_to($1, 'UTF8'), 'u:1', 'k1', $2, $2)`,
+    table: "cli_login",
+    column: "convert_from(lookup, 'UTF8')",
+  },
+};
+
+describe.each(Object.keys(periods) as Kept[])("%s", (kind) => {
+  const { insert, table, column } = kinds[kind];
+  const text = `select ${column} as name from ${table} where ${column} like 'sweep-%' order by 1`;
+  const names = async () => (await query<{ name: string }>(url, text)).map((row) => row.name);
+
+  it("go once they are older than their period, and not before", async () => {
+    const edgeMs = nowMs - retention[kind];
+    await query(url, insert, ["sweep-old", new Date(edgeMs - minuteMs)]);
+    await query(url, insert, ["sweep-young", new Date(edgeMs + minuteMs)]);
+    expect(await names()).toEqual(["sweep-old", "sweep-young"]);
+    await sweep();
+    expect(await names()).toEqual(["sweep-young"]);
+  });
+});
+
+it("more rows than one batch holds all go in one sweep", async () => {
+  const old = new Date(nowMs - retention["request-labels"] - minuteMs);
+  await query(
+    url,
+    `insert into request_label (request_id, label, account_id, at)
+     select 'many-' || g, 'l', 'u:1', $1 from generate_series(1, 2500) g`,
+    [old],
+  );
+  await sweep();
+  expect(await query(url, "select 1 from request_label where request_id like 'many-%'")).toEqual([]);
+});
+
+it("a delivered count without its record, an open lease and a replica with leases stay, however old", async () => {
+  const old = [new Date(nowMs - 365 * 24 * 60 * minuteMs)];
+  await query(
+    url,
+    `insert into delivered_count (request_id, attempt, account_id, output_tokens, lease_ids, hold, at)
+     values ('unsettled', 1, 'u:1', 1, '{}', 1, $1)`,
+    old,
+  );
+  await query(
+    url,
+    `insert into lease (lease_id, budget_id, replica_id, replica_epoch, granted, expires_at)
+     values ('open', 'account/u:1', 'holder', 1, 1, $1)`,
+    old,
+  );
+  await query(url, "insert into replica (replica_id, epoch, seen_at) values ('holder', 1, $1)", old);
+  await sweep();
+  expect(await query(url, "select 1 from delivered_count where request_id = 'unsettled'")).toHaveLength(1);
+  expect(await query(url, "select 1 from lease where lease_id = 'open'")).toHaveLength(1);
+  expect(await query(url, "select 1 from replica where replica_id = 'holder'")).toHaveLength(1);
+});
