@@ -1,10 +1,12 @@
 // What the pages of money need to be remembered. store/usage-store.ts and store/invoice-store.ts keep it.
-import type { AccountId, KeyId } from "../../proto/ids.ts";
+import type { AccountId, BudgetId, KeyId } from "../../proto/ids.ts";
 import type { Invoice, InvoiceDraft } from "./invoices.ts";
 import type { Month } from "./period.ts";
+import type { BookedReason, HeldReason } from "./standing.ts";
 import type { UsageLine } from "./usage-line.ts";
 
 export type { Invoice, InvoiceDraft } from "./invoices.ts";
+export type { BookedReason, HeldReason } from "./standing.ts";
 export type { LineDiscount, PricingType, UsageLine } from "./usage-line.ts";
 
 export interface UsageScope {
@@ -61,7 +63,6 @@ export interface InvoiceStore {
   list(account: AccountId, limit: number, before: Month | undefined): Promise<readonly Invoice[]>;
   get(invoiceId: string): Promise<(Invoice & { readonly lines: readonly UsageLine[] }) | undefined>;
   owed(account: AccountId): Promise<Owed>;
-  markPaid(account: AccountId, invoiceIds: readonly string[]): Promise<void>;
 }
 
 export interface Owed {
@@ -102,4 +103,127 @@ export interface AccountMoney {
 export interface BillingStore {
   /** Undefined when there is no such account. */
   accountMoney(account: AccountId, monthStartMs: number): Promise<AccountMoney | undefined>;
+}
+
+/** Who acts, for the audit log. */
+export interface Doer {
+  readonly actor: string;
+  readonly ip: string;
+  readonly note: string;
+}
+
+export type ChargeState = "charging" | "requested" | "done" | "failed";
+
+export interface Charge {
+  readonly id: string;
+  readonly account: AccountId;
+  /** The provider's id of the customer. */
+  readonly customer: string | null;
+  readonly purpose: "topup" | "invoice";
+  readonly invoiceId: string | null;
+  /** Nano-USD, whole cents. */
+  readonly amount: bigint;
+  readonly state: ChargeState;
+  readonly createdAtMs: number;
+}
+
+export interface OnFile {
+  readonly hasPaymentMethod: boolean;
+  readonly hasBillingAddress: boolean;
+}
+
+export interface ChargeStore {
+  /** Undefined when the account has a top-up in flight, or the invoice a charge that did not fail. */
+  begin(
+    charge: Pick<Charge, "account" | "amount" | "purpose" | "invoiceId"> & { readonly provider: string },
+    claimMs: number,
+  ): Promise<Charge | undefined>;
+  find(id: string): Promise<Charge | undefined>;
+  /** Those being charged that no replica claims any more, now claimed by the caller. */
+  claimAbandoned(claimMs: number): Promise<readonly Charge[]>;
+  /** False: it was not in that state. */
+  move(id: string, from: ChargeState, to: ChargeState, reference: string): Promise<boolean>;
+  /** The same to `failed`, with the account's marks: a top-up stops; with `isCard` the card counts as refused. */
+  fail(id: string, from: ChargeState, why: string, isCard: boolean, by?: Doer): Promise<boolean>;
+  requested(): Promise<readonly Charge[]>;
+  /** A payment method that was not there before also clears the failures of the one before. */
+  onFile(customer: string, found: OnFile): Promise<void>;
+}
+
+export interface StandingStore {
+  /** Accounts whose standing may not be what their books say, or whose funds fell below their top-up threshold. */
+  toJudge(monthStartMs: number): Promise<readonly AccountId[]>;
+  /**
+   * One transaction under the account's lock: reads the books, marks the invoices that `decide` finds paid, gives and lifts
+   * what it answers, with audit and announcement. Answers what it read; undefined: there is no such account.
+   */
+  restand(
+    account: AccountId,
+    monthStartMs: number,
+    decide: (books: Books) => StandingDecision,
+  ): Promise<AccountMoney | undefined>;
+}
+
+export interface Books {
+  readonly money: AccountMoney;
+  readonly owed: Owed;
+  readonly held: readonly HeldReason[];
+}
+
+export interface StandingDecision {
+  readonly paidInvoices: readonly string[];
+  readonly suspend: readonly BookedReason[];
+  readonly lift: readonly BookedReason[];
+}
+
+export interface TopupSettings {
+  readonly isOn: boolean;
+  readonly amount: bigint;
+  readonly threshold: bigint;
+}
+
+export interface Terms {
+  readonly creditLine: bigint;
+  readonly dueDays: number;
+  readonly needsPaymentMethod: boolean;
+}
+
+export interface BillingSettingsStore {
+  /** Clears a top-up that failed: the customer looked at it. */
+  setTopup(account: AccountId, topup: TopupSettings, by: Doer): Promise<void>;
+  /** Undefined when there is no such account. */
+  terms(account: AccountId): Promise<Terms | undefined>;
+  /** The credit line is part of the account's limit. False when there is no such account. */
+  setTerms(account: AccountId, terms: Terms, by: Doer): Promise<boolean>;
+  customer(account: AccountId): Promise<{ readonly customer: string | null; readonly email: string } | undefined>;
+  setCustomer(account: AccountId, customer: string): Promise<void>;
+  /** A payment came: what failed before counts no more. */
+  clearFailures(account: AccountId): Promise<void>;
+  accountOf(customer: string): Promise<AccountId | undefined>;
+  /** Keeps that an event of the provider was taken in. Idempotent. */
+  noteEvent(eventId: string, kind: string): Promise<void>;
+  /** Nano-USD by request, of the account's own; a label of the caller (`x-request-id`) stands for all its requests. */
+  requestCosts(account: AccountId, ids: readonly string[]): Promise<ReadonlyMap<string, bigint>>;
+}
+
+export interface KeyLimit {
+  readonly key: KeyId;
+  readonly name: string;
+  /** Nano-USD per UTC month; null: none; 0 blocks. */
+  readonly limit: bigint | null;
+  /** Nano-USD charged to it this month. */
+  readonly spent: bigint;
+}
+
+export interface LimitStore {
+  accountLimit(account: AccountId): Promise<bigint | null>;
+  /** The live keys. `monthOf` names a key's budget of the month. */
+  keyLimits(account: AccountId, monthOf: (key: KeyId) => BudgetId): Promise<readonly KeyLimit[]>;
+  /** With audit and announcements. `month`: the budget of the present month. False: no such account, or live key of it. */
+  setLimit(
+    owner: { readonly account: AccountId; readonly key?: KeyId },
+    limit: bigint | null,
+    month: BudgetId,
+    by: Doer,
+  ): Promise<boolean>;
 }

@@ -1,66 +1,150 @@
-import { type Kysely, sql } from "kysely";
-import type { AccountMoney, BillingStore } from "../billing/store.ts";
-import { asking } from "./database.ts";
+import { type Insertable, type Kysely, sql, type Transaction } from "kysely";
+import type { AccountId } from "../../proto/ids.ts";
+import type { BillingSettingsStore, BillingStore } from "../billing/store.ts";
+import { accountMoney } from "./account-money.ts";
+import { asked } from "./asked.ts";
+import { writeAudit } from "./audit-rows.ts";
+import { movingMoney } from "./budget-rows.ts";
+import { announce } from "./change-feed.ts";
+import { inTransaction } from "./database.ts";
 import type { Database } from "./schema.ts";
 
-export function createBillingStore(db: Kysely<Database>): BillingStore {
-  return {
-    accountMoney: (account, monthStartMs) =>
-      asking(async (): Promise<AccountMoney | undefined> => {
-        const row = await db
-          .selectFrom("account")
-          .innerJoin("budget", "budget.account_id", "account.account_id")
-          .leftJoin("account_billing as b", "b.account_id", "account.account_id")
-          .select([
-            "lim",
-            "spent",
-            "monthly_limit",
-            "suspend_reason",
-            "email",
-            "b.credit_line",
-            "b.needs_payment_method",
-          ])
-          .select(["b.has_payment_method", "b.has_billing_address", "b.card_failed", "b.checked_at"])
-          .select(["b.topup_enabled", "b.topup_amount", "b.topup_threshold", "b.topup_failed"])
-          .select(
-            sql<bigint>`(select coalesce(sum(total), 0)::bigint from invoice where account_id = ${account})`.as(
-              "invoiced",
-            ),
-          )
-          .where("account.account_id", "=", account)
-          .where("budget_id", "=", `account/${account}`)
-          .executeTakeFirst();
-        if (!row) return undefined;
-        return {
-          limit: row.lim,
-          creditLine: row.credit_line ?? 0n,
-          spent: row.spent,
-          invoiced: row.invoiced,
-          monthlyLimit: row.monthly_limit,
-          spentThisMonth: row.monthly_limit === null ? 0n : await spentSince(db, account, monthStartMs),
-          suspendReason: row.suspend_reason,
-          hasEmail: row.email !== "",
-          needsPaymentMethod: row.needs_payment_method ?? false,
-          hasPaymentMethod: row.has_payment_method ?? false,
-          hasBillingAddress: row.has_billing_address ?? false,
-          cardFailed: row.card_failed ?? false,
-          topup: {
-            isOn: row.topup_enabled ?? false,
-            amount: row.topup_amount ?? 0n,
-            threshold: row.topup_threshold ?? 0n,
-            hasFailed: row.topup_failed ?? false,
+export function createBillingStore(db: Kysely<Database>): BillingStore & BillingSettingsStore {
+  return asked<BillingStore & BillingSettingsStore>({
+    accountMoney: (account, monthStartMs) => accountMoney(db, account, monthStartMs),
+
+    setTopup: (account, { isOn, amount, threshold }, by) =>
+      inTransaction(db, async (trx) => {
+        const { before } = await keep(trx, account, {
+          topup_enabled: isOn,
+          topup_amount: amount,
+          topup_threshold: threshold,
+          topup_failed: false,
+        });
+        await writeAudit(trx, {
+          ...by,
+          action: "topup.change",
+          subject: account,
+          account,
+          before: {
+            enabled: before?.topup_enabled ?? false,
+            amount: String(before?.topup_amount ?? 0n),
+            threshold: String(before?.topup_threshold ?? 0n),
           },
-          checkedAtMs: row.checked_at?.getTime() ?? null,
-        };
+          after: { enabled: isOn, amount: String(amount), threshold: String(threshold) },
+        });
       }),
-  };
+
+    async terms(account) {
+      const row = await db
+        .selectFrom("account")
+        .leftJoin("account_billing as b", "b.account_id", "account.account_id")
+        .select(["credit_line", "due_days", "needs_payment_method"])
+        .where("account.account_id", "=", account)
+        .where("deleted_at", "is", null)
+        .executeTakeFirst();
+      return (
+        row && {
+          creditLine: row.credit_line ?? 0n,
+          dueDays: row.due_days ?? 14,
+          needsPaymentMethod: row.needs_payment_method ?? false,
+        }
+      );
+    },
+
+    setTerms: (account, { creditLine, dueDays, needsPaymentMethod }, by) =>
+      movingMoney(db, async (trx) => {
+        const budgetId = `account/${account}`;
+        const { rows } = await sql`select from budget where budget_id = ${budgetId} for update`.execute(trx);
+        if (rows.length === 0) return false;
+        const { before } = await keep(trx, account, {
+          credit_line: creditLine,
+          due_days: dueDays,
+          needs_payment_method: needsPaymentMethod,
+        });
+        const more = creditLine - (before?.credit_line ?? 0n);
+        await trx
+          .updateTable("budget")
+          .set({ lim: sql<bigint | null>`lim + ${more.toString()}::bigint` })
+          .where("budget_id", "=", budgetId)
+          .execute();
+        await writeAudit(trx, {
+          ...by,
+          action: "terms.change",
+          subject: account,
+          account,
+          before: { credit_line: String(before?.credit_line ?? 0n), due_days: before?.due_days ?? 14 },
+          after: { credit_line: String(creditLine), due_days: dueDays, needs_payment_method: needsPaymentMethod },
+        });
+        await announce(trx, "limit", account);
+        return true;
+      }),
+
+    customer: (account) =>
+      db
+        .selectFrom("account")
+        .leftJoin("account_billing as b", "b.account_id", "account.account_id")
+        .select(["customer", "email"])
+        .where("account.account_id", "=", account)
+        .executeTakeFirst(),
+
+    setCustomer: async (account, customer) => void (await keep(db, account, { customer })),
+
+    async clearFailures(account) {
+      await db
+        .updateTable("account_billing")
+        .set({ card_failed: false, topup_failed: false })
+        .where("account_id", "=", account)
+        .where((where) => where.or([where("card_failed", "=", true), where("topup_failed", "=", true)]))
+        .execute();
+    },
+
+    async accountOf(customer) {
+      const row = await db
+        .selectFrom("account_billing")
+        .select("account_id")
+        .where("customer", "=", customer)
+        .executeTakeFirst();
+      return row?.account_id as AccountId | undefined;
+    },
+
+    async noteEvent(event_id, kind) {
+      await db
+        .insertInto("payment_event")
+        .values({ event_id, kind })
+        .onConflict((conflict) => conflict.doNothing())
+        .execute();
+    },
+
+    async requestCosts(account, ids) {
+      const { rows } = await sql<{ id: string; cost: bigint }>`
+        with asked as (
+          select id, id as request_id from unnest(${[...ids]}::text[]) as id
+          union select l.label, l.request_id from request_label l
+          where l.label = any(${[...ids]}::text[]) and l.account_id = ${account}
+        )
+        select asked.id, sum(u.charge)::bigint as cost from asked join usage u on u.request_id = asked.request_id
+        where u.account_id = ${account} group by 1`.execute(db);
+      return new Map(rows.map((row) => [row.id, row.cost]));
+    },
+  });
 }
 
-/** Captured and corrected by time of posting: one month's partition. */
-async function spentSince(db: Kysely<Database>, account: string, fromMs: number): Promise<bigint> {
-  const { rows } = await sql<{ sum: bigint }>`
-    select coalesce(sum(amount), 0)::bigint as sum from ledger_entry
-    where account_id = ${account} and book = 'customer_spent' and kind <> 'invoice'
-      and posted_at >= ${new Date(fromMs).toISOString()}::timestamptz`.execute(db);
-  return rows[0]?.sum ?? 0n;
+/** Writes into the account's row, making it at its first use; answers what stood there. */
+async function keep(
+  db: Kysely<Database> | Transaction<Database>,
+  account: AccountId,
+  set: Omit<Insertable<Database["account_billing"]>, "account_id">,
+) {
+  const before = await db
+    .selectFrom("account_billing")
+    .selectAll()
+    .where("account_id", "=", account)
+    .executeTakeFirst();
+  await db
+    .insertInto("account_billing")
+    .values({ account_id: account, ...set })
+    .onConflict((conflict) => conflict.column("account_id").doUpdateSet(set))
+    .execute();
+  return { before };
 }

@@ -1,6 +1,7 @@
 import { type Kysely, sql, type Transaction } from "kysely";
 import { type AccountId, randomId } from "../../proto/ids.ts";
-import type { Invoice, InvoiceStore, UsageLine } from "../billing/store.ts";
+import type { InvoiceStore, UsageLine } from "../billing/store.ts";
+import { invoiceOf, owedOf } from "./account-money.ts";
 import { asking, inTransaction } from "./database.ts";
 import { writeLedger } from "./ledger-rows.ts";
 import type { Database } from "./schema.ts";
@@ -88,35 +89,7 @@ export function createInvoiceStore(db: Kysely<Database>): InvoiceStore {
         return { ...invoiceOf(row), lines: (await invoiceLines(db, [invoiceId])).get(invoiceId) ?? [] };
       }),
 
-    owed: (account) =>
-      asking(async () => {
-        const { rows } = await sql<{ credits: bigint | null; paid: bigint }>`
-          select b.lim - coalesce(a.credit_line, 0) as credits,
-            (select coalesce(sum(total), 0)::bigint from invoice
-              where account_id = ${account} and paid_at is not null) as paid
-          from budget b left join account_billing a using (account_id)
-          where b.budget_id = ${`account/${account}`}`.execute(db);
-        const open = await db
-          .selectFrom("invoice")
-          .selectAll()
-          .where("account_id", "=", account)
-          .where("paid_at", "is", null)
-          .orderBy("month")
-          .execute();
-        return { credits: rows[0]?.credits ?? null, paid: rows[0]?.paid ?? 0n, open: open.map(invoiceOf) };
-      }),
-
-    markPaid: (account, invoiceIds) =>
-      asking(async () => {
-        if (invoiceIds.length === 0) return;
-        await db
-          .updateTable("invoice")
-          .set({ paid_at: sql<Date>`now()` })
-          .where("account_id", "=", account)
-          .where("invoice_id", "in", [...invoiceIds])
-          .where("paid_at", "is", null)
-          .execute();
-      }),
+    owed: (account) => asking(() => owedOf(db, account)),
   };
 }
 
@@ -153,24 +126,4 @@ function monthBounds(month: number) {
   const start = (at: number) => Date.UTC(Math.floor(at / 12), at % 12, 1);
   const [fromMs, toMs] = [start(month), start(month + 1)];
   return { fromMs, toMs, from: new Date(fromMs).toISOString(), to: new Date(toMs).toISOString() };
-}
-
-function invoiceOf(row: {
-  invoice_id: string;
-  account_id: string;
-  month: number;
-  total: bigint;
-  created_at: Date;
-  due_at: Date;
-  paid_at: Date | null;
-}): Invoice {
-  return {
-    id: row.invoice_id,
-    account: row.account_id as AccountId,
-    month: row.month,
-    total: row.total,
-    createdAtMs: row.created_at.getTime(),
-    dueAtMs: row.due_at.getTime(),
-    paidAtMs: row.paid_at?.getTime() ?? null,
-  };
 }

@@ -57,7 +57,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       charge_id text primary key,
       account_id text not null references account,
       purpose text not null check (purpose in ('topup', 'invoice')),
-      invoice_id text unique references invoice,
+      invoice_id text references invoice,
       amount bigint not null check (amount > 0),
       provider text not null,
       state text not null check (state in ('charging', 'requested', 'done', 'failed')),
@@ -70,6 +70,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   // Two replicas that see the threshold crossed at once must start one charge.
   await sql`create unique index charge_one_topup on charge (account_id)
     where purpose = 'topup' and state in ('charging', 'requested')`.execute(db);
+  await sql`create unique index charge_one_invoice on charge (invoice_id) where state <> 'failed'`.execute(db);
   await sql`create index charge_open on charge (created_at) where state in ('charging', 'requested')`.execute(db);
   await sql`create table payment_event (
       event_id text primary key,

@@ -1,0 +1,151 @@
+// Top-ups and charges for invoices. A charge is a row that moves by guarded steps: charging -> done | failed, or requested
+// -> done | failed where a person decides. A crash between the provider's yes and our record changes nothing: the same
+// charge is asked again under the same id, and its credit counts once per payment.
+import type { Logger } from "pino";
+import type { AccountId } from "../../proto/ids.ts";
+import { ServiceError } from "../service-error.ts";
+import type { Funds } from "./funds.ts";
+import { nanoPerCent, type PaymentNews, type PaymentProvider } from "./payments.ts";
+import type { Charge, ChargeStore, Doer } from "./store.ts";
+
+/** How long one replica may ask the provider before another does. */
+const claimMs = 120_000;
+
+export class ChargeNotFound extends ServiceError {
+  readonly code = "topup_request_not_found";
+  constructor() {
+    super("There is no such top-up request.");
+  }
+}
+
+export class ChargeEnded extends ServiceError {
+  readonly code = "topup_request_ended";
+  constructor() {
+    super("This top-up request was decided already.");
+  }
+}
+
+export interface Charges {
+  /** Starts a top-up unless one is in flight; never throws for a provider that is away: the next round asks again. */
+  topUp(account: AccountId, amount: bigint): Promise<void>;
+  /** Asks for what is due of an invoice, once. */
+  chargeInvoice(account: AccountId, invoiceId: string, due: bigint): Promise<void>;
+  /** Takes up charges whose replica went away. */
+  resume(): Promise<void>;
+  /** What the provider tells of a payment; told twice or out of order it ends the same. */
+  take(news: PaymentNews): Promise<void>;
+  requests(): Promise<readonly Charge[]>;
+  /** Throws ChargeNotFound, ChargeEnded. */
+  fulfil(id: string, by: Doer): Promise<Charge>;
+  /** The same. */
+  reject(id: string, by: Doer): Promise<Charge>;
+}
+
+export function createCharges(deps: {
+  readonly store: ChargeStore;
+  readonly provider: PaymentProvider;
+  readonly funds: Funds;
+  /** After a charge was declined: the account's standing changes. */
+  readonly onFailed: (account: AccountId) => Promise<void>;
+  readonly log: Logger;
+}): Charges {
+  const { store, provider, funds, log } = deps;
+
+  async function start(charge: Pick<Charge, "account" | "amount" | "purpose" | "invoiceId">): Promise<void> {
+    const begun = await store.begin({ ...charge, provider: provider.name }, claimMs);
+    if (begun) await ask(begun);
+  }
+
+  /** Errors stay here: the claim ends, and the charge is asked again. */
+  async function ask(charge: Charge): Promise<void> {
+    try {
+      const { account, purpose } = charge;
+      const order = { account, purpose, chargeId: charge.id, customer: charge.customer };
+      const outcome = await provider.charge({ ...order, amountCents: Number(charge.amount / nanoPerCent) });
+      if (outcome.kind === "paid") await paid(charge, outcome.paymentId);
+      else if (outcome.kind === "declined") await declined(charge, outcome.why);
+      else if (outcome.kind === "requested") await store.move(charge.id, "charging", "requested", "");
+    } catch (error) {
+      log.warn(
+        { err: error, charge: charge.id, account: charge.account },
+        "a charge could not be made; it is tried again",
+      );
+    }
+  }
+
+  /** The credit first, under the payment's own reference: whoever comes second, or again, finds it there. */
+  async function paid(charge: Pick<Charge, "id" | "account" | "amount">, paymentId: string): Promise<void> {
+    await credit(charge.account, charge.amount, paymentId, `charge ${charge.id}`);
+    await store.move(charge.id, "charging", "done", paymentId);
+    log.info({ charge: charge.id, account: charge.account, payment: paymentId }, "charge paid");
+  }
+
+  const credit = (account: AccountId, amount: bigint, paymentId: string, note: string) =>
+    funds.grantCredit(
+      { account, amount, kind: "topup", reference: `${provider.name}/${paymentId}`, note },
+      { actor: "system", ip: "" },
+    );
+
+  async function declined(charge: Pick<Charge, "id" | "account">, why: string): Promise<void> {
+    if (!(await store.fail(charge.id, "charging", why, true))) return;
+    log.warn({ charge: charge.id, account: charge.account, why }, "charge declined");
+    await deps.onFailed(charge.account);
+  }
+
+  async function requested(id: string): Promise<Charge> {
+    const charge = await store.find(id);
+    if (!charge) throw new ChargeNotFound();
+    if (charge.state !== "requested") throw new ChargeEnded();
+    return charge;
+  }
+
+  return {
+    topUp: (account, amount) => start({ account, amount, purpose: "topup", invoiceId: null }),
+    chargeInvoice: (account, invoiceId, due) => {
+      // Providers take whole cents; less than one is left to the next invoice.
+      const amount = due - (due % nanoPerCent);
+      return amount === 0n ? Promise.resolve() : start({ account, amount, purpose: "invoice", invoiceId });
+    },
+
+    async resume() {
+      for (const charge of await store.claimAbandoned(claimMs)) await ask(charge);
+    },
+
+    async take(news) {
+      switch (news.kind) {
+        case "paid": {
+          const { account, amountCents, paymentId, chargeId } = news;
+          await credit(account, BigInt(amountCents) * nanoPerCent, paymentId, `payment ${paymentId}`);
+          if (chargeId === undefined) return;
+          // A refusal that was told first, and then overcome by the customer.
+          if (!(await store.move(chargeId, "charging", "done", paymentId)))
+            await store.move(chargeId, "failed", "done", paymentId);
+          return;
+        }
+        case "declined":
+          return declined({ id: news.chargeId, account: news.account }, news.why);
+        case "on_file":
+          // Events come in any order: what is on file now is asked for, not taken from the message.
+          return store.onFile(news.customer, await provider.onFile(news.customer));
+      }
+    },
+
+    requests: () => store.requested(),
+
+    async fulfil(id, by) {
+      const charge = await requested(id);
+      const { account, amount } = charge;
+      const grant = { account, amount, kind: "topup", reference: `manual/${id}`, note: by.note } as const;
+      await funds.grantCredit(grant, { actor: by.actor, ip: by.ip });
+      if (!(await store.move(id, "requested", "done", `manual/${id}`))) throw new ChargeEnded();
+      return { ...charge, state: "done" };
+    },
+
+    async reject(id, by) {
+      const charge = await requested(id);
+      if (!(await store.fail(id, "requested", by.note, false, by))) throw new ChargeEnded();
+      await deps.onFailed(charge.account);
+      return { ...charge, state: "failed" };
+    },
+  };
+}

@@ -1,0 +1,44 @@
+import type { AccountId, KeyId } from "../../proto/ids.ts";
+import { ServiceError } from "../service-error.ts";
+import { type Clock, systemClock } from "./clock.ts";
+import { accountMonthBudget, keyMonthBudget } from "./scopes.ts";
+import type { Doer, KeyLimit, LimitStore } from "./store.ts";
+
+export class LimitedKeyNotFound extends ServiceError {
+  readonly code = "api_key_not_found";
+  constructor() {
+    super("There is no such API key in your account.");
+  }
+}
+
+export interface Limits {
+  /** Nano-USD per UTC month; null: none. */
+  ofAccount(account: AccountId): Promise<bigint | null>;
+  /** Effective on every replica in under two seconds; null removes it. */
+  setAccount(account: AccountId, limit: bigint | null, by: Doer): Promise<void>;
+  ofKeys(account: AccountId): Promise<readonly KeyLimit[]>;
+  /** Throws LimitedKeyNotFound, also for another account's key. */
+  setKey(account: AccountId, key: KeyId, limit: bigint | null, by: Doer): Promise<void>;
+}
+
+export function createLimits(deps: {
+  readonly store: LimitStore;
+  /** Gives and lifts suspensions as the books say. */
+  readonly judge: (account: AccountId) => Promise<void>;
+  readonly clock?: Clock;
+}): Limits {
+  const { store } = deps;
+  const clock = deps.clock ?? systemClock;
+  return {
+    ofAccount: store.accountLimit,
+    async setAccount(account, limit, by) {
+      await store.setLimit({ account }, limit, accountMonthBudget(account, clock.unixMs()), by);
+      await deps.judge(account);
+    },
+    ofKeys: (account) => store.keyLimits(account, (key) => keyMonthBudget(key, clock.unixMs())),
+    async setKey(account, key, limit, by) {
+      if (!(await store.setLimit({ account, key }, limit, keyMonthBudget(key, clock.unixMs()), by)))
+        throw new LimitedKeyNotFound();
+    },
+  };
+}

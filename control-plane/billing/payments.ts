@@ -1,0 +1,87 @@
+// The port to whoever takes the money. control-plane/payments/ has the adapters: `manual` (the operator) and `stripe`.
+import type { AccountId } from "../../proto/ids.ts";
+import { ServiceError } from "../service-error.ts";
+import type { OnFile } from "./store.ts";
+
+export interface ChargeOrder {
+  readonly account: AccountId;
+  /** The provider's id of the customer; null: none is known. */
+  readonly customer: string | null;
+  readonly amountCents: number;
+  /** The same id again is the same charge: nothing is taken twice. */
+  readonly chargeId: string;
+  readonly purpose: "topup" | "invoice";
+}
+
+export type ChargeOutcome =
+  | { readonly kind: "paid"; readonly paymentId: string }
+  | { readonly kind: "declined"; readonly why: string }
+  /** The provider will tell later. */
+  | { readonly kind: "pending" }
+  /** A person decides: the request stands in a list until then. */
+  | { readonly kind: "requested" };
+
+/** Every method throws PaymentProviderAway when the provider could not be asked; a charge may then have been made or not. */
+export interface PaymentProvider {
+  readonly name: "manual" | "stripe";
+  /** The customer's id, made at the first call; null where there is nothing to make. */
+  openCustomer(account: AccountId, email: string): Promise<string | null>;
+  /** Where a person changes card and address. */
+  portal(customer: string | null, returnUrl: string): Promise<string>;
+  /** A page on which the amount is paid; null: there is none, the operator is asked instead. */
+  checkout(
+    order: { readonly account: AccountId; readonly customer: string | null; readonly amountCents: number },
+    returnUrl: string,
+  ): Promise<string | null>;
+  /** What the provider has of a customer now. */
+  onFile(customer: string): Promise<OnFile>;
+  charge(order: ChargeOrder): Promise<ChargeOutcome>;
+  /** What a signed message of the provider says. Throws BadPaymentEvent. */
+  readEvent(body: Buffer, signature: string): PaymentEvent;
+}
+
+export interface PaymentEvent {
+  readonly id: string;
+  readonly kind: string;
+  /** Undefined: nothing that concerns us. */
+  readonly news: PaymentNews | undefined;
+}
+
+export type PaymentNews =
+  | {
+      readonly kind: "paid";
+      readonly account: AccountId;
+      readonly amountCents: number;
+      readonly paymentId: string;
+      readonly chargeId: string | undefined;
+    }
+  | { readonly kind: "declined"; readonly account: AccountId; readonly chargeId: string; readonly why: string }
+  /** Card or address changed. */
+  | { readonly kind: "on_file"; readonly customer: string };
+
+export class PaymentProviderAway extends ServiceError {
+  readonly code = "payment_provider_away";
+  constructor(cause: unknown) {
+    super("The payment provider cannot be reached at the moment. Nothing is lost; try again in a minute.", {
+      cause,
+      retryAfterSeconds: 60,
+    });
+  }
+}
+
+/** An event that was not signed by the provider, or that cannot be read. */
+export class BadPaymentEvent extends ServiceError {
+  readonly code = "bad_payment_event";
+  constructor(cause?: unknown) {
+    super("The event is not signed with this installation's webhook secret.", { cause });
+  }
+}
+
+export class NoPaymentEvents extends ServiceError {
+  readonly code = "no_payment_events";
+  constructor() {
+    super("This installation takes no payment events. Set STRIPE_SECRET_KEY and STRIPE_WEBHOOK_SECRET to use Stripe.");
+  }
+}
+
+export const nanoPerCent = 10_000_000n;

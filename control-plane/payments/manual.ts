@@ -1,0 +1,17 @@
+import { NoPaymentEvents, type PaymentProvider } from "../billing/payments.ts";
+
+/** The operator takes the money outside of Stoker and credits it: charges become requests in the operator's list. */
+export function createManualPayments(): PaymentProvider {
+  return {
+    name: "manual",
+    openCustomer: () => Promise.resolve(null),
+    // The console's own billing page, which is where the caller of this came from.
+    portal: (_customer, returnUrl) => Promise.resolve(returnUrl),
+    checkout: () => Promise.resolve(null),
+    onFile: () => Promise.resolve({ hasPaymentMethod: false, hasBillingAddress: false }),
+    charge: () => Promise.resolve({ kind: "requested" }),
+    readEvent() {
+      throw new NoPaymentEvents();
+    },
+  };
+}

@@ -1,0 +1,129 @@
+// Stripe by its own library. Nothing about cards reaches Stoker: people enter them on Stripe's pages, and what is taken
+// comes back as signed events.
+import { Stripe } from "stripe";
+import { BadPaymentEvent, type ChargeOutcome, PaymentProviderAway, type PaymentProvider } from "../billing/payments.ts";
+import { readNews } from "./stripe-events.ts";
+
+export interface StripeSettings {
+  readonly secretKey: string;
+  readonly webhookSecret: string;
+  /** Another address than Stripe's own, for tests. */
+  readonly apiBase: string | undefined;
+}
+
+const timeoutMs = 20_000;
+
+export function createStripePayments(settings: StripeSettings): PaymentProvider {
+  const base = settings.apiBase === undefined ? undefined : new URL(settings.apiBase);
+  const stripe = new Stripe(settings.secretKey, {
+    timeout: timeoutMs,
+    maxNetworkRetries: 2,
+    telemetry: false,
+    ...(base
+      ? {
+          host: base.hostname,
+          port: base.port || (base.protocol === "https:" ? 443 : 80),
+          protocol: base.protocol === "https:" ? ("https" as const) : ("http" as const),
+        }
+      : {}),
+  });
+
+  return {
+    name: "stripe",
+
+    openCustomer: (account, email) =>
+      asking(async () => {
+        const customer = await stripe.customers.create(
+          { ...(email === "" ? {} : { email }), metadata: { stoker_account: account } },
+          // Two first visits at once make one customer.
+          { idempotencyKey: `customer/${account}` },
+        );
+        return customer.id;
+      }),
+
+    portal: (customer, returnUrl) =>
+      asking(async () => {
+        const session = await stripe.billingPortal.sessions.create({ customer: customer ?? "", return_url: returnUrl });
+        return session.url;
+      }),
+
+    checkout: ({ account, customer, amountCents }, returnUrl) =>
+      asking(async () => {
+        const session = await stripe.checkout.sessions.create({
+          mode: "payment",
+          ...(customer === null ? {} : { customer }),
+          client_reference_id: account,
+          billing_address_collection: "required",
+          line_items: [
+            { quantity: 1, price_data: { currency: "usd", unit_amount: amountCents, product_data: { name: "Funds" } } },
+          ],
+          // The card is kept for top-ups.
+          payment_intent_data: { setup_future_usage: "off_session", metadata: { stoker_account: account } },
+          metadata: { stoker_account: account },
+          success_url: returnUrl,
+          cancel_url: returnUrl,
+        });
+        return session.url;
+      }),
+
+    onFile: (customer) =>
+      asking(async () => {
+        const methods = await stripe.customers.listPaymentMethods(customer, { limit: 1 });
+        const found = await stripe.customers.retrieve(customer);
+        const address = "deleted" in found && found.deleted ? null : (found as Stripe.Customer).address;
+        return { hasPaymentMethod: methods.data.length > 0, hasBillingAddress: (address?.country ?? null) !== null };
+      }),
+
+    charge: (order) =>
+      asking(async (): Promise<ChargeOutcome> => {
+        const { account, customer, amountCents, chargeId } = order;
+        if (customer === null) return { kind: "declined", why: "no payment method is on file" };
+        const methods = await stripe.customers.listPaymentMethods(customer, { limit: 1 });
+        const method = methods.data[0]?.id;
+        if (method === undefined) return { kind: "declined", why: "no payment method is on file" };
+        try {
+          const intent = await stripe.paymentIntents.create(
+            {
+              amount: amountCents,
+              currency: "usd",
+              customer,
+              payment_method: method,
+              confirm: true,
+              off_session: true,
+              metadata: { stoker_account: account, stoker_charge: chargeId },
+            },
+            { idempotencyKey: chargeId },
+          );
+          return outcomeOf(intent);
+        } catch (error) {
+          if (error instanceof Stripe.errors.StripeCardError) return { kind: "declined", why: error.code ?? "declined" };
+          throw error;
+        }
+      }),
+
+    readEvent(body, signature) {
+      let event: Stripe.Event;
+      try {
+        event = stripe.webhooks.constructEvent(body, signature, settings.webhookSecret);
+      } catch (cause) {
+        throw new BadPaymentEvent(cause);
+      }
+      return { id: event.id, kind: event.type, news: readNews(event) };
+    },
+  };
+}
+
+function outcomeOf(intent: Stripe.PaymentIntent): ChargeOutcome {
+  if (intent.status === "succeeded") return { kind: "paid", paymentId: intent.id };
+  if (intent.status === "processing") return { kind: "pending" };
+  return { kind: "declined", why: intent.last_payment_error?.code ?? intent.status };
+}
+
+async function asking<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    throw new PaymentProviderAway(error);
+  }
+}
+
