@@ -40,6 +40,10 @@ export interface ControlPlaneConfig {
   readonly redisUrl: string | undefined;
   /** Under which clients reach this control plane; undefined: as each request says. */
   readonly publicUrl: string | undefined;
+  /** Without it the operator takes the money and credits it. */
+  readonly stripe:
+    | { readonly secretKey: string; readonly webhookSecret: string; readonly apiBase: string | undefined }
+    | undefined;
 }
 
 export interface Address {
@@ -133,6 +137,7 @@ export function readConfig(env: Env): ControlPlaneConfig {
     },
     redisUrl,
     publicUrl,
+    stripe: readStripe(text, problems),
   };
   if (problems.length > 0) throw new ConfigRefused(problems.join("\n"));
   return Object.freeze(config);
@@ -144,4 +149,15 @@ function isNetwork(entry: string): boolean {
   if (isIP(address) === 0 || rest.length > 0) return false;
   // Of length 0 everybody would be a proxy, and could claim any address.
   return bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) >= 1 && Number(bits) <= most);
+}
+
+function readStripe(text: (key: string) => string | undefined, problems: string[]): ControlPlaneConfig["stripe"] {
+  const secretKey = text("STRIPE_SECRET_KEY");
+  const webhookSecret = text("STRIPE_WEBHOOK_SECRET");
+  const apiBase = text("STRIPE_API_BASE");
+  if (secretKey === undefined && webhookSecret === undefined) return undefined;
+  if (secretKey === undefined || webhookSecret === undefined)
+    problems.push("STRIPE_SECRET_KEY and STRIPE_WEBHOOK_SECRET belong together: set both, or neither.");
+  if (apiBase !== undefined && !URL.canParse(apiBase)) problems.push("STRIPE_API_BASE must be a URL.");
+  return { secretKey: secretKey ?? "", webhookSecret: webhookSecret ?? "", apiBase };
 }

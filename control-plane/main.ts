@@ -23,6 +23,8 @@ import { openDatabase } from "./store/database.ts";
 import { createFleetStore } from "./store/fleet-store.ts";
 import { migrateDatabase } from "./store/migrate.ts";
 import { pingDatabase } from "./store/ping.ts";
+import { createTokenStore } from "./store/tokens-store.ts";
+import { createBilling } from "./wiring/billing.ts";
 import { dieOnDefect, tellAndExit } from "./wiring/defects.ts";
 import { createAdminVerbs, createDeploymentVerbs } from "./wiring/deployment-verbs.ts";
 import { makeFirstAccount } from "./wiring/first-account.ts";
@@ -34,6 +36,7 @@ import { readJoinSecret } from "./wiring/join-secret.ts";
 import { createLogDestination } from "./wiring/log-destination.ts";
 import { createMoney } from "./wiring/money.ts";
 import { createOperator } from "./wiring/operator.ts";
+import { paymentProvider } from "./wiring/payment-provider.ts";
 import { createPeople } from "./wiring/people.ts";
 import { createQuotas } from "./wiring/quotas.ts";
 import { createReadiness } from "./wiring/readiness.ts";
@@ -84,9 +87,14 @@ async function main(): Promise<void> {
     db,
     registry,
     changes: feed,
-    invoiceLinkKey: invoiceLinkKey(secrets),
     openLeaseIds: () => openLeaseIds(fleetStore, config.sliceClockScale),
     clockScale: config.sliceClockScale,
+    log,
+  });
+  const billing = createBilling({
+    db,
+    provider: paymentProvider(config),
+    invoiceLinkKey: invoiceLinkKey(secrets),
     log,
   });
   const fleetMetrics = createFleetMetrics(registry);
@@ -138,10 +146,10 @@ async function main(): Promise<void> {
   });
 
   const { redisUrl, retention } = config;
-  const jobs = createJobs({ db, databaseUrl, redisUrl, retention, closeMonths: money.closeMonths, log, registry });
+  const jobs = createJobs({ db, databaseUrl, redisUrl, retention, closeMonths: billing.closeMonths, log, registry });
 
   // Edges.
-  const verbDeps = { fleet, directory, catalog, tokens, funds: money.funds, gpuDefaults: config.quotas.gpus };
+  const verbDeps = { fleet, directory, catalog, tokens, funds: billing.left, gpuDefaults: config.quotas.gpus };
   const http = await createHttp({
     authenticator,
     spine: {
@@ -162,12 +170,15 @@ async function main(): Promise<void> {
     ...createPeople({ db, secrets, accounts, isSignUpOpen: config.isSignUpOpen }),
     trustedProxies: config.trustedProxies,
     usage: money.usage,
-    checklists: money.checklists,
-    invoices: money.invoices,
+    checklists: billing.checklists,
+    invoices: billing.invoices,
+    limits: billing.limits,
+    paying: billing.paying,
+    charges: billing.charges,
     publicUrl: config.publicUrl,
     admin: createAdminVerbs(verbDeps),
     quotas: quotas.desk,
-    ...createOperator({ db, funds: money.credit }),
+    ...createOperator({ db, funds: billing.funds }),
     readiness: readiness.read,
     registry,
     log,
@@ -198,6 +209,7 @@ async function main(): Promise<void> {
     modelLoop.run(ending.signal),
     discountLoop.run(ending.signal),
     quotas.run(ending.signal),
+    billing.run(ending.signal),
     readiness.run(ending.signal),
     fleetMetrics.run(ending.signal),
   ]);

@@ -51,6 +51,8 @@ const zones: Readonly<Record<string, Zone>> = {
   },
   ...Object.fromEntries(leaves.map((leaf) => [leaf, { may: [refusal] }])),
   "control-plane/store/": { may: [refusal], mayTypes: featurePorts.map((feature) => `${feature}store.ts`) },
+  // The port's own error classes and values, so this one file may be imported whole.
+  "control-plane/payments/": { may: [refusal, "control-plane/billing/payments.ts"] },
   "control-plane/signals/": { may: [refusal], mayTypes: featurePorts.map((feature) => `${feature}store.ts`) },
   "agent/": {},
   "agent/main.ts": { may: ["agent/"] },
@@ -78,6 +80,7 @@ const zones: Readonly<Record<string, Zone>> = {
 const drivers: Readonly<Record<string, readonly string[]>> = {
   kysely: ["control-plane/store/"],
   pg: ["control-plane/store/"],
+  stripe: ["control-plane/payments/", "test/"],
   ioredis: ["control-plane/signals/"],
   bullmq: ["control-plane/jobs/"],
   fastify: ["control-plane/http/", "scripts/openapi.ts"],

@@ -1,8 +1,7 @@
 import type { AccountId } from "../../proto/ids.ts";
 import { type NanoUsd, nano } from "../../proto/money.ts";
 import { type Clock, systemClock } from "./clock.ts";
-import { stateOf } from "./invoices.ts";
-import { dueOf } from "./months.ts";
+import { dueOf, stateOf } from "./invoices.ts";
 import { monthOf, monthStartMs } from "./period.ts";
 import type { AccountMoney, BillingStore, InvoiceStore } from "./store.ts";
 

@@ -42,7 +42,7 @@ const mostNanoUsd = 10n ** 18n;
 export function createFunds(deps: {
   readonly store: FundsStore;
   /** After a grant that is new: the account may be able to pay again. */
-  readonly onGranted?: (account: AccountId) => void;
+  readonly onGranted?: (account: AccountId) => Promise<void>;
 }): Funds {
   return {
     async grantCredit(grant, by) {
@@ -56,7 +56,7 @@ export function createFunds(deps: {
       const outcome = await deps.store.grantCredit(grant, by);
       switch (outcome.kind) {
         case "granted":
-          deps.onGranted?.(grant.account);
+          await deps.onGranted?.(grant.account);
           return { isNew: true, funds: outcome.funds };
         case "repeated":
           return { isNew: false, funds: outcome.funds };

@@ -2,8 +2,7 @@ import { createHmac, timingSafeEqual } from "node:crypto";
 import type { AccountId } from "../../proto/ids.ts";
 import { ServiceError } from "../service-error.ts";
 import { type Clock, systemClock } from "./clock.ts";
-import { type Invoice, type InvoiceState, stateOf } from "./invoices.ts";
-import { dueOf } from "./months.ts";
+import { dueOf, type Invoice, type InvoiceState, stateOf } from "./invoices.ts";
 import type { InvoiceStore, UsageLine } from "./store.ts";
 
 export interface InvoiceView extends Invoice, InvoiceState {

@@ -1,6 +1,7 @@
 // What an invoice says: a pure function of the ledger entries posted in its month. Nothing here looks at a clock or a store.
 import type { AccountId } from "../../proto/ids.ts";
 import type { Month } from "./period.ts";
+import type { Owed } from "./store.ts";
 import { totalOf, type UsageLine } from "./usage-line.ts";
 
 const dayMs = 86_400_000;
@@ -29,6 +30,12 @@ export function draftInvoice(lines: readonly UsageLine[], dueDays: number, nowMs
 }
 
 const least = (a: bigint, b: bigint): bigint => (a < b ? a : b);
+
+/** Amounts due of the open invoices, in their order. An account without a limit owes nothing. */
+export function dueOf(owed: Owed): bigint[] {
+  const totals = owed.open.map((invoice) => invoice.total);
+  return owed.credits === null ? totals.map(() => 0n) : amountsDue(totals, owed.credits - owed.paid);
+}
 
 export interface InvoiceState {
   readonly status: "open" | "paid" | "overdue";

@@ -1,9 +1,9 @@
 import type { Logger } from "pino";
 import type { AccountId } from "../../proto/ids.ts";
 import { type Clock, systemClock } from "./clock.ts";
-import { amountsDue, draftInvoice } from "./invoices.ts";
+import { draftInvoice } from "./invoices.ts";
 import { monthName, monthOf, monthStartMs } from "./period.ts";
-import type { InvoiceStore, Owed } from "./store.ts";
+import type { InvoiceStore } from "./store.ts";
 
 /** Entries go by time of posting, so nothing comes late; the hours cover transactions and clocks that were slow. */
 const closeAfterMs = 3 * 3_600_000;
@@ -44,10 +44,4 @@ export function createMonthClosing(deps: {
   }
 
   return { closeMonths };
-}
-
-/** Amounts due of the open invoices, in their order. An account without a limit owes nothing. */
-export function dueOf(owed: Owed): bigint[] {
-  const totals = owed.open.map((invoice) => invoice.total);
-  return owed.credits === null ? totals.map(() => 0n) : amountsDue(totals, owed.credits - owed.paid);
 }

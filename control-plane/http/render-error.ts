@@ -1,10 +1,14 @@
 // The only place that knows statuses: from what happened to what a client sees, in the dialect of its surface.
 import * as accounts from "../accounts/errors.ts";
 import * as tokens from "../accounts/token-errors.ts";
+import { ChargeEnded, ChargeNotFound } from "../billing/charges.ts";
 import { DiscountNotFound, DiscountRefused } from "../billing/discounts.ts";
 import { AccountWithoutFunds, CreditReferenceTaken, CreditRefused } from "../billing/funds.ts";
 import { BudgetStoreAway, InsufficientFunds } from "../billing/hold.ts";
 import { UnknownInvoice } from "../billing/invoice-queries.ts";
+import { LimitedKeyNotFound } from "../billing/limits.ts";
+import { BilledAccountGone, TopupRefused } from "../billing/paying.ts";
+import { BadPaymentEvent, NoPaymentEvents, PaymentProviderAway } from "../billing/payments.ts";
 import { BadPeriod } from "../billing/period.ts";
 import { PriceRefused } from "../billing/price-book.ts";
 import { OfferedDeploymentUnknown, OfferRefused } from "../catalog/offer-model.ts";
@@ -60,6 +64,14 @@ const statusOf = new Map<ErrorClass, number>([
   [CreditReferenceTaken, 409],
   [BadPeriod, 422],
   [UnknownInvoice, 404],
+  [LimitedKeyNotFound, 404],
+  [ChargeNotFound, 404],
+  [ChargeEnded, 409],
+  [BilledAccountGone, 404],
+  [TopupRefused, 422],
+  [PaymentProviderAway, 503],
+  [BadPaymentEvent, 400],
+  [NoPaymentEvents, 404],
   [OfferRefused, 422],
   [OfferedDeploymentUnknown, 404],
   [deployments.DeploymentNotFound, 404],

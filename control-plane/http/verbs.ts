@@ -16,8 +16,11 @@ import type { ScopedJwts } from "../accounts/scoped-jwt.ts";
 import type { Sessions } from "../accounts/sessions.ts";
 import type { SignIn } from "../accounts/sign-in.ts";
 import type { SshKeys } from "../accounts/ssh-keys.ts";
+import type { Charges } from "../billing/charges.ts";
 import type { Checklists } from "../billing/checklist.ts";
 import type { InvoiceQueries } from "../billing/invoice-queries.ts";
+import type { Limits } from "../billing/limits.ts";
+import type { Paying } from "../billing/paying.ts";
 import type { UsageQueries } from "../billing/usage-queries.ts";
 import type { OfferedModel } from "../catalog/store.ts";
 import type { SettingsUpdate } from "../deployments/change.ts";
@@ -107,6 +110,9 @@ export interface HttpDeps {
   readonly usage: UsageQueries;
   readonly checklists: Checklists;
   readonly invoices: InvoiceQueries;
+  readonly limits: Limits;
+  readonly paying: Paying;
+  readonly charges: Pick<Charges, "requests" | "fulfil" | "reject">;
   /** Scheme, host and port under which clients reach this control plane; undefined: as each request says. */
   readonly publicUrl: string | undefined;
   readonly admin: AdminVerbs;

@@ -1,7 +1,7 @@
 // Stripe by its own library. Nothing about cards reaches Stoker: people enter them on Stripe's pages, and what is taken
 // comes back as signed events.
 import { Stripe } from "stripe";
-import { BadPaymentEvent, type ChargeOutcome, PaymentProviderAway, type PaymentProvider } from "../billing/payments.ts";
+import { BadPaymentEvent, type ChargeOutcome, type PaymentProvider, PaymentProviderAway } from "../billing/payments.ts";
 import { readNews } from "./stripe-events.ts";
 
 export interface StripeSettings {
@@ -96,7 +96,8 @@ export function createStripePayments(settings: StripeSettings): PaymentProvider 
           );
           return outcomeOf(intent);
         } catch (error) {
-          if (error instanceof Stripe.errors.StripeCardError) return { kind: "declined", why: error.code ?? "declined" };
+          if (error instanceof Stripe.errors.StripeCardError)
+            return { kind: "declined", why: error.code ?? "declined" };
           throw error;
         }
       }),
@@ -126,4 +127,3 @@ async function asking<T>(work: () => Promise<T>): Promise<T> {
     throw new PaymentProviderAway(error);
   }
 }
-

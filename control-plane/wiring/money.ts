@@ -1,25 +1,18 @@
 // Billing put together.
 import type { Logger } from "pino";
 import type { Registry } from "prom-client";
-import { type AccountId, randomId } from "../../proto/ids.ts";
-import { createChecklists } from "../billing/checklist.ts";
+import { randomId } from "../../proto/ids.ts";
 import { createDeliveredCounts } from "../billing/delivered-counts.ts";
 import { createDiscounts } from "../billing/discounts.ts";
-import { createFunds } from "../billing/funds.ts";
-import { createInvoiceQueries } from "../billing/invoice-queries.ts";
 import { createBudgets } from "../billing/leases.ts";
 import { createBillingMetrics } from "../billing/metrics.ts";
-import { createMonthClosing } from "../billing/months.ts";
 import { createPriceBook } from "../billing/price-book.ts";
 import { createRequestLabels } from "../billing/request-labels.ts";
 import { createSettlement } from "../billing/settle.ts";
 import { scaledTiming } from "../billing/slice.ts";
 import { createBillingUpkeep } from "../billing/upkeep.ts";
 import { createUsageQueries } from "../billing/usage-queries.ts";
-import { createBillingStore } from "../store/billing-store.ts";
 import type { OpenDatabase } from "../store/database.ts";
-import { createFundsStore } from "../store/funds-store.ts";
-import { createInvoiceStore } from "../store/invoice-store.ts";
 import { createLeaseStore } from "../store/lease-store.ts";
 import { createPriceStore } from "../store/price-store.ts";
 import { createSettlementStore } from "../store/settlement-store.ts";
@@ -34,8 +27,6 @@ export async function createMoney(deps: {
   /** Limits and standing of accounts: held slices follow them at once. */
   readonly changes: { on(topic: string, handler: (subject: string) => void): void };
   readonly openLeaseIds: () => Promise<ReadonlySet<string> | undefined>;
-  /** Signs the links of invoices. */
-  readonly invoiceLinkKey: Buffer;
   /** 1, or less in tests: slices live that much shorter. */
   readonly clockScale: number;
   readonly log: Logger;
@@ -45,9 +36,6 @@ export async function createMoney(deps: {
   const leaseStore = createLeaseStore(db);
   const settlementStore = createSettlementStore(db);
   const usageStore = createUsageStore(db);
-  const billingStore = createBillingStore(db);
-  const invoiceStore = createInvoiceStore(db);
-  const months = createMonthClosing({ store: invoiceStore, log });
   const replica = await leaseStore.registerReplica(randomId<"replica">(16));
   const budgets = createBudgets({
     store: leaseStore,
@@ -71,18 +59,8 @@ export async function createMoney(deps: {
     delivered,
     prices,
     discounts,
-    credit: createFunds({ store: createFundsStore(db) }),
     settlement: createSettlement({ store: settlementStore, log, metrics }),
     usage: createUsageQueries({ store: usageStore }),
-    checklists: createChecklists({ store: { ...billingStore, ...invoiceStore }, judge: async () => {} }),
-    invoices: createInvoiceQueries({ store: invoiceStore, linkKey: deps.invoiceLinkKey }),
-    closeMonths: months.closeMonths,
-    /** Nano-USD left; null: no limit. */
-    async funds(account: AccountId): Promise<bigint | null> {
-      const found = await billingStore.accountMoney(account, Date.now());
-      if (!found) return 0n;
-      return found.limit === null ? null : found.limit - found.spent;
-    },
     async start() {
       await upkeep.start();
       budgets.start();

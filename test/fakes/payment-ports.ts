@@ -1,6 +1,10 @@
 // The billing pages over one account: figures of the interface's own examples.
+import { ChargeEnded, ChargeNotFound } from "../../control-plane/billing/charges.ts";
 import type { ChecklistReport } from "../../control-plane/billing/checklist.ts";
 import { type InvoiceView, UnknownInvoice } from "../../control-plane/billing/invoice-queries.ts";
+import { LimitedKeyNotFound } from "../../control-plane/billing/limits.ts";
+import { NoPaymentEvents } from "../../control-plane/billing/payments.ts";
+import type { Charge } from "../../control-plane/billing/store.ts";
 import type { HttpDeps } from "../../control-plane/http/verbs.ts";
 import type { AccountId, KeyId } from "../../proto/ids.ts";
 import { nano } from "../../proto/money.ts";
@@ -31,7 +35,9 @@ export const invoice: InvoiceView = {
   pagePath: "/invoices/inv_1?sig=good",
 };
 
-export function fakeBilling(key: KeyId): Pick<HttpDeps, "usage" | "checklists" | "invoices"> {
+export function fakeBilling(
+  key: KeyId,
+): Pick<HttpDeps, "usage" | "checklists" | "invoices" | "limits" | "paying" | "charges"> {
   return {
     usage: {
       usage: () =>
@@ -68,5 +74,42 @@ export function fakeBilling(key: KeyId): Pick<HttpDeps, "usage" | "checklists" |
       page: (id, sig) =>
         sig === "good" ? Promise.resolve({ ...invoice, id, lines: [] }) : Promise.reject(new UnknownInvoice()),
     },
+    limits: {
+      ofAccount: () => Promise.resolve(25_000_000_000n),
+      setAccount: () => Promise.resolve(),
+      ofKeys: () => Promise.resolve([{ key, name: "auto", limit: 5_000_000_000n, spent: 1_250_000_000n }]),
+      setKey: (_account, id) => (id === key ? Promise.resolve() : Promise.reject(new LimitedKeyNotFound())),
+    },
+    paying: {
+      providerName: "manual",
+      portal: (_account, returnUrl) => Promise.resolve(returnUrl),
+      addFunds: () => Promise.resolve(null),
+      setTopup: () => Promise.resolve(),
+      terms: () => Promise.resolve({ creditLine: 0n, dueDays: 14, needsPaymentMethod: false }),
+      setTerms: () => Promise.resolve(),
+      requestCosts: () => Promise.resolve(new Map([["known", 70n]])),
+      takeEvent: () => Promise.reject(new NoPaymentEvents()),
+    },
+    charges: {
+      requests: () => Promise.resolve([topupRequest]),
+      fulfil: (id) => decided(id, "done"),
+      reject: (id) => decided(id, "failed"),
+    },
   };
+}
+
+const topupRequest: Charge = {
+  id: "chg_1",
+  account: "u:1000000000001" as AccountId,
+  customer: null,
+  purpose: "topup",
+  invoiceId: null,
+  amount: 20_000_000_000n,
+  state: "requested",
+  createdAtMs: 1_786_000_000_000,
+};
+
+function decided(id: string, state: Charge["state"]): Promise<Charge> {
+  if (id === "chg_ended") return Promise.reject(new ChargeEnded());
+  return id === topupRequest.id ? Promise.resolve({ ...topupRequest, state }) : Promise.reject(new ChargeNotFound());
 }

@@ -1,7 +1,6 @@
 import { Type } from "typebox";
 import type { KeyId } from "../../../proto/ids.ts";
-import { fromUsd, toUsd } from "../../../proto/money.ts";
-import { nano } from "../../../proto/money.ts";
+import { fromUsd, nano, toUsd } from "../../../proto/money.ts";
 import { actOf } from "../act-of.ts";
 import type { Endpoints } from "../endpoint.ts";
 import { BadRequest } from "../errors.ts";

@@ -50,7 +50,10 @@ export const TermsBody = Type.Object({
   due_days: Type.Integer({ minimum: 0, maximum: 365 }),
   needs_payment_method: Type.Boolean(),
 });
-export const TermsChange = Type.Object({ ...Type.Partial(TermsBody).properties, note: Type.String({ maxLength: 1024 }) });
+export const TermsChange = Type.Object({
+  ...Type.Partial(TermsBody).properties,
+  note: Type.String({ maxLength: 1024 }),
+});
 
 export const TopupRequestBody = Type.Object({
   id: Type.String(),

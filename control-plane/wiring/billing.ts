@@ -1,0 +1,79 @@
+// How money comes in and what it means for an account, put together: provider, charges, standing, invoices, limits.
+import type { Logger } from "pino";
+import type { AccountId } from "../../proto/ids.ts";
+import { createCharges } from "../billing/charges.ts";
+import { createChecklists } from "../billing/checklist.ts";
+import { createFunds } from "../billing/funds.ts";
+import { createInvoiceQueries } from "../billing/invoice-queries.ts";
+import { dueOf } from "../billing/invoices.ts";
+import { createJudge } from "../billing/judge.ts";
+import { createLimits } from "../billing/limits.ts";
+import { createMonthClosing } from "../billing/months.ts";
+import { createPaying } from "../billing/paying.ts";
+import type { PaymentProvider } from "../billing/payments.ts";
+import { createBillingStore } from "../store/billing-store.ts";
+import { createChargeStore } from "../store/charge-store.ts";
+import type { OpenDatabase } from "../store/database.ts";
+import { createFundsStore } from "../store/funds-store.ts";
+import { createInvoiceStore } from "../store/invoice-store.ts";
+import { createLimitStore } from "../store/limit-store.ts";
+import { createStandingStore } from "../store/standing-store.ts";
+
+export type Billing = ReturnType<typeof createBilling>;
+
+export function createBilling(deps: {
+  readonly db: OpenDatabase["db"];
+  readonly provider: PaymentProvider;
+  /** Signs the links of invoices. */
+  readonly invoiceLinkKey: Buffer;
+  readonly log: Logger;
+  readonly clock?: Parameters<typeof createJudge>[0]["clock"];
+}) {
+  const { db, provider, log } = deps;
+  const clock = deps.clock ? { clock: deps.clock } : {};
+  const store = createBillingStore(db);
+  const invoiceStore = createInvoiceStore(db);
+  // The account can pay again, or has paid what it owed: its standing follows before the grant is answered.
+  const onGranted = async (account: AccountId) => {
+    try {
+      await store.clearFailures(account);
+      await judge.judge(account);
+    } catch (error) {
+      log.warn({ err: error, account }, "an account's standing follows its credit a little later");
+    }
+  };
+  const funds = createFunds({ store: createFundsStore(db), onGranted });
+  const onFailed = (account: AccountId) => judge.judge(account);
+  const charges = createCharges({ store: createChargeStore(db), provider, funds, onFailed, log });
+  const judge = createJudge({ store: createStandingStore(db), charges, log, ...clock });
+  const months = createMonthClosing({ store: invoiceStore, log, onClosed: collect, ...clock });
+
+  /** What an invoice leaves due is taken from the card on file; without one it waits for its day. */
+  async function collect(account: AccountId): Promise<void> {
+    await judge.judge(account);
+    const owed = await invoiceStore.owed(account);
+    const due = dueOf(owed);
+    const money = await store.accountMoney(account, 0);
+    if (!money?.hasPaymentMethod) return;
+    for (const [i, invoice] of owed.open.entries()) await charges.chargeInvoice(account, invoice.id, due[i] ?? 0n);
+  }
+
+  return {
+    funds,
+    charges,
+    judge: judge.judge,
+    judgeRound: judge.round,
+    closeMonths: months.closeMonths,
+    checklists: createChecklists({ store: { ...store, ...invoiceStore }, judge: judge.judge, ...clock }),
+    invoices: createInvoiceQueries({ store: invoiceStore, linkKey: deps.invoiceLinkKey, ...clock }),
+    limits: createLimits({ store: createLimitStore(db), judge: judge.judge, ...clock }),
+    paying: createPaying({ provider, store, charges, judge: judge.judge }),
+    run: judge.run,
+    /** Nano-USD left; null: no limit. */
+    async left(account: AccountId): Promise<bigint | null> {
+      const money = await store.accountMoney(account, Date.now());
+      if (!money) return 0n;
+      return money.limit === null ? null : money.limit - money.spent;
+    },
+  };
+}
