@@ -93,13 +93,13 @@ describe("between replicas that NOTIFY does not reach", () => {
     const silently = "insert into change (topic, subject) values ('key', $1) returning seq";
     // By its own polling each would take a second.
     const before = performance.now();
-    for (let i = 0; i < 6; i++) {
+    for (let i = 0; i < 10; i++) {
       const { rows } = await pool.query<{ seq: bigint }>(silently, [`told ${i}`]);
       tell("no number");
       tell(String(rows[0]?.seq));
       await vi.waitFor(() => expect(seen).toHaveLength(i + 1), patience);
     }
-    expect(performance.now() - before).toBeLessThan(4_000);
+    expect(performance.now() - before).toBeLessThan(8_000);
     expect(said).toEqual([]);
     const { rows } = await pool.query<{ seq: bigint }>(silently, ["found"]);
     await vi.waitFor(() => expect(said).toEqual([String(rows[0]?.seq)]), patience);

@@ -1,0 +1,112 @@
+// Two control planes that share a Redis: one rate limit between them, and while Redis is killed, empty or back again no request
+// and no money is lost, only the precision of the limit.
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { ledgerFacts, usageRows } from "../e2e/spine/database.ts";
+import { type ExternalStack, startExternalStack } from "../fakes/external-stack.ts";
+import type { ControlPlane } from "../fakes/processes.ts";
+import { hasRedis, startRedis, type TestRedis, withoutRedis } from "../fakes/redis.ts";
+
+const patient = { timeout: 30_000, interval: 50 };
+const limit = 6;
+const longMs = 20_000;
+let redis: TestRedis;
+let world: ExternalStack;
+let one: ControlPlane;
+let other: ControlPlane;
+
+withoutRedis("one rate limit over two control planes, and their life while Redis is killed and flushed");
+beforeAll(async () => {
+  if (!hasRedis) return;
+  redis = await startRedis();
+  world = await startExternalStack({ replicas: 2, controlPlaneEnv: { REDIS_URL: redis.url } });
+  [one, other] = world.stack.controlPlanes as [ControlPlane, ControlPlane];
+});
+afterAll(async () => {
+  await world?.stop();
+  await redis?.stop();
+});
+
+async function setLimit(requests: number | null): Promise<void> {
+  const { body } = await world.stack.call("GET", "/v1/me");
+  const set = await world.stack.call("PUT", `/v1/admin/accounts/${body.uid}/limits`, { rate_limit: requests });
+  expect(set.status, JSON.stringify(set.body)).toBe(200);
+}
+const ask = (at: ControlPlane, signal: AbortSignal | null = null) =>
+  fetch(`${at.url}/v1/completions`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${world.stack.apiKey}`, "content-type": "application/json" },
+    body: JSON.stringify({ model: world.model, prompt: "hello", max_tokens: 4 }),
+    signal,
+  });
+const left = async (at: ControlPlane) => Number((await ask(at)).headers.get("x-ratelimit-remaining-requests"));
+
+/** Requests that stay in flight at one control plane until told. */
+async function occupy(at: ControlPlane, count: number) {
+  const leaving = new AbortController();
+  const { running } = world.engine;
+  world.engine.behave({ firstByteMs: longMs });
+  const asked = Array.from({ length: count }, () => ask(at, leaving.signal).catch(() => undefined));
+  await vi.waitFor(() => expect(world.engine.running).toBe(running + count), patient);
+  world.engine.behave({ firstByteMs: 0 });
+  return async () => {
+    leaving.abort();
+    await Promise.all(asked);
+  };
+}
+
+describe.skipIf(!hasRedis)("one rate limit over two control planes", () => {
+  it("set by the operator at one counts at both, and what runs at one counts at the other within a second", async () => {
+    await setLimit(limit);
+    await vi.waitFor(async () => expect([await left(one), await left(other)]).toEqual([limit - 1, limit - 1]), patient);
+    const release = await occupy(one, limit);
+    await vi.waitFor(async () => expect((await ask(other)).status).toBe(429), { timeout: 3_000, interval: 50 });
+    await release();
+    await vi.waitFor(async () => expect((await ask(other)).status).toBe(200), patient);
+  });
+
+  it("is each one's own while Redis is away, and one again when it is back", async () => {
+    await redis.kill9();
+    const release = await occupy(one, limit);
+    await vi.waitFor(async () => expect(await left(other)).toBe(limit - 1), patient);
+    expect((await ask(one)).status).toBe(429);
+    await redis.start();
+    await vi.waitFor(async () => expect((await ask(other)).status).toBe(429), { timeout: 6_000, interval: 50 });
+    await release();
+  });
+
+  it("Redis killed, started and flushed under load costs no answer and no usage record", async () => {
+    await setLimit(null);
+    await vi.waitFor(async () => expect(await left(other)).toBeGreaterThan(100), patient);
+    let isOver = false;
+    const statuses: number[] = [];
+    const ids: string[] = [];
+    const load = [one, other, one, other].map(async (at) => {
+      while (!isOver) {
+        const answer = await ask(at);
+        await answer.arrayBuffer();
+        statuses.push(answer.status);
+        ids.push(answer.headers.get("x-stoker-request-id") as string);
+      }
+    });
+    const answered = (more: number) => {
+      const from = statuses.length;
+      return vi.waitFor(() => expect(statuses.length).toBeGreaterThan(from + more), patient);
+    };
+    for (let round = 0; round < 3; round++) {
+      await answered(20);
+      await redis.kill9();
+      await answered(20);
+      await redis.start();
+      await answered(20);
+      await redis.flush();
+    }
+    isOver = true;
+    await Promise.all(load);
+    expect(new Set(statuses)).toEqual(new Set([200]));
+    await vi.waitFor(async () => {
+      const billed = new Set((await usageRows(world.stack.databaseUrl)).map((row) => row.charge > 0 && row.request_id));
+      expect(ids.filter((id) => !billed.has(id))).toEqual([]);
+    }, patient);
+    expect(await ledgerFacts(world.stack.databaseUrl)).toEqual({ sum: 0, overspent: 0, capturesPerRequest: 1 });
+  });
+});
