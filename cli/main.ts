@@ -4,10 +4,12 @@ import { join } from "node:path";
 import { Command } from "commander";
 import { CliError, exitCode } from "./cli-error.ts";
 import { addAccountCommands } from "./commands/account.ts";
+import { addAdminLimits } from "./commands/admin-limits.ts";
 import { addAuth } from "./commands/auth.ts";
 import { addChat } from "./commands/chat.ts";
 import { addDeploy } from "./commands/deploy.ts";
 import { addInfer } from "./commands/infer.ts";
+import { addLimits } from "./commands/limits.ts";
 import { addLog } from "./commands/log.ts";
 import { addModel } from "./commands/model.ts";
 import { addUp } from "./commands/up.ts";
@@ -23,7 +25,9 @@ const program = new Command("stoker")
   .version(version)
   .exitOverride((error) => process.exit(error.exitCode === 0 ? exitCode.done : exitCode.wrongUsage))
   .showHelpAfterError("(stoker --help lists the commands)");
-for (const add of [addUp, addDeploy, addInfer, addChat, addModel, addLog, addAccountCommands, addAuth]) add(program);
+for (const add of [addUp, addDeploy, addInfer, addChat, addModel, addLog, addAccountCommands, addLimits, addAuth])
+  add(program);
+addAdminLimits(program.command("admin").description("for operators"));
 addVersion(program, version);
 
 // A reader that has seen enough (`| head`) is no failure.

@@ -44,3 +44,27 @@ function jsonOr(text: string): unknown {
     return text;
   }
 }
+
+/** `H100-80GB=16`, repeated: numbers by GPU type. */
+export function counts(text: string, before: Readonly<Record<string, number>> = {}): Record<string, number> {
+  const { name, value } = count(text);
+  return { ...before, [name]: atLeast(0)(value) };
+}
+
+/** A whole number, or `default` as null. */
+export const countOrDefault = (text: string): number | null => (text === "default" ? null : atLeast(0)(text));
+
+/** The same by GPU type, repeated. */
+export function countsOrDefault(
+  text: string,
+  before: Readonly<Record<string, number | null>> = {},
+): Record<string, number | null> {
+  const { name, value } = count(text);
+  return { ...before, [name]: countOrDefault(value) };
+}
+
+function count(text: string): { readonly name: string; readonly value: string } {
+  const found = /^([\w-]+)=(\w+)$/.exec(text);
+  if (!found) throw new InvalidArgumentError("Give a GPU type and a number, such as H100-80GB=16.");
+  return { name: found[1] as string, value: found[2] as string };
+}

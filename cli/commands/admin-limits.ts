@@ -1,0 +1,106 @@
+// `stoker admin limits`: what an operator sets and decides.
+import type { Command } from "commander";
+import { CliError, exitCode } from "../cli-error.ts";
+import { countOrDefault, countsOrDefault } from "../option-values.ts";
+import { openTerminal } from "../terminal.ts";
+
+type Counts = Readonly<Record<string, number>>;
+
+interface Limits {
+  readonly rate_limit: number;
+  readonly tpm_rate_limit: number;
+  readonly gpu_max: Counts;
+  readonly gpu_min: Counts;
+}
+
+interface Listed {
+  readonly id: string;
+  readonly uid: string;
+  readonly display_name: string;
+  readonly status: string;
+  readonly reason: string;
+  readonly requested_max?: Counts;
+  readonly requested_min?: Counts;
+  readonly rate_limit?: number;
+  readonly tpm_rate_limit?: number | null;
+}
+
+interface SetFlags {
+  readonly requests?: number | null;
+  readonly tokens?: number | null;
+  readonly max?: Readonly<Record<string, number | null>>;
+  readonly min?: Readonly<Record<string, number | null>>;
+  readonly note?: string;
+}
+
+const folders = ["gpu-pool-requests", "rate-limit-requests"] as const;
+
+export function addAdminLimits(admin: Command): void {
+  const limits = admin.command("limits").description("rate limits and GPU limits of accounts");
+  limits
+    .command("show <uid>")
+    .description("the limits of an account")
+    .action(async (uid: string, _flags: object, command: Command) => {
+      const terminal = openTerminal(command);
+      terminal.show(await terminal.api.call<Limits>("GET", pathOf(uid)), limitsText);
+    });
+  limits
+    .command("set <uid>")
+    .description("set limits; what is left out stays, `default` takes the installation's")
+    .option("--requests <n>", "requests at once, per model", countOrDefault)
+    .option("--tokens <n>", "tokens per minute, per model", countOrDefault)
+    .option("--max <gpu=n>", "most GPUs of a type (repeatable)", countsOrDefault)
+    .option("--min <gpu=n>", "guaranteed GPUs of a type (repeatable)", countsOrDefault)
+    .option("--note <text>", "for the audit log")
+    .action(async (uid: string, { requests, tokens, max, min, note }: SetFlags, command: Command) => {
+      const terminal = openTerminal(command);
+      const body = { rate_limit: requests, tpm_rate_limit: tokens, gpu_max: max, gpu_min: min, note };
+      terminal.show(await terminal.api.call<Limits>("PUT", pathOf(uid), body), limitsText);
+    });
+  limits
+    .command("requests")
+    .description("what accounts ask for, open requests first")
+    .option("--all", "decided and withdrawn ones too")
+    .action(async ({ all = false }: { all?: boolean }, command: Command) => {
+      const terminal = openTerminal(command);
+      const pages = await Promise.all(
+        folders.map((folder) => terminal.api.call<{ requests: readonly Listed[] }>("GET", `/v1/admin/${folder}`)),
+      );
+      const found = pages.flatMap(({ requests }) => requests).filter((one) => all || one.status === "open");
+      terminal.rows(found, ["ID", "ACCOUNT", "STATUS", "ASKS FOR", "REASON"], (one) => [
+        one.id,
+        `${one.display_name} (${one.uid})`,
+        one.status,
+        wishText(one),
+        one.reason,
+      ]);
+    });
+  for (const verb of ["approve", "reject"] as const) {
+    limits
+      .command(`${verb} <request>`)
+      .description(verb === "approve" ? "grant what a request asks for" : "turn a request down")
+      .requiredOption("--note <text>", "shown to the account, and kept in the audit log")
+      .action(async (id: string, { note }: { note: string }, command: Command) => {
+        const terminal = openTerminal(command);
+        const folder = id.startsWith("gpr_") ? folders[0] : id.startsWith("rlr_") ? folders[1] : undefined;
+        if (!folder) throw new CliError(`${id} is no request; ids begin with gpr_ or rlr_.`, exitCode.wrongUsage);
+        await terminal.api.call("POST", `/v1/admin/${folder}/${encodeURIComponent(id)}/${verb}`, { note });
+        terminal.show({ id, decision: verb }, () => `${id}: ${verb === "approve" ? "approved" : "rejected"}`);
+      });
+  }
+}
+
+const pathOf = (uid: string) => `/v1/admin/accounts/${encodeURIComponent(uid)}/limits`;
+
+function limitsText({ rate_limit: requests, tpm_rate_limit: tokens, gpu_max: max, gpu_min: min }: Limits): string {
+  const rates = `${requests} requests at once, ${tokens} tokens per minute, for each model`;
+  return [rates, ...Object.entries(max).map(([gpu, count]) => `${gpu}: ${min[gpu] ?? 0} to ${count}`)].join("\n");
+}
+
+function wishText(one: Listed): string {
+  if (one.rate_limit !== undefined) {
+    return `${one.rate_limit} requests${one.tpm_rate_limit ? `, ${one.tpm_rate_limit} tokens per minute` : ""}`;
+  }
+  const of = (what: string, wanted: Counts = {}) => Object.entries(wanted).map(([gpu, n]) => `${what} ${n} ${gpu}`);
+  return [...of("max", one.requested_max), ...of("min", one.requested_min)].join(", ");
+}
