@@ -51,16 +51,18 @@ export function counts(text: string, before: Readonly<Record<string, number>> = 
   return { ...before, [name]: atLeast(0)(value) };
 }
 
-/** A whole number, or `default` as null. */
-export const countOrDefault = (text: string): number | null => (text === "default" ? null : atLeast(0)(text));
+/** A whole number or the word: an option's own value cannot be null. */
+export const countOrDefault = (text: string): number | "default" => (text === "default" ? text : atLeast(0)(text));
 
-/** The same by GPU type, repeated. */
+export const orNull = <Value>(value: Value | "default"): Value | null => (value === "default" ? null : value);
+
+/** The same by GPU type, repeated; `default` is null. */
 export function countsOrDefault(
   text: string,
   before: Readonly<Record<string, number | null>> = {},
 ): Record<string, number | null> {
   const { name, value } = count(text);
-  return { ...before, [name]: countOrDefault(value) };
+  return { ...before, [name]: orNull(countOrDefault(value)) };
 }
 
 function count(text: string): { readonly name: string; readonly value: string } {

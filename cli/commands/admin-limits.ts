@@ -1,7 +1,7 @@
 // `stoker admin limits`: what an operator sets and decides.
 import type { Command } from "commander";
 import { CliError, exitCode } from "../cli-error.ts";
-import { countOrDefault, countsOrDefault } from "../option-values.ts";
+import { countOrDefault, countsOrDefault, orNull } from "../option-values.ts";
 import { openTerminal } from "../terminal.ts";
 
 type Counts = Readonly<Record<string, number>>;
@@ -26,8 +26,8 @@ interface Listed {
 }
 
 interface SetFlags {
-  readonly requests?: number | null;
-  readonly tokens?: number | null;
+  readonly requests?: number | "default";
+  readonly tokens?: number | "default";
   readonly max?: Readonly<Record<string, number | null>>;
   readonly min?: Readonly<Record<string, number | null>>;
   readonly note?: string;
@@ -54,7 +54,13 @@ export function addAdminLimits(admin: Command): void {
     .option("--note <text>", "for the audit log")
     .action(async (uid: string, { requests, tokens, max, min, note }: SetFlags, command: Command) => {
       const terminal = openTerminal(command);
-      const body = { rate_limit: requests, tpm_rate_limit: tokens, gpu_max: max, gpu_min: min, note };
+      const body = {
+        rate_limit: orNull(requests),
+        tpm_rate_limit: orNull(tokens),
+        gpu_max: max,
+        gpu_min: min,
+        note,
+      };
       terminal.show(await terminal.api.call<Limits>("PUT", pathOf(uid), body), limitsText);
     });
   limits

@@ -1,7 +1,7 @@
 import { InvalidArgumentError } from "commander";
 import { expect, test } from "vitest";
 import { statusText } from "../../../cli/deployment.ts";
-import { atLeast, inputs, seconds } from "../../../cli/option-values.ts";
+import { atLeast, countOrDefault, counts, countsOrDefault, inputs, seconds } from "../../../cli/option-values.ts";
 
 test("inputs read as JSON where they can, and text fields stay text", () => {
   const first = inputs("max_tokens=20");
@@ -30,4 +30,12 @@ test("a deployment shows how many of its instances run", () => {
   const one = { deploy_id: "D", model_name: "m", status: "deployed", fail_reason: "", created_at: "" };
   expect(statusText({ ...one, instances: { running: 1, pending: 1 } })).toBe("deployed 1/2");
   expect(statusText({ ...one, status: "failed", instances: { running: 0, pending: 0 } })).toBe("failed");
+});
+
+test("numbers by GPU type add up over repeated flags, and `default` stands where an operator may give it", () => {
+  expect(counts("L4-24GB=0", counts("H100-80GB=16"))).toEqual({ "H100-80GB": 16, "L4-24GB": 0 });
+  expect(countsOrDefault("other=default", countsOrDefault("L4-24GB=2"))).toEqual({ other: null, "L4-24GB": 2 });
+  expect([countOrDefault("default"), countOrDefault("7")]).toEqual(["default", 7]);
+  for (const wrong of ["H100-80GB", "=3", "other=-1", "other=default"])
+    expect(() => counts(wrong)).toThrow(InvalidArgumentError);
 });

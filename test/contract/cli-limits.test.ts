@@ -1,0 +1,75 @@
+// The CLI's words about limits against the real edge.
+import { spawn } from "node:child_process";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { type Edge, startEdge } from "../fakes/edge.ts";
+import { ada, adminKey, apiKey } from "../fakes/ports.ts";
+
+let edge: Edge;
+beforeAll(async () => {
+  edge = await startEdge();
+});
+afterAll(() => edge?.close());
+
+async function stoker(key: string, ...args: string[]) {
+  const child = spawn(process.execPath, [join(import.meta.dirname, "../../cli/main.ts"), ...args], {
+    env: { ...process.env, STOKER_HOST: edge.url, STOKER_API_KEY: key },
+  });
+  const exited = new Promise<number | null>((resolve) => child.once("exit", resolve));
+  return { out: await text(child.stdout), err: await text(child.stderr), code: await exited };
+}
+
+it("shows limits, the open request and the last rejection", async () => {
+  expect((await stoker(apiKey, "rate-limit", "show")).out).toBe(
+    "200 requests at once, 5000000 tokens per minute, for each model\n",
+  );
+  const { out, err } = await stoker(apiKey, "gpu-pool", "show");
+  expect(out).toMatch(/H100-80GB +0 +8 +16\n/);
+  expect(err).toMatch(/gpr_01 is open[\s\S]*gpr_00 was rejected: no room/);
+});
+
+it("amends the open request of the GPU pool, by its id", async () => {
+  const wishes: unknown[] = [];
+  const file = edge.deps.quotas.requestGpus;
+  edge.deps.quotas.requestGpus = (account, wish) => {
+    wishes.push({ account, ...wish });
+    return file(account, wish);
+  };
+  const asked = await stoker(
+    apiKey,
+    "gpu-pool",
+    "request",
+    "--max",
+    "other=9",
+    "--max",
+    "L4-24GB=2",
+    "--reason",
+    "launch",
+  );
+  expect(asked).toMatchObject({ out: "gpr_01\n", code: 0 });
+  expect(wishes).toEqual([
+    { account: ada.account, max: { other: 9, "L4-24GB": 2 }, min: {}, reason: "launch", expectedId: "gpr_01" },
+  ]);
+  expect((await stoker(apiKey, "gpu-pool", "withdraw")).out).toBe("gpr_01 is withdrawn\n");
+});
+
+it("lets an operator see, decide and set", async () => {
+  const { out } = await stoker(adminKey, "admin", "limits", "requests");
+  expect(out).toMatch(/gpr_01 .*max 16 H100/);
+  expect(out).toMatch(/rlr_01 .*400 requests/);
+  expect((await stoker(adminKey, "admin", "limits", "approve", "rlr_01", "--note", "fine")).out).toBe(
+    "rlr_01: approved\n",
+  );
+  const changes: unknown[] = [];
+  const set = edge.deps.quotas.setLimits;
+  edge.deps.quotas.setLimits = (account, change, act) => {
+    changes.push(change, act.note);
+    return set(account, change, act);
+  };
+  const flags = ["--requests", "default", "--max", "other=default", "--note", "back"];
+  const done = await stoker(adminKey, "admin", "limits", "set", ada.account, ...flags);
+  expect(done.out, done.err).toMatch(/other: 0 to 8/);
+  expect(changes).toEqual([{ concurrent: null, max: { other: null } }, "back"]);
+  expect((await stoker(apiKey, "admin", "limits", "show", ada.account)).err).toMatch(/operator's account/);
+});
