@@ -20,6 +20,7 @@ const deps: HttpDeps = {
   signIn: uncalled,
   trustedProxies: [],
   scopedJwts: uncalled,
+  idempotency: uncalled,
   usage: uncalled,
   checklists: uncalled,
   invoices: uncalled,

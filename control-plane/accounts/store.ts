@@ -215,3 +215,30 @@ export interface SessionStore {
   touchSession(lookup: Buffer, seenAtMs: number, endsAtMs: number): Promise<void>;
   endSession(lookup: Buffer): Promise<void>;
 }
+
+/** One attempt to run the request that an account's idempotency key names. */
+export interface IdempotencyClaim {
+  readonly account: AccountId;
+  /** Method and path pattern. */
+  readonly route: string;
+  readonly key: string;
+  /** Random: tells this attempt from one that took over. */
+  readonly claim: string;
+}
+
+export type ClaimOutcome =
+  | { readonly kind: "claimed" }
+  | { readonly kind: "other_request" }
+  | { readonly kind: "running"; readonly forMs: number }
+  | { readonly kind: "answered"; readonly answer: Buffer };
+
+/** Throws as AccountStore does. */
+export interface IdempotencyStore {
+  claim(
+    wish: IdempotencyClaim & { readonly bodyHash: Buffer; readonly lockMs: number; readonly keepMs: number },
+  ): Promise<ClaimOutcome>;
+  /** Nothing when another attempt took over. */
+  finish(claim: IdempotencyClaim, answer: Buffer): Promise<void>;
+  /** Leaves the key as if it had never come. */
+  abandon(claim: IdempotencyClaim): Promise<void>;
+}

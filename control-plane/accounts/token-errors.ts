@@ -67,3 +67,28 @@ export class ScopedJwtNotFound extends ServiceError {
     super("This is no scoped token that your API key signed. Ask with the key whose name was given when it was made.");
   }
 }
+
+export class IdempotencyKeyReused extends ServiceError {
+  readonly code = "idempotency_key_reused";
+  constructor() {
+    super("This Idempotency-Key was used for another request within the last day. Use a new key for a new request.", {
+      param: "idempotency-key",
+    });
+  }
+}
+
+export class IdempotencyKeyInUse extends ServiceError {
+  readonly code = "idempotency_key_in_use";
+  constructor(retryAfterSeconds: number) {
+    super("The request with this Idempotency-Key is still running. Ask again in a moment for its answer.", {
+      retryAfterSeconds,
+    });
+  }
+}
+
+export class BadIdempotencyKey extends ServiceError {
+  readonly code = "bad_idempotency_key";
+  constructor() {
+    super("An Idempotency-Key has 1 to 255 printable ASCII characters, such as a UUID.", { param: "idempotency-key" });
+  }
+}

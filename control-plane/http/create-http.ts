@@ -122,7 +122,12 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
   await app.register(swagger, openApi);
   for (const schema of errorSchemas) app.addSchema(schema);
   await app.register(async (routes) => {
-    const endpoints = endpointsOf(routes, { ...edge, authenticator: deps.authenticator, sessions: deps.sessions });
+    const endpoints = endpointsOf(routes, {
+      ...edge,
+      authenticator: deps.authenticator,
+      sessions: deps.sessions,
+      idempotency: deps.idempotency,
+    });
     addServiceRoutes(endpoints, routes, deps, live);
     addMeRoutes(endpoints, deps);
     addSshKeyRoutes(endpoints, deps);

@@ -3,11 +3,14 @@ import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods, RouteH
 import type { Static, TSchema } from "typebox";
 import type { Authenticator, Caller } from "../accounts/caller.ts";
 import { NotAdmin, ScopeNotAllowed } from "../accounts/errors.ts";
+import type { Idempotency } from "../accounts/idempotency.ts";
 import type { Sessions } from "../accounts/sessions.ts";
 import { aliasesOf } from "./aliases.ts";
 import { authenticate, nobody } from "./authenticate.ts";
 import { coerceQuery } from "./coerce-query.ts";
 import type { Dialect } from "./error-body.ts";
+import { BodyMissing } from "./errors.ts";
+import { once } from "./idempotency.ts";
 import { RequestState, type StateDeps } from "./request-state.ts";
 import { errorResponses } from "./schemas/error-responses.ts";
 import { enterBySession, sessionCookieOf } from "./session.ts";
@@ -31,6 +34,8 @@ export interface Endpoint<Body extends TSchema, Query extends TSchema, Params ex
   readonly dialect?: Dialect;
   /** The answer must not be stored by anybody. */
   readonly holdsSecrets?: boolean;
+  /** A repeat with the same `Idempotency-Key` gets the first one's answer. */
+  readonly idempotent?: boolean;
   readonly body?: Body;
   readonly query?: Query;
   readonly params?: Params;
@@ -41,6 +46,7 @@ export interface Endpoint<Body extends TSchema, Query extends TSchema, Params ex
 }
 
 export interface EndpointDeps extends StateDeps {
+  readonly idempotency: Idempotency;
   readonly authenticator: Authenticator;
   readonly sessions: Sessions;
 }
@@ -93,7 +99,7 @@ export function endpointsOf(app: FastifyInstance, deps: EndpointDeps): Endpoints
         url,
         schema: schemaOf(endpoint, url !== path),
         onRequest: begin,
-        ...(query ? { preValidation: coerceQuery(query) } : {}),
+        preValidation: [...(endpoint.body ? [needsBody] : []), ...(query ? [coerceQuery(query)] : [])],
         handler,
       });
     }
@@ -104,13 +110,11 @@ export function endpointsOf(app: FastifyInstance, deps: EndpointDeps): Endpoints
       register(endpoint, async (request, reply) => {
         const state = request.state as RequestState;
         const { body, query, params } = request as unknown as { body: never; query: never; params: never };
-        const answer = await endpoint.handler({
-          body,
-          query,
-          params,
-          caller: state.caller ?? nobody,
-          reply,
-        });
+        const caller = state.caller ?? nobody;
+        const run = () => endpoint.handler({ body, query, params, caller, reply });
+        const answer = endpoint.idempotent
+          ? await once(deps, routeOf(endpoint), request, reply, caller, run)
+          : await run();
         if (endpoint.holdsSecrets) reply.header("cache-control", "no-store");
         if (reply.sent) return reply;
         return reply.headers(pairs(state.headers())).send(answer);
@@ -120,9 +124,17 @@ export function endpointsOf(app: FastifyInstance, deps: EndpointDeps): Endpoints
   };
 }
 
+function needsBody(request: FastifyRequest, _reply: FastifyReply, done: (error?: Error) => void): void {
+  done(request.body === undefined ? new BodyMissing() : undefined);
+}
+
 function refusalOfScope(access: "inference" | "key" | "admin" | "public", caller: Caller): Error | undefined {
   if (caller.via === "jwt" && access !== "inference" && access !== "public") return new ScopeNotAllowed();
   return access === "admin" && !caller.isAdmin ? new NotAdmin() : undefined;
+}
+
+function routeOf({ method, path, dialect = "service", holdsSecrets = false }: Endpoint<TSchema, TSchema, TSchema>) {
+  return { name: `${String(method)} ${path}`, dialect, holdsSecrets };
 }
 
 export function pairs(list: readonly string[]): Record<string, string> {

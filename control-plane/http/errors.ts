@@ -9,6 +9,14 @@ export class MalformedBody extends ServiceError {
   }
 }
 
+/** Nothing was sent where a JSON object is needed: a field that is missing, not JSON that is broken. */
+export class BodyMissing extends ServiceError {
+  readonly code = "body_missing";
+  constructor() {
+    super("A request body is required. Send one JSON object.");
+  }
+}
+
 export class BodyTooLarge extends ServiceError {
   readonly code = "body_too_large";
   constructor(limitBytes: number) {

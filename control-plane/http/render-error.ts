@@ -37,6 +37,9 @@ const statusOf = new Map<ErrorClass, number>([
   [tokens.BadExpiry, 422],
   [tokens.TooManyModels, 422],
   [tokens.ScopedJwtNotFound, 404],
+  [tokens.IdempotencyKeyReused, 422],
+  [tokens.IdempotencyKeyInUse, 409],
+  [tokens.BadIdempotencyKey, 422],
   [accounts.AccountStoreAway, 503],
   [accounts.AccountNotFound, 404],
   [accounts.NotSuspended, 409],
@@ -109,6 +112,7 @@ const statusOf = new Map<ErrorClass, number>([
   [inference.FundsSuspended, 402],
   [inference.SuspendedByOperator, 403],
   [edge.MalformedBody, 400],
+  [edge.BodyMissing, 422],
   [edge.BodyTooLarge, 413],
   [edge.BadRequest, 400],
   [edge.BadTime, 422],
@@ -203,8 +207,9 @@ function ofService(error: ServiceError): Refusal {
   const isRetryable = status === 429 || status === 503;
   const facts = { param, phase, cause, retryAfterSeconds: retryAfterSeconds ?? (isRetryable ? 1 : undefined) };
   if (status !== 422) return refused(status, message, code, facts);
-  const loc = [param !== undefined && queryParams.has(param) ? "query" : "body", ...(param?.split(".") ?? [])];
-  return refused(422, message, code, { ...facts, detail: [{ loc, msg: message, type: "value_error" }] });
+  const loc = [sideOf(param), ...(param?.split(".") ?? [])];
+  const type = error instanceof edge.BodyMissing ? "missing" : "value_error";
+  return refused(422, message, code, { ...facts, detail: [{ loc, msg: message, type }] });
 }
 
 function refused(status: number, message: string, code: string, facts: Partial<Refusal>): Refusal {
@@ -218,6 +223,11 @@ function refused(status: number, message: string, code: string, facts: Partial<R
     phase: facts.phase,
     cause: facts.cause,
   };
+}
+
+function sideOf(param: string | undefined): Place {
+  if (param === "idempotency-key") return "header";
+  return param !== undefined && queryParams.has(param) ? "query" : "body";
 }
 
 function placeOf(context: string | undefined): Place {

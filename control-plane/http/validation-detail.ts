@@ -118,6 +118,7 @@ function typed(wanted: unknown, data: unknown, place: Place): Omit<Detail, "loc"
 }
 
 function listed(values: unknown): string {
-  const texts = (Array.isArray(values) ? values : []).map((value) => `'${value}'`);
+  // A nullable field is told by what it is when it is not null.
+  const texts = (Array.isArray(values) ? values : []).filter((value) => value !== null).map((value) => `'${value}'`);
   return texts.length < 2 ? (texts[0] ?? "another value") : `${texts.slice(0, -1).join(", ")} or ${texts.at(-1)}`;
 }

@@ -11,6 +11,7 @@ import type { Applications } from "../accounts/applications.ts";
 import type { AuditFilter, AuditPage } from "../accounts/audit.ts";
 import type { Authenticator, Caller } from "../accounts/caller.ts";
 import type { AccountWish, CreatedAccount } from "../accounts/create-account.ts";
+import type { Idempotency } from "../accounts/idempotency.ts";
 import type { Profiles } from "../accounts/profile.ts";
 import type { ScopedJwts } from "../accounts/scoped-jwt.ts";
 import type { Sessions } from "../accounts/sessions.ts";
@@ -107,6 +108,7 @@ export interface HttpDeps {
   /** Addresses and networks of the proxies whose forwarded address, scheme and host count. */
   readonly trustedProxies: readonly string[];
   readonly scopedJwts: ScopedJwts;
+  readonly idempotency: Idempotency;
   readonly usage: UsageQueries;
   readonly checklists: Checklists;
   readonly invoices: InvoiceQueries;

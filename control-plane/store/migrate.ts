@@ -8,6 +8,7 @@ import * as fleet from "./migrations/0003-fleet.ts";
 import * as deployments from "./migrations/0004-deployments.ts";
 import * as quotas from "./migrations/0005-quotas.ts";
 import * as payments from "./migrations/0006-payments.ts";
+import * as idempotency from "./migrations/0007-idempotency.ts";
 
 /** In order. Imported by name: what runs is what was reviewed, whatever lies in the folder. */
 const migrations: Record<string, Migration> = {
@@ -17,6 +18,7 @@ const migrations: Record<string, Migration> = {
   "0004-deployments": deployments,
   "0005-quotas": quotas,
   "0006-payments": payments,
+  "0007-idempotency": idempotency,
 };
 
 /** Public message: what happened, why, what to do. */

@@ -3,6 +3,7 @@
 import type { AccountsTables } from "./schema/accounts.ts";
 import type { DeploymentsTables } from "./schema/deployments.ts";
 import type { FleetTables } from "./schema/fleet.ts";
+import type { IdempotencyTables } from "./schema/idempotency.ts";
 import type { MoneyTables } from "./schema/money.ts";
 import type { PaymentTables } from "./schema/payments.ts";
 import type { QuotasTables } from "./schema/quotas.ts";
@@ -13,4 +14,5 @@ export interface Database
     FleetTables,
     DeploymentsTables,
     QuotasTables,
-    PaymentTables {}
+    PaymentTables,
+    IdempotencyTables {}

@@ -2,9 +2,11 @@
 import { createApiTokens } from "../accounts/api-tokens.ts";
 import { createDataKeys } from "../accounts/data-keys.ts";
 import type { AccountSecrets } from "../accounts/envelope.ts";
+import { createIdempotency } from "../accounts/idempotency.ts";
 import { createScopedJwts } from "../accounts/scoped-jwt.ts";
 import type { AccountStore } from "../accounts/store.ts";
 import type { OpenDatabase } from "../store/database.ts";
+import { createIdempotencyStore } from "../store/idempotency-store.ts";
 import { createTokenStore } from "../store/tokens-store.ts";
 
 export function createTokens(deps: {
@@ -18,5 +20,6 @@ export function createTokens(deps: {
   return {
     tokens: createApiTokens({ store, dataKeys, secrets }),
     scopedJwts: createScopedJwts({ store, secrets }),
+    idempotency: createIdempotency({ store: createIdempotencyStore(deps.db), dataKeys }),
   };
 }

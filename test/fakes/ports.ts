@@ -20,7 +20,7 @@ import { type NanoUsd, nano } from "../../proto/money.ts";
 import { fakeLimits } from "./limits.ts";
 import { fakeApplications, fakeOperator } from "./operator-ports.ts";
 import { fakeBilling } from "./payment-ports.ts";
-import { fakeScopedJwts, fakeTokens } from "./tokens.ts";
+import { fakeIdempotency, fakeScopedJwts, fakeTokens } from "./tokens.ts";
 
 export const apiKey = "stk_test_key_of_ada";
 /** A scoped token, good for `org/other` alone. */
@@ -302,6 +302,7 @@ export function fakePorts() {
     },
     trustedProxies: [],
     scopedJwts: fakeScopedJwts(ada),
+    idempotency: fakeIdempotency(),
     admin: {
       offerModel: (offer) => Promise.resolve({ ...offer, priceVersion: 1, createdAtMs: 1_786_000_000_000 }),
       createExternal: (_caller, request) =>

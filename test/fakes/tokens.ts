@@ -1,8 +1,14 @@
 // The verbs of API keys over one key of one account.
 import type { ApiToken, ApiTokens } from "../../control-plane/accounts/api-tokens.ts";
 import type { Caller } from "../../control-plane/accounts/caller.ts";
+import type { Idempotency, KeptAnswer } from "../../control-plane/accounts/idempotency.ts";
 import type { ScopedJwts } from "../../control-plane/accounts/scoped-jwt.ts";
-import { ScopedJwtNotFound, SigningKeyUnknown } from "../../control-plane/accounts/token-errors.ts";
+import {
+  IdempotencyKeyInUse,
+  IdempotencyKeyReused,
+  ScopedJwtNotFound,
+  SigningKeyUnknown,
+} from "../../control-plane/accounts/token-errors.ts";
 import type { AccountId } from "../../proto/ids.ts";
 import { nano } from "../../proto/money.ts";
 
@@ -40,6 +46,28 @@ export function fakeScopedJwts(owner: Caller): ScopedJwts {
     inspect: async (caller, token) => {
       if (caller.account !== owner.account || token !== "jwt:known") throw new ScopedJwtNotFound();
       return { expiresAtS: 1_790_000_000, models: null, limit: nano(2_500_000_000n), spent: nano(1n) };
+    },
+  };
+}
+
+/** Keeps answers in memory, for ever. */
+export function fakeIdempotency(): Idempotency {
+  const rows = new Map<string, { readonly hash: Buffer; answer: KeptAnswer | undefined }>();
+  return {
+    async begin({ account, route, key, bodyHash }) {
+      const at = JSON.stringify([account, route, key]);
+      const row = rows.get(at);
+      if (row && !row.hash.equals(bodyHash)) throw new IdempotencyKeyReused();
+      if (row?.answer) return { kept: row.answer };
+      if (row) throw new IdempotencyKeyInUse(1);
+      const own: { readonly hash: Buffer; answer: KeptAnswer | undefined } = { hash: bodyHash, answer: undefined };
+      rows.set(at, own);
+      return {
+        claim: {
+          finish: async (answer) => void Object.assign(own, { answer }),
+          abandon: async () => void rows.delete(at),
+        },
+      };
     },
   };
 }

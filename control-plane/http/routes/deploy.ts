@@ -25,6 +25,7 @@ export function addDeployRoutes(endpoints: Endpoints, { deployments }: Pick<Http
     method: "POST",
     path: "/deploy/llm",
     summary: "Deploy a language model",
+    idempotent: true,
     tag,
     access: "key",
     body: DeployLlmRequest,

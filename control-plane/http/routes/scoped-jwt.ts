@@ -10,10 +10,11 @@ export function addScopedJwtRoutes(endpoints: Endpoints, { scopedJwts }: Pick<Ht
   endpoints.add({
     ...common,
     method: "POST",
+    idempotent: true,
     summary: "Sign a token that is restricted to models, to a time and to an amount",
     body: NewScopedJwt,
     answer: Type.Object({ token: Type.String({ description: "jwt:<header>.<payload>.<signature>" }) }),
-    refusals: [404, 503],
+    refusals: [404, 409, 503],
     handler: async ({ caller, body, reply }) => ({
       token: await scopedJwts.mint(
         caller.account,

@@ -1,0 +1,84 @@
+import { createHash } from "node:crypto";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { createDataKeys } from "../../../control-plane/accounts/data-keys.ts";
+import { createIdempotency } from "../../../control-plane/accounts/idempotency.ts";
+import { IdempotencyKeyInUse, IdempotencyKeyReused } from "../../../control-plane/accounts/token-errors.ts";
+import { createIdempotencyStore } from "../../../control-plane/store/idempotency-store.ts";
+import type { AccountId } from "../../../proto/ids.ts";
+import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { openWorld } from "../billing/world.ts";
+
+let postgres: TestPostgres;
+beforeAll(async () => {
+  postgres = await startPostgres();
+});
+afterAll(() => postgres.stop());
+
+async function open(lockMs?: number) {
+  const world = await openWorld(postgres);
+  const dataKeys = createDataKeys({ store: world.accountStore, secrets: world.secrets });
+  const store = createIdempotencyStore(world.db);
+  const idempotency = createIdempotency({ store, dataKeys, ...(lockMs === undefined ? {} : { lockMs }) });
+  const account = await world.account(0n);
+  const ask = (change: { account?: AccountId; key?: string; body?: string } = {}) =>
+    idempotency.begin({
+      account: change.account ?? account,
+      route: "POST /v1/api-tokens",
+      key: change.key ?? "k1",
+      bodyHash: createHash("sha256")
+        .update(change.body ?? "{}")
+        .digest(),
+    });
+  const claimed = async (change: Parameters<typeof ask>[0] = {}) => {
+    const begun = await ask(change);
+    if ("kept" in begun) throw new Error("it was answered before");
+    return begun.claim;
+  };
+  return { world, account, ask, claimed };
+}
+
+const secret = "stk_canary_in_an_answer";
+const answer = { status: 200, headers: ["content-type", "application/json"], body: `{"token":"${secret}"}` };
+
+describe("idempotency over PostgreSQL", () => {
+  it("gives one of many requests at once the right to run, and its answer to those that come later", async () => {
+    const { ask, claimed } = await open();
+    const all = await Promise.allSettled(Array.from({ length: 12 }, () => claimed()));
+    const won = all.filter((one) => one.status === "fulfilled");
+    expect(won).toHaveLength(1);
+    for (const one of all) if (one.status === "rejected") expect(one.reason).toBeInstanceOf(IdempotencyKeyInUse);
+    await won[0]?.value.finish(answer);
+    expect(await ask()).toEqual({ kept: answer });
+    await expect(ask({ body: "other" })).rejects.toThrow(IdempotencyKeyReused);
+  });
+
+  it("keeps the answer sealed, for its own account alone", async () => {
+    const { world, ask, claimed } = await open();
+    await (await claimed()).finish(answer);
+    const other = await world.account(0n);
+    expect(await ask({ account: other })).toHaveProperty("claim");
+    const { rows } = await world.pool.query(
+      "select encode(answer, 'escape') as text from idempotency where answer is not null",
+    );
+    expect(rows).toHaveLength(1);
+    expect(rows[0].text).not.toContain("canary");
+  });
+
+  it("frees a key whose holder died, and drops what a holder that was overtaken writes", async () => {
+    const { ask, claimed } = await open(0);
+    const dead = await claimed();
+    const successor = await claimed({ body: "other" });
+    await dead.finish({ ...answer, body: "too late" });
+    await dead.abandon();
+    await successor.finish(answer);
+    expect(await ask({ body: "other" })).toEqual({ kept: answer });
+  });
+
+  it("frees a key that was given up, and one that is older than a day", async () => {
+    const { world, ask, claimed } = await open();
+    await (await claimed()).abandon();
+    await (await claimed()).finish(answer);
+    await world.pool.query("update idempotency set expires_at = now() - interval '1 second'");
+    expect(await ask({ body: "other" })).toHaveProperty("claim");
+  });
+});
