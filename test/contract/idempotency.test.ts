@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { createHttp } from "../../control-plane/http/create-http.ts";
 import { adminKey, apiKey, deployment, type FakePorts, fakePorts } from "../fakes/ports.ts";
 
@@ -107,9 +107,10 @@ describe("an Idempotency-Key", () => {
 
   it("whose request still runs is in use: 409 with Retry-After", async () => {
     const gate = Promise.withResolvers<unknown>();
-    verb(ports.deps.deployments as object as { createLlm: unknown }, "createLlm", [gate.promise]);
-    const running = post("/deploy/llm", llm, "k1");
-    // Inject runs the first request up to its verb before the second begins.
+    const calls = verb(ports.deps.deployments as object as { createLlm: unknown }, "createLlm", [gate.promise]);
+    // A call of inject begins when somebody waits for it.
+    const running = Promise.resolve(post("/deploy/llm", llm, "k1"));
+    await vi.waitFor(() => expect(calls.count).toBe(1));
     const second = await post("/deploy/llm", llm, "k1");
     expect(second.statusCode).toBe(409);
     expect(second.json().code).toBe("idempotency_key_in_use");
