@@ -4,7 +4,12 @@ import { events } from "./events.ts";
 
 export interface Api {
   /** Resolves with the parsed body of a 2xx answer; every other end is a CliError. */
-  call<Body>(method: "GET" | "POST" | "PUT" | "DELETE", path: string, body?: unknown): Promise<Body>;
+  call<Body>(
+    method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE",
+    path: string,
+    body?: unknown,
+    headers?: Readonly<Record<string, string>>,
+  ): Promise<Body>;
   /** The same for server-sent events: yields each event's JSON and ends at `[DONE]`. */
   stream<Event>(path: string, body: unknown): AsyncGenerator<Event>;
 }
@@ -12,12 +17,18 @@ export interface Api {
 const limitMs = 600_000;
 
 export function openApi(connection: Connection, options: { readonly anonymous?: boolean } = {}): Api {
-  const send = async (method: string, path: string, body: unknown): Promise<Response> => {
+  const send = async (
+    method: string,
+    path: string,
+    body: unknown,
+    headers: Readonly<Record<string, string>> = {},
+  ): Promise<Response> => {
     let response: Response;
     try {
       response = await fetch(connection.host + path, {
         method,
         headers: {
+          ...headers,
           ...(options.anonymous ? {} : { authorization: `Bearer ${connection.key()}` }),
           ...(body === undefined ? {} : { "content-type": "application/json" }),
         },
@@ -31,8 +42,8 @@ export function openApi(connection: Connection, options: { readonly anonymous?: 
     return response;
   };
   return {
-    async call<Body>(method: string, path: string, body?: unknown) {
-      const response = await send(method, path, body);
+    async call<Body>(method: string, path: string, body?: unknown, headers?: Readonly<Record<string, string>>) {
+      const response = await send(method, path, body, headers);
       return (await response.json().catch(() => ({}))) as Body;
     },
     async *stream<Event>(path: string, body: unknown) {

@@ -2,8 +2,13 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Command } from "commander";
+import { adminGroup } from "./admin-group.ts";
 import { CliError, exitCode } from "./cli-error.ts";
 import { addAccountCommands } from "./commands/account.ts";
+import { addAdminAccount } from "./commands/admin-account.ts";
+import { addAdminApplication } from "./commands/admin-application.ts";
+import { addAdminAudit } from "./commands/admin-audit.ts";
+import { addAdminKey } from "./commands/admin-key.ts";
 import { addAdminLimits } from "./commands/admin-limits.ts";
 import { addAuth } from "./commands/auth.ts";
 import { addChat } from "./commands/chat.ts";
@@ -25,9 +30,23 @@ const program = new Command("stoker")
   .version(version)
   .exitOverride((error) => process.exit(error.exitCode === 0 ? exitCode.done : exitCode.wrongUsage))
   .showHelpAfterError("(stoker --help lists the commands)");
-for (const add of [addUp, addDeploy, addInfer, addChat, addModel, addLog, addAccountCommands, addLimits, addAuth])
+for (const add of [
+  addUp,
+  addDeploy,
+  addInfer,
+  addChat,
+  addModel,
+  addLog,
+  addAccountCommands,
+  addLimits,
+  addAuth,
+  addAdminAccount,
+  addAdminApplication,
+  addAdminAudit,
+  addAdminKey,
+])
   add(program);
-addAdminLimits(program.command("admin").description("for operators"));
+addAdminLimits(adminGroup(program));
 addVersion(program, version);
 
 // A reader that has seen enough (`| head`) is no failure.

@@ -70,3 +70,9 @@ function count(text: string): { readonly name: string; readonly value: string } 
   if (!found) throw new InvalidArgumentError("Give a GPU type and a number, such as H100-80GB=16.");
   return { name: found[1] as string, value: found[2] as string };
 }
+
+/** An amount of USD, such as 20, 0.5 or -3. */
+export function money(text: string): number {
+  if (!/^-?\d+(\.\d{1,9})?$/.test(text)) throw new InvalidArgumentError("Give an amount of USD such as 20 or 0.5.");
+  return Number(text);
+}

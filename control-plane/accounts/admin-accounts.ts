@@ -37,6 +37,8 @@ export interface AccountChange {
 }
 
 export interface AdminAccountStore {
+  /** The oldest living operator's account. */
+  firstAdmin(): Promise<AccountId | undefined>;
   /** Newest first, those after `after`; `query` is part of an e-mail address or display name, or of a uid. */
   list(query: string, after: AccountId | undefined, limit: number): Promise<readonly AccountSummary[]>;
   /** Without its suspensions. Undefined when there is none. */

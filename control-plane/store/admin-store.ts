@@ -31,6 +31,11 @@ export function createAdminStore(db: Kysely<Database>): AdminAccountStore {
       .where("deleted_at", "is", null);
 
   return asked<AdminAccountStore>({
+    async firstAdmin() {
+      const row = await living().where("is_admin", "=", true).orderBy("account.created_at").limit(1).executeTakeFirst();
+      return row?.account_id as AccountId | undefined;
+    },
+
     async list(query, after, limit) {
       let rows = living().orderBy("account.created_at", "desc").orderBy("account.account_id", "desc").limit(limit);
       if (query !== "") {

@@ -12,7 +12,13 @@ export function dieOnDefect(log: Logger): void {
   process.on("unhandledRejection", die);
 }
 
-const forPeople = new Set(["ConfigRefused", "DatabaseNotReached", "MigrationRefused", "SecretsMissing"]);
+const forPeople = new Set([
+  "AdminKeyRefused",
+  "ConfigRefused",
+  "DatabaseNotReached",
+  "MigrationRefused",
+  "SecretsMissing",
+]);
 
 /** A start that failed: one clear sentence where the cause is known, everything otherwise. */
 export function tellAndExit(error: unknown): void {

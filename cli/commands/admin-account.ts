@@ -1,0 +1,157 @@
+import type { Command } from "commander";
+import { adminGroup } from "../admin-group.ts";
+import type { Api } from "../api.ts";
+import { CliError, exitCode } from "../cli-error.ts";
+import { atLeast, money } from "../option-values.ts";
+import { openTerminal } from "../terminal.ts";
+
+interface Summary {
+  readonly uid: string;
+  readonly email: string;
+  readonly display_name: string;
+  readonly is_admin: boolean;
+  readonly suspend_reason: string | null;
+  /** Null: no limit. */
+  readonly funds_usd: number | null;
+  readonly spent_usd: number;
+}
+
+interface Account extends Summary {
+  readonly keys: number;
+  readonly deployments: number;
+  readonly suspensions: readonly { readonly reason: string; readonly since: number; readonly note: string }[];
+}
+
+const root = "/v1/admin/accounts";
+const uidHelp = "uid, e-mail address or display name";
+
+export function addAdminAccount(program: Command): void {
+  const account = adminGroup(program).command("account").description("accounts, their funds and standing");
+
+  account
+    .command("create")
+    .description("make an account; prints its first key, once")
+    .requiredOption("--email <address>")
+    .requiredOption("--name <display-name>", "letters, digits and single hyphens")
+    .option("--credit <usd>", "what it may spend", money, 0)
+    .action(async (flags: { email: string; name: string; credit: number }, command: Command) => {
+      const terminal = openTerminal(command);
+      const body = { email: flags.email, display_name: flags.name, credit_usd: flags.credit };
+      const made = await terminal.api.call<{ uid: string; api_key: string }>("POST", root, body);
+      if (!terminal.json) terminal.progress(`Account ${made.uid}; its key, shown once:`);
+      terminal.show(made, ({ api_key: key }) => key);
+    });
+
+  account
+    .command("list")
+    .description("accounts, newest first")
+    .option("--search <text>", "part of an e-mail address, a display name or a uid", "")
+    .option("--limit <n>", "at most", atLeast(1), 50)
+    .action(async (flags: { search: string; limit: number }, command: Command) => {
+      const terminal = openTerminal(command);
+      const query = new URLSearchParams({ query: flags.search, limit: String(Math.min(flags.limit, 200)) });
+      const { accounts, next_cursor: more } = await terminal.api.call<{
+        accounts: Summary[];
+        next_cursor: string | null;
+      }>("GET", `${root}?${query}`);
+      terminal.rows(accounts, ["UID", "NAME", "EMAIL", "FUNDS", "SPENT", "STANDING"], (one) => [
+        one.uid,
+        one.display_name,
+        one.email,
+        usd(one.funds_usd),
+        usd(one.spent_usd),
+        standing(one),
+      ]);
+      if (more !== null) terminal.progress("There are more: narrow them with --search.");
+    });
+
+  account
+    .command("show <account>")
+    .description("one account")
+    .action(async (name: string, _flags: object, command: Command) => {
+      const terminal = openTerminal(command);
+      terminal.show(await terminal.api.call<Account>("GET", await pathOf(terminal.api, name)), described);
+    });
+
+  account
+    .command("credit <account> <usd>")
+    .description("grant credit; a negative amount, after --, is a correction")
+    .requiredOption("--note <text>", "why; kept in the audit log")
+    .option("--reference <text>", "your own name of this grant: the same again counts once")
+    .option("--below-zero", "a correction may take more than is left")
+    .action(
+      async (
+        name: string,
+        amount: string,
+        flags: { note: string; reference?: string; belowZero?: boolean },
+        command: Command,
+      ) => {
+        const terminal = openTerminal(command);
+        const body = { amount_usd: money(amount), note: flags.note, may_go_below_zero: flags.belowZero ?? false };
+        const headers = flags.reference === undefined ? {} : { "idempotency-key": flags.reference };
+        const path = `${await pathOf(terminal.api, name)}/credit`;
+        terminal.show(await terminal.api.call<Account>("POST", path, body, headers), described);
+      },
+    );
+
+  account
+    .command("suspend <account>")
+    .description("keep an account from spending")
+    .option("--reason <reason>", "admin, balance, limit-reached, payment-method, overdue-invoices or bad-cc", "admin")
+    .requiredOption("--note <text>", "why; kept in the audit log")
+    .action(async (name: string, { reason, note }: { reason: string; note: string }, command: Command) => {
+      const terminal = openTerminal(command);
+      const path = `${await pathOf(terminal.api, name)}/suspend`;
+      terminal.show(await terminal.api.call<Account>("POST", path, { reason, note }), described);
+    });
+
+  account
+    .command("lift <account>")
+    .description("end a suspension")
+    .option("--reason <reason>", "this one alone; without it all")
+    .requiredOption("--note <text>", "why; kept in the audit log")
+    .action(async (name: string, { reason, note }: { reason?: string; note: string }, command: Command) => {
+      const terminal = openTerminal(command);
+      const path = `${await pathOf(terminal.api, name)}/lift`;
+      terminal.show(await terminal.api.call<Account>("POST", path, { reason: reason ?? null, note }), described);
+    });
+
+  account
+    .command("set <account>")
+    .description("make it an operator's or a team's account, or an ordinary one")
+    .option("--admin", "may administer")
+    .option("--no-admin", "may not")
+    .option("--team", "has a team name")
+    .option("--no-team", "has none")
+    .option("--note <text>", "why; kept in the audit log")
+    .action(async (name: string, flags: { admin?: boolean; team?: boolean; note?: string }, command: Command) => {
+      const terminal = openTerminal(command);
+      const body = { is_admin: flags.admin ?? null, is_team_account: flags.team ?? null, note: flags.note ?? null };
+      const path = await pathOf(terminal.api, name);
+      terminal.show(await terminal.api.call<Account>("PATCH", path, body), described);
+    });
+}
+
+/** A person knows an address or a name; the API wants the uid. */
+async function pathOf(api: Api, name: string): Promise<string> {
+  if (/^u:\w+$/.test(name)) return `${root}/${name}`;
+  const query = new URLSearchParams({ query: name, limit: "200" });
+  const { accounts } = await api.call<{ accounts: Summary[] }>("GET", `${root}?${query}`);
+  const text = name.toLowerCase();
+  const found = accounts.find((one) => [one.email, one.display_name].some((word) => word.toLowerCase() === text));
+  if (!found) throw new CliError(`There is no account ${name}; give its ${uidHelp}.`, exitCode.notFound);
+  return `${root}/${found.uid}`;
+}
+
+const usd = (amount: number | null): string => (amount === null ? "no limit" : amount.toFixed(2));
+const standing = (one: Summary): string => one.suspend_reason ?? (one.is_admin ? "operator" : "good");
+
+function described(one: Account): string {
+  return [
+    `${one.display_name} (${one.uid}) ${one.email}${one.is_admin ? ", operator" : ""}`,
+    `funds USD ${usd(one.funds_usd)}, spent USD ${usd(one.spent_usd)}; ${one.keys} keys, ${one.deployments} deployments`,
+    ...one.suspensions.map(
+      ({ reason, since, note }) => `suspended: ${reason} since ${new Date(since * 1000).toISOString()} (${note})`,
+    ),
+  ].join("\n");
+}

@@ -1,0 +1,58 @@
+import type { Command } from "commander";
+import { adminGroup } from "../admin-group.ts";
+import { money } from "../option-values.ts";
+import { openTerminal } from "../terminal.ts";
+
+interface Application {
+  readonly id: string;
+  readonly email: string;
+  readonly company: string;
+  readonly funding: string;
+  readonly status: string;
+}
+
+const root = "/v1/admin/program-applications";
+const line = (one: Application) => `${one.id} ${one.company} (${one.email}): ${one.status}`;
+
+export function addAdminApplication(program: Command): void {
+  const group = adminGroup(program).command("application").description("applications to the startup program");
+
+  group
+    .command("list")
+    .description("newest first")
+    .option("--status <status>", "pending, approved or rejected")
+    .action(async (flags: { status?: string }, command: Command) => {
+      const terminal = openTerminal(command);
+      const query = new URLSearchParams(flags);
+      const { applications } = await terminal.api.call<{ applications: Application[] }>("GET", `${root}?${query}`);
+      terminal.rows(applications, ["ID", "COMPANY", "EMAIL", "FUNDING", "STATUS"], (one) => [
+        one.id,
+        one.company,
+        one.email,
+        one.funding,
+        one.status,
+      ]);
+    });
+
+  group
+    .command("approve <id>")
+    .description("approve one, with credit where it is given")
+    .requiredOption("--note <text>", "why; the applicant reads it")
+    .option("--credit <usd>", "granted with it", money, 0)
+    .action(async (id: string, flags: { note: string; credit: number }, command: Command) => {
+      const terminal = openTerminal(command);
+      const body = { note: flags.note, credit_usd: flags.credit };
+      const path = `${root}/${encodeURIComponent(id)}/approve`;
+      terminal.show(await terminal.api.call<Application>("POST", path, body), line);
+    });
+
+  group
+    .command("reject <id>")
+    .description("reject one")
+    .requiredOption("--note <text>", "why; the applicant reads it")
+    .action(async (id: string, { note }: { note: string }, command: Command) => {
+      const terminal = openTerminal(command);
+      const path = `${root}/${encodeURIComponent(id)}/reject`;
+      terminal.show(await terminal.api.call<Application>("POST", path, { note }), line);
+    });
+}

@@ -1,0 +1,35 @@
+import type { Command } from "commander";
+import { adminGroup } from "../admin-group.ts";
+import { atLeast } from "../option-values.ts";
+import { openTerminal } from "../terminal.ts";
+
+interface Entry {
+  readonly at: string;
+  readonly actor: string;
+  readonly action: string;
+  readonly subject: string;
+  readonly note: string;
+}
+
+export function addAdminAudit(program: Command): void {
+  adminGroup(program)
+    .command("audit")
+    .description("who did what to whom, newest first (--json: from where, before and after)")
+    .option("--account <uid>", "acts of this account or upon it")
+    .option("--action <word>", "such as account.suspend, or account")
+    .option("--from <time>", "unix seconds, or ISO 8601")
+    .option("--to <time>", "the same")
+    .option("--limit <n>", "at most", atLeast(1), 50)
+    .action(async ({ limit, ...filter }: Record<string, string> & { limit: number }, command: Command) => {
+      const terminal = openTerminal(command);
+      const query = new URLSearchParams({ ...filter, limit: String(Math.min(limit, 200)) });
+      const { entries } = await terminal.api.call<{ entries: Entry[] }>("GET", `/v1/admin/audit?${query}`);
+      terminal.rows(entries, ["AT", "ACTOR", "ACTION", "SUBJECT", "NOTE"], (entry) => [
+        entry.at.slice(0, 19),
+        entry.actor,
+        entry.action,
+        entry.subject,
+        entry.note,
+      ]);
+    });
+}

@@ -1,0 +1,53 @@
+// Makes the oldest operator's account a new key, by the database and the secrets alone: for whoever has the host and lost the
+// key. Run by `stoker admin key`; beside a running control plane, which learns of the key over the change feed.
+import { pino } from "pino";
+import { bySystem } from "./accounts/act.ts";
+import { createApiTokens } from "./accounts/api-tokens.ts";
+import { checkSecrets } from "./accounts/check-secrets.ts";
+import { createDataKeys } from "./accounts/data-keys.ts";
+import { readSecretFiles } from "./accounts/secret-files.ts";
+import { readConfig } from "./config.ts";
+import { createAccountStore } from "./store/accounts-store.ts";
+import { createAdminStore } from "./store/admin-store.ts";
+import { openDatabase } from "./store/database.ts";
+import { pingDatabase } from "./store/ping.ts";
+import { createTokenStore } from "./store/tokens-store.ts";
+import { tellAndExit } from "./wiring/defects.ts";
+import { replaceAdminKey } from "./wiring/replace-admin-key.ts";
+import { DatabaseNotReached, waitForDatabase } from "./wiring/wait-for-database.ts";
+
+async function main(): Promise<void> {
+  const config = readConfig(process.env);
+  const log = pino({ level: "silent" });
+  const { db, close } = openDatabase(config.databaseUrl, { maxConnections: 2, log });
+  try {
+    const store = createAccountStore(db);
+    const url = config.databaseUrl;
+    const waiting = { url, limitMs: 5_000, log, signal: AbortSignal.timeout(30_000) };
+    await waitForDatabase(() => pingDatabase(db), waiting);
+    const account = await createAdminStore(db).firstAdmin();
+    const secrets = readSecretFiles(config.secretsDir, true);
+    await checkSecrets(store, secrets);
+    const tokens = createApiTokens({
+      store: { ...createTokenStore(db), findKey: store.findKey },
+      dataKeys: createDataKeys({ store, secrets }),
+      secrets,
+    });
+    const made = await replaceAdminKey(
+      { tokens, account, act: bySystem("stoker admin key, on the host") },
+      { file: config.adminKeyFile, revokesOthers: process.argv.includes("--revoke-others") },
+    );
+    process.stdout.write(`${made}\n`);
+  } finally {
+    await close();
+  }
+}
+
+await main().catch((error: unknown) => {
+  if (!(error instanceof DatabaseNotReached)) return tellAndExit(error);
+  process.stderr.write(
+    `${error.message} Under ./scripts/up PostgreSQL runs only as long as it does: start it elsewhere, then run this again.\n`,
+  );
+  // Of the CLI's own codes: not available at the moment.
+  process.exit(7);
+});
