@@ -74,6 +74,7 @@ async function main(): Promise<void> {
   await checkSecrets(accountStore, secrets);
   const accounts = createAccounts({ store: accountStore, secrets });
   await makeFirstAccount({ store: accountStore, accounts, log }, config.adminKeyFile);
+  const tokenVerbs = createTokens({ db, accountStore, secrets });
   const joinSecret = readJoinSecret(config.secretsDir);
   const signals = createSignals({ redisUrl: config.redisUrl, secret: joinSecret, registry, log });
   const feed = createChangeFeed({ pool, log, wake: topicOf(signals, "change") });
@@ -166,8 +167,16 @@ async function main(): Promise<void> {
       create: accounts.createAccount,
       findOwnKey: (account, secretOrId) => findOwnKey({ store: accountStore, secrets }, account, secretOrId),
     },
-    ...createTokens({ db, accountStore, secrets }),
-    ...createPeople({ db, secrets, accounts, isSignUpOpen: config.isSignUpOpen }),
+    ...tokenVerbs,
+    ...createPeople({
+      db,
+      secrets,
+      accounts,
+      isSignUpOpen: config.isSignUpOpen,
+      tokens: tokenVerbs.tokens,
+      deployments: fleet.deploymentStore,
+      changes: feed,
+    }),
     trustedProxies: config.trustedProxies,
     usage: money.usage,
     checklists: billing.checklists,

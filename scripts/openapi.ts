@@ -18,6 +18,8 @@ const deps: HttpDeps = {
   tokens: uncalled,
   sessions: uncalled,
   signIn: uncalled,
+  cliLogins: uncalled,
+  deleteAccount: uncalled,
   trustedProxies: [],
   scopedJwts: uncalled,
   idempotency: uncalled,

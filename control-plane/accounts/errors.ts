@@ -170,3 +170,10 @@ export class SignUpClosed extends ServiceError {
     super("This installation makes no accounts by itself. Ask its operator for one.");
   }
 }
+
+export class AccountInUse extends ServiceError {
+  readonly code = "account_in_use";
+  constructor() {
+    super("Deployments are being made while the account is to be deleted. Stop what makes them, and delete it again.");
+  }
+}

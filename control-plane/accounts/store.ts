@@ -149,6 +149,13 @@ export interface PeopleStore {
   /** Announces the account. Another e-mail address counts as not verified, unless an admin gives it. */
   changeProfile(actor: Actor, change: ProfileChange): Promise<ProfileOutcome>;
   nameTeam(actor: Actor, name: string): Promise<ProfileOutcome>;
+  /** Whether the account could be ended, its deployments apart. */
+  mayEnd(account: AccountId): Promise<"yes" | "gone" | "last_admin">;
+  /**
+   * In one transaction: revokes its keys, ends sessions and logins, forgets the password, SSH keys and profile, frees address
+   * and names, and announces the account. Changes nothing while it has deployments.
+   */
+  end(actor: Actor): Promise<"ended" | "gone" | "last_admin" | "has_deployments">;
   sshKeys(account: AccountId): Promise<readonly SshKey[]>;
   /** False when the name is taken. */
   addSshKey(account: AccountId, key: SshKey): Promise<boolean>;
@@ -241,4 +248,22 @@ export interface IdempotencyStore {
   finish(claim: IdempotencyClaim, answer: Buffer): Promise<void>;
   /** Leaves the key as if it had never come. */
   abandon(claim: IdempotencyClaim): Promise<void>;
+}
+
+/** Keyed by the hash of the login id. Throws as AccountStore does. */
+export interface CliLoginStore {
+  hasCliLogin(lookup: Buffer): Promise<boolean>;
+  /** Announces `cli_login` with the look-up in hex. False when that login was answered before. */
+  answerCliLogin(login: {
+    readonly lookup: Buffer;
+    readonly account: AccountId;
+    readonly key: KeyId;
+    readonly atMs: number;
+    readonly expiresAtMs: number;
+  }): Promise<boolean>;
+  /** The answer, once; `unknown`: nobody said yes so far; `over`: it was taken, or ran out. */
+  takeCliLogin(
+    lookup: Buffer,
+    nowMs: number,
+  ): Promise<{ readonly account: AccountId; readonly key: KeyId } | "unknown" | "over">;
 }

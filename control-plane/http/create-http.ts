@@ -14,6 +14,7 @@ import { createEdgeMetrics } from "./edge-metrics.ts";
 import { endpointsOf, pairs } from "./endpoint.ts";
 import { bodyLimitBytes, readJsonBodies } from "./json-body.ts";
 import { openApi } from "./open-api.ts";
+import { addLoginPages } from "./pages/add-login-pages.ts";
 import { plainLines } from "./plain-lines.ts";
 import { refusalOf, renderError } from "./render-error.ts";
 import { RequestState, type StateDeps } from "./request-state.ts";
@@ -22,6 +23,7 @@ import { addAdminAccountRoutes } from "./routes/admin-accounts.ts";
 import { addAdminAuditRoutes } from "./routes/admin-audit.ts";
 import { addAdminBillingRoutes } from "./routes/admin-billing.ts";
 import { addAdminQuotaRoutes } from "./routes/admin-quotas.ts";
+import { addCliLoginRoutes } from "./routes/cli-login.ts";
 import { addCompletionRoutes } from "./routes/completions.ts";
 import { addDeployRoutes } from "./routes/deploy.ts";
 import { addInvoiceRoutes } from "./routes/invoices.ts";
@@ -121,13 +123,14 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
   await app.register(fastifyCookie, { hook: false });
   await app.register(swagger, openApi);
   for (const schema of errorSchemas) app.addSchema(schema);
+  const endpointDeps = {
+    ...edge,
+    authenticator: deps.authenticator,
+    sessions: deps.sessions,
+    idempotency: deps.idempotency,
+  };
   await app.register(async (routes) => {
-    const endpoints = endpointsOf(routes, {
-      ...edge,
-      authenticator: deps.authenticator,
-      sessions: deps.sessions,
-      idempotency: deps.idempotency,
-    });
+    const endpoints = endpointsOf(routes, endpointDeps);
     addServiceRoutes(endpoints, routes, deps, live);
     addMeRoutes(endpoints, deps);
     addSshKeyRoutes(endpoints, deps);
@@ -138,6 +141,7 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     addScopedJwtRoutes(endpoints, deps);
     addPayingRoutes(endpoints, deps);
     addAdminBillingRoutes(endpoints, deps);
+    addCliLoginRoutes(endpoints, routes, deps);
     addModelRoutes(endpoints, deps.spine.models);
     addDeployRoutes(endpoints, deps);
     addQuotaRoutes(endpoints, deps);
@@ -149,6 +153,8 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     addProgramRoutes(endpoints, deps);
     addCompletionRoutes(endpoints, spine);
   });
+
+  await app.register(async (pages) => addLoginPages(endpointsOf(pages, endpointDeps), pages, deps));
 
   await app.ready();
   return app;

@@ -32,6 +32,8 @@ export interface Endpoint<Body extends TSchema, Query extends TSchema, Params ex
   /** `inference`: a key or a scoped token; `key`: the account itself; `admin`: the operator's account. */
   readonly access: "public" | "inference" | "key" | "admin";
   readonly dialect?: Dialect;
+  /** A page for people, not described to programs. */
+  readonly isHidden?: boolean;
   /** The answer must not be stored by anybody. */
   readonly holdsSecrets?: boolean;
   /** A repeat with the same `Idempotency-Key` gets the first one's answer. */
@@ -149,7 +151,7 @@ function schemaOf(endpoint: Omit<Endpoint<TSchema, TSchema, TSchema>, "handler">
   return {
     summary,
     tags: [tag],
-    hide: isAlias,
+    hide: isAlias || endpoint.isHidden === true,
     security: access === "public" ? [] : [{ bearer: [] }, { "xi-api-key": [] }, { "x-api-key": [] }],
     ...(body ? { body } : {}),
     ...(query ? { querystring: query } : {}),

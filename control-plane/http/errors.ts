@@ -50,6 +50,13 @@ export class RecordsAway extends ServiceError {
   }
 }
 
+export class Restarting extends ServiceError {
+  readonly code = "restarting";
+  constructor() {
+    super("This server is being stopped. Ask again in a few seconds.", { retryAfterSeconds: 2 });
+  }
+}
+
 /** Asked of a caller that came with an API key. */
 export class NoSession extends ServiceError {
   readonly code = "no_session";

@@ -1,4 +1,5 @@
 // The only place that knows statuses: from what happened to what a client sees, in the dialect of its surface.
+import * as cliLogin from "../accounts/cli-login-errors.ts";
 import * as accounts from "../accounts/errors.ts";
 import * as tokens from "../accounts/token-errors.ts";
 import { ChargeEnded, ChargeNotFound } from "../billing/charges.ts";
@@ -46,6 +47,10 @@ const statusOf = new Map<ErrorClass, number>([
   [accounts.LastAdmin, 409],
   [accounts.BadCursor, 422],
   [accounts.AccountGone, 404],
+  [accounts.AccountInUse, 409],
+  [cliLogin.CliLoginUsed, 404],
+  [cliLogin.CliLoginTimedOut, 408],
+  [cliLogin.CliLoginBusy, 429],
   [accounts.WrongPassword, 401],
   [accounts.TooManyAttempts, 429],
   [accounts.SignInBusy, 429],
@@ -118,6 +123,7 @@ const statusOf = new Map<ErrorClass, number>([
   [edge.BadTime, 422],
   [edge.ApiKeyNotFound, 404],
   [edge.RecordsAway, 503],
+  [edge.Restarting, 503],
   [edge.NoSession, 404],
   [edge.CsrfRefused, 403],
 ]);

@@ -10,7 +10,9 @@ import type { ApiTokens } from "../accounts/api-tokens.ts";
 import type { Applications } from "../accounts/applications.ts";
 import type { AuditFilter, AuditPage } from "../accounts/audit.ts";
 import type { Authenticator, Caller } from "../accounts/caller.ts";
+import type { CliLogins } from "../accounts/cli-login.ts";
 import type { AccountWish, CreatedAccount } from "../accounts/create-account.ts";
+import type { DeleteAccount } from "../accounts/delete-account.ts";
 import type { Idempotency } from "../accounts/idempotency.ts";
 import type { Profiles } from "../accounts/profile.ts";
 import type { ScopedJwts } from "../accounts/scoped-jwt.ts";
@@ -105,6 +107,8 @@ export interface HttpDeps {
   readonly tokens: ApiTokens;
   readonly sessions: Sessions;
   readonly signIn: SignIn;
+  readonly cliLogins: CliLogins;
+  readonly deleteAccount: DeleteAccount;
   /** Addresses and networks of the proxies whose forwarded address, scheme and host count. */
   readonly trustedProxies: readonly string[];
   readonly scopedJwts: ScopedJwts;

@@ -10,7 +10,7 @@ import { inTransaction } from "./database.ts";
 import type { Database } from "./schema.ts";
 
 /** Two admins must not end each other's rights at once. */
-const adminsLock = 7_205_003;
+export const adminsLock = 7_205_003;
 
 export function createAdminStore(db: Kysely<Database>): AdminAccountStore {
   const living = () =>

@@ -5,6 +5,7 @@ import { asked } from "./asked.ts";
 import { writeAudit } from "./audit-rows.ts";
 import { announce } from "./change-feed.ts";
 import { inTransaction, uniqueViolation } from "./database.ts";
+import { endAccount, mayEnd } from "./end-account.ts";
 import type { Database } from "./schema.ts";
 
 const profileColumns = [
@@ -101,6 +102,9 @@ export function createPeopleStore(db: Kysely<Database>): PeopleStore {
           return "changed";
         }),
       ),
+
+    mayEnd: (account) => inTransaction(db, (trx) => mayEnd(trx, account)),
+    end: (actor) => inTransaction(db, (trx) => endAccount(trx, actor)),
 
     async sshKeys(account) {
       const rows = await db

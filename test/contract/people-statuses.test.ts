@@ -4,13 +4,18 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import * as accounts from "../../control-plane/accounts/errors.ts";
 import { createHttp } from "../../control-plane/http/create-http.ts";
 import { DatabaseAway } from "../../control-plane/store/database.ts";
-import { ada, apiKey, fakePorts, sshKey } from "../fakes/ports.ts";
+import { ada, apiKey, type FakePorts, fakePorts, sshKey } from "../fakes/ports.ts";
 import { check, type Row, refuse } from "./status-row.ts";
 
 const away = new DatabaseAway("away");
 const taken = new accounts.AccountNameTaken("This display name is taken.", { param: "display_name" });
 const team = { display_name: "my-team" };
 const key = { name: "laptop", key: "ssh-ed25519 AAAA" };
+
+const ended =
+  (error: Error) =>
+  ({ deps }: FakePorts) =>
+    void Object.assign(deps, { deleteAccount: () => Promise.reject(error) });
 
 const rows: readonly Row[] = [
   {
@@ -24,6 +29,12 @@ const rows: readonly Row[] = [
   { call: "PATCH /v1/me", status: 404, body: {}, given: refuse("profiles", "change")(new accounts.AccountGone()) },
   { call: "PATCH /v1/me", status: 409, body: { display_name: "b" }, given: refuse("profiles", "change")(taken) },
   { call: "PATCH /v1/me", status: 503, body: {}, given: refuse("profiles", "change")(away) },
+  { call: "DELETE /v1/me", status: 200, holds: { uid: ada.account } },
+  { call: "DELETE /v1/me", status: 401, key: null },
+  { call: "DELETE /v1/me", status: 404, given: ended(new accounts.AccountGone()) },
+  { call: "DELETE /v1/me", status: 409, given: ended(new accounts.LastAdmin()), holds: { code: "last_admin" } },
+  { call: "DELETE /v1/me", status: 409, given: ended(new accounts.AccountInUse()) },
+  { call: "DELETE /v1/me", status: 503, given: ended(away) },
   { call: "GET /v1/me/emails", status: 200, holds: { emails: ["ada@example.com"] } },
   { call: "GET /v1/me/emails", status: 401, key: null },
   { call: "GET /v1/me/emails", status: 404, given: refuse("profiles", "emails")(new accounts.AccountGone()) },

@@ -300,6 +300,8 @@ export function fakePorts() {
       signUp: () => Promise.resolve({ account: ada.account, apiKey: "stk_made", session: adasSession }),
       setPassword: async () => {},
     },
+    cliLogins: { approve: async () => {}, wait: () => Promise.resolve("stk_made") },
+    deleteAccount: ({ account }) => Promise.resolve(recordOf(account)),
     trustedProxies: [],
     scopedJwts: fakeScopedJwts(ada),
     idempotency: fakeIdempotency(),

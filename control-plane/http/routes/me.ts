@@ -5,6 +5,7 @@ import type { Endpoints } from "../endpoint.ts";
 import { readChecklist } from "../read-checklist.ts";
 import { renderAccount } from "../render-account.ts";
 import { AccountBody, AccountChange, TeamName } from "../schemas/account.ts";
+import { takeCookie } from "../session.ts";
 import type { HttpDeps } from "../verbs.ts";
 
 const tag = "account";
@@ -12,7 +13,7 @@ const access = "key";
 
 export function addMeRoutes(
   endpoints: Endpoints,
-  { profiles, checklists }: Pick<HttpDeps, "profiles" | "checklists">,
+  { profiles, checklists, deleteAccount }: Pick<HttpDeps, "profiles" | "checklists" | "deleteAccount">,
 ): void {
   endpoints.add({
     method: "GET",
@@ -40,6 +41,21 @@ export function addMeRoutes(
     refusals: [404, 409, 503],
     handler: async ({ caller, body, reply }) =>
       renderAccount(await profiles.change(actorOf(caller, reply), changeOf(body)), null),
+  });
+
+  endpoints.add({
+    method: "DELETE",
+    path: "/v1/me",
+    summary: "End the account with its keys, sessions and deployments; ledger and usage stay",
+    tag,
+    access,
+    answer: AccountBody,
+    refusals: [404, 409, 503],
+    async handler({ caller, reply }) {
+      const record = await deleteAccount(actorOf(caller, reply));
+      if (caller.via === "session") takeCookie(reply);
+      return renderAccount(record, null);
+    },
   });
 
   endpoints.add({

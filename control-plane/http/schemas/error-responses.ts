@@ -33,6 +33,7 @@ const meanings: Readonly<Record<number, string>> = {
   403: "Not allowed",
   404: "Not found",
   405: "The model cannot do this",
+  408: "Nothing happened in time; ask again",
   409: "Conflicts with what is there",
   413: "The body is too large",
   422: "A field is missing or out of range",

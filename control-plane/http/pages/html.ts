@@ -1,0 +1,25 @@
+// HTML whose values are escaped unless they are HTML made here.
+export class Html {
+  readonly text: string;
+  constructor(text: string) {
+    this.text = text;
+  }
+}
+
+const entities: Readonly<Record<string, string>> = {
+  "&": "&amp;",
+  "<": "&lt;",
+  ">": "&gt;",
+  '"': "&quot;",
+  "'": "&#39;",
+};
+
+/** Undefined and false print nothing. */
+export function html(parts: TemplateStringsArray, ...values: readonly (Html | string | undefined | false)[]): Html {
+  return new Html(parts.map((part, i) => part + (i < values.length ? printed(values[i]) : "")).join(""));
+}
+
+function printed(value: Html | string | undefined | false): string {
+  if (value instanceof Html) return value.text;
+  return value ? value.replace(/[&<>"']/g, (letter) => entities[letter] as string) : "";
+}

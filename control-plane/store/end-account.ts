@@ -1,0 +1,81 @@
+// The end of an account in one transaction. Ledger, usage, audit and the revoked keys' rows stay: they are records of the past.
+import { sql, type Transaction } from "kysely";
+import type { AccountId } from "../../proto/ids.ts";
+import type { Actor } from "../accounts/store.ts";
+import { adminsLock } from "./admin-store.ts";
+import { writeAudit } from "./audit-rows.ts";
+import { announce } from "./change-feed.ts";
+import type { Database } from "./schema.ts";
+
+export async function mayEnd(trx: Transaction<Database>, account: AccountId): Promise<"yes" | "gone" | "last_admin"> {
+  // Two admins that end at the same moment must not both be the one who stays.
+  await sql`select pg_advisory_xact_lock(${sql.lit(adminsLock)})`.execute(trx);
+  const row = await trx
+    .selectFrom("account")
+    .select("is_admin")
+    .where("account_id", "=", account)
+    .where("deleted_at", "is", null)
+    .forUpdate()
+    .executeTakeFirst();
+  if (!row) return "gone";
+  if (!row.is_admin) return "yes";
+  const other = await trx
+    .selectFrom("account")
+    .select("account_id")
+    .where("is_admin", "=", true)
+    .where("deleted_at", "is", null)
+    .where("account_id", "<>", account)
+    .limit(1)
+    .executeTakeFirst();
+  return other ? "yes" : "last_admin";
+}
+
+export async function endAccount(
+  trx: Transaction<Database>,
+  { account, ip }: Actor,
+): Promise<"ended" | "gone" | "last_admin" | "has_deployments"> {
+  const may = await mayEnd(trx, account);
+  if (may !== "yes") return may;
+  const left = await trx
+    .selectFrom("deployment")
+    .select("deploy_id")
+    .where("account_id", "=", account)
+    .where("status", "<>", "deleted")
+    .limit(1)
+    .executeTakeFirst();
+  if (left) return "has_deployments";
+  for (const table of ["login_session", "cli_login", "password", "ssh_key"] as const)
+    await trx.deleteFrom(table).where("account_id", "=", account).execute();
+  await trx
+    .updateTable("api_key")
+    .set({ revoked_at: sql<Date>`now()` })
+    .where("account_id", "=", account)
+    .where("revoked_at", "is", null)
+    .execute();
+  await trx
+    .updateTable("account")
+    .set({
+      email: account,
+      display_name: account,
+      email_verified: false,
+      name: "",
+      first_name: "",
+      last_name: "",
+      country: "",
+      country_code: "",
+      company: "",
+      website: "",
+      title: "",
+      use_case: "",
+      attribution: "",
+      marketing_emails: false,
+      team_display_name: null,
+      is_admin: false,
+      deleted_at: sql<Date>`now()`,
+    })
+    .where("account_id", "=", account)
+    .execute();
+  await writeAudit(trx, { actor: account, action: "account.delete", subject: account, account, ip });
+  await announce(trx, "account", account);
+  return "ended";
+}

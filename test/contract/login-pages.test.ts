@@ -1,0 +1,196 @@
+// /login and the wait of a command line, by plain HTTP: what a browser without scripts does.
+import type { FastifyInstance } from "fastify";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { CliLoginBusy, CliLoginTimedOut, CliLoginUsed } from "../../control-plane/accounts/cli-login-errors.ts";
+import { TooManyAttempts } from "../../control-plane/accounts/errors.ts";
+import { createHttp } from "../../control-plane/http/create-http.ts";
+import { DatabaseAway } from "../../control-plane/store/database.ts";
+import { ada, adasPassword, adasSession, type FakePorts, fakePorts } from "../fakes/ports.ts";
+import { check, type Row, refuse } from "./status-row.ts";
+
+const loginId = "abcd1234ABCD1234abcd1234ABCD1234";
+const wait = `GET /github/cli/login?login_id=${loginId}` as const;
+
+const rows: readonly Row[] = [
+  { call: wait, status: 200, key: null, holds: { access_token: "stk_made" }, headers: { "cache-control": "no-store" } },
+  { call: wait, status: 404, key: null, given: refuse("cliLogins", "wait")(new CliLoginUsed()) },
+  { call: wait, status: 408, key: null, given: refuse("cliLogins", "wait")(new CliLoginTimedOut()) },
+  { call: "GET /github/cli/login", status: 422, key: null, holds: { detail: [{ loc: ["query", "login_id"] }] } },
+  { call: `${wait}x`, status: 422, key: null },
+  {
+    call: wait,
+    status: 429,
+    key: null,
+    given: refuse("cliLogins", "wait")(new CliLoginBusy()),
+    headers: { "retry-after": "5" },
+  },
+  { call: wait, status: 503, key: null, given: refuse("cliLogins", "wait")(new DatabaseAway("away")) },
+];
+
+describe("the wait of a command line and its statuses", () => {
+  it.each(rows.map((row) => [`${row.call} ${row.status}`, row] as const))("%s", (_name, row) => check(row));
+
+  it("does not hold up a stop", async () => {
+    const ports = fakePorts();
+    let begun = () => {};
+    const waits = new Promise<void>((resolve) => (begun = resolve));
+    ports.deps.cliLogins.wait = (_id, _ip, signal) =>
+      new Promise((resolve) => {
+        signal.addEventListener("abort", () => resolve(undefined));
+        begun();
+      });
+    const app = await createHttp(ports.deps);
+    const asked = app.inject({ method: "GET", url: wait.slice(4) });
+    await waits;
+    await app.close();
+    expect((await asked).json()).toMatchObject({ code: "restarting" });
+  });
+});
+
+let ports: FakePorts;
+let app: FastifyInstance;
+let approved: string[];
+beforeAll(async () => {
+  ports = fakePorts();
+  app = await createHttp(ports.deps);
+});
+beforeEach(() => {
+  const fresh = fakePorts().deps;
+  for (const part of ["signIn", "sessions", "cliLogins"] as const) Object.assign(ports.deps[part], fresh[part]);
+  approved = [];
+  ports.deps.cliLogins.approve = ({ account }, id) => {
+    approved.push(`${account} ${id}`);
+    return Promise.resolve();
+  };
+});
+afterAll(() => app.close());
+
+const cookie = `session=${adasSession.cookie}`;
+const get = (url: string, headers: object = {}) => app.inject({ method: "GET", url, headers: { ...headers } });
+const post = (url: string, form: Record<string, string>, headers: object = {}) =>
+  app.inject({
+    method: "POST",
+    url,
+    headers: { "content-type": "application/x-www-form-urlencoded", ...headers },
+    body: new URLSearchParams(form).toString(),
+  });
+const rightForm = { email: ada.email, password: adasPassword };
+
+describe("the sign-in page", () => {
+  it("is there for everybody, runs no script, and stands in no frame", async () => {
+    const answer = await get("/login");
+    expect(answer.statusCode).toBe(200);
+    expect(answer.headers["content-type"]).toBe("text/html; charset=utf-8");
+    const policy = String(answer.headers["content-security-policy"]);
+    expect(policy).toMatch(/default-src 'none'; style-src 'sha256-[^']+'; form-action 'self'.*frame-ancestors 'none'/);
+    expect(policy).not.toContain("script-src");
+    expect(answer.headers["referrer-policy"]).toBe("same-origin");
+    expect(answer.headers["cache-control"]).toBe("no-store");
+    expect(answer.body).toContain('<form method="post" action="/login">');
+    expect(answer.body).not.toContain("<script");
+  });
+
+  it("has one style, the one its policy names", async () => {
+    const { body, headers } = await get("/login");
+    const style = /<style>([\s\S]*?)<\/style>/.exec(body)?.[1] ?? "";
+    const digest = Buffer.from(await crypto.subtle.digest("SHA-256", Buffer.from(style))).toString("base64");
+    expect(String(headers["content-security-policy"])).toContain(`'sha256-${digest}'`);
+    expect(body).not.toContain("style=");
+  });
+
+  it("signs in by its form, sets the cookie and goes on to what was asked for", async () => {
+    const plain = await post("/login", rightForm);
+    expect([plain.statusCode, plain.headers.location]).toEqual([303, "/login"]);
+    expect(String(plain.headers["set-cookie"])).toMatch(/^session=cookie-of-ada; .*HttpOnly; SameSite=Lax/);
+    const forCli = await post("/login", { ...rightForm, cli: loginId });
+    expect(forCli.headers.location).toBe(`/login?cli=${loginId}`);
+  });
+
+  it("shows itself again with the reason and the address, never the password", async () => {
+    const answer = await post("/login", { email: ada.email, password: "hunter2", cli: loginId });
+    expect(answer.statusCode).toBe(401);
+    expect(answer.headers["set-cookie"]).toBeUndefined();
+    expect(answer.body).toContain("The e-mail address or the password is wrong.");
+    expect(answer.body).toContain(`value="${ada.email}"`);
+    expect(answer.body).toContain(`value="${loginId}"`);
+    expect(answer.body).not.toContain("hunter2");
+  });
+
+  it("says when to come back after too many attempts", async () => {
+    ports.deps.signIn.signIn = () => Promise.reject(new TooManyAttempts(90_000));
+    const answer = await post("/login", rightForm);
+    expect([answer.statusCode, answer.headers["retry-after"]]).toEqual([429, "90"]);
+    expect(answer.body).toContain("Try again in 2 minutes");
+  });
+
+  it("prints what was typed as text", async () => {
+    const answer = await post("/login", { email: '"><script>alert(1)</script>', password: "x" });
+    expect(answer.body).toContain("&quot;&gt;&lt;script&gt;");
+    expect(answer.body).not.toContain("<script");
+  });
+
+  it("takes no form of another site", async () => {
+    const headers = { origin: "http://evil.example", host: "stoker.example" };
+    const answer = await post("/login", rightForm, headers);
+    expect(answer.statusCode).toBe(403);
+    expect(answer.headers["set-cookie"]).toBeUndefined();
+  });
+
+  it("ignores a login id that is none", async () => {
+    for (const cli of ["x", `${loginId}"`, "//evil.example/aaaaaaaaaaaaaaaaa"]) {
+      expect((await post("/login", { ...rightForm, cli })).headers.location).toBe("/login");
+      expect((await get(`/login?cli=${encodeURIComponent(cli)}`)).body).not.toContain("waits for a key");
+    }
+  });
+});
+
+describe("giving a command line its key", () => {
+  const yes = { cli: loginId, csrf: adasSession.csrfToken };
+
+  it("is asked for on a page that shows the terminal's code and whose key it will be", async () => {
+    expect((await get(`/login?cli=${loginId}`)).body).toContain("A command line waits for a key");
+    const { body } = await get(`/login?cli=${loginId}`, { cookie });
+    expect(body).toContain("<code>ABCD-1234</code>");
+    expect(body).toContain(`<strong>${ada.displayName}</strong>`);
+    expect(approved).toEqual([]);
+  });
+
+  it("takes a signed-in person's yes", async () => {
+    const answer = await post("/login/confirm", yes, { cookie });
+    expect(answer.statusCode).toBe(200);
+    expect(answer.body).toContain("The command line has its key");
+    expect(approved).toEqual([`${ada.account} ${loginId}`]);
+  });
+
+  it.each([
+    ["of nobody who is signed in", yes, {}, 200],
+    ["without the form's token", { cli: loginId }, { cookie }, 403],
+    ["with another session's token", { ...yes, csrf: "csrf-of-bob" }, { cookie }, 403],
+    ["from another site's page", yes, { cookie, origin: "http://evil.example" }, 403],
+    ["from a neighbour's page", yes, { cookie, "sec-fetch-site": "same-site" }, 403],
+  ])("takes no yes %s", async (_what, form, headers, status) => {
+    const answer = await post("/login/confirm", form, headers);
+    expect(answer.statusCode).toBe(status);
+    expect(answer.body).not.toContain("has its key");
+    expect(approved).toEqual([]);
+  });
+
+  it("says when the login was answered already", async () => {
+    ports.deps.cliLogins.approve = () => Promise.reject(new CliLoginUsed());
+    const answer = await post("/login/confirm", yes, { cookie });
+    expect(answer.statusCode).toBe(404);
+    expect(answer.body).toContain("Run `stoker login` again");
+  });
+});
+
+describe("the page of who is signed in", () => {
+  it("names the account and signs out by its form alone", async () => {
+    expect((await get("/login", { cookie })).body).toContain(`Signed in as ${ada.displayName}`);
+    expect((await post("/login/sign-out", { csrf: "wrong" }, { cookie })).statusCode).toBe(403);
+    expect((await get("/login", { cookie })).body).toContain("Signed in as");
+    const out = await post("/login/sign-out", { csrf: adasSession.csrfToken }, { cookie });
+    expect([out.statusCode, out.headers.location]).toEqual([303, "/login"]);
+    expect(String(out.headers["set-cookie"])).toContain("Max-Age=0");
+    expect((await get("/login", { cookie })).body).toContain("Sign in to Stoker");
+  });
+});

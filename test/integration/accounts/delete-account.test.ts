@@ -1,0 +1,174 @@
+// The end of an account on a real PostgreSQL.
+import { randomUUID } from "node:crypto";
+import { Registry } from "prom-client";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
+import { createApiTokens } from "../../../control-plane/accounts/api-tokens.ts";
+import { createAuthenticator } from "../../../control-plane/accounts/authenticate.ts";
+import { createDataKeys } from "../../../control-plane/accounts/data-keys.ts";
+import {
+  AccountGone,
+  AccountInUse,
+  InvalidApiKey,
+  LastAdmin,
+  WrongPassword,
+} from "../../../control-plane/accounts/errors.ts";
+import { createChangeFeed } from "../../../control-plane/store/change-feed.ts";
+import { checkBooks } from "../../../control-plane/store/check-books.ts";
+import { createDeploymentStore } from "../../../control-plane/store/deployments-store.ts";
+import { createTokenStore } from "../../../control-plane/store/tokens-store.ts";
+import { createPeople } from "../../../control-plane/wiring/people.ts";
+import type { AccountId } from "../../../proto/ids.ts";
+import { nano } from "../../../proto/money.ts";
+import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { log, openWorld, type World, wholeBooks } from "../billing/world.ts";
+
+let postgres: TestPostgres;
+beforeAll(async () => {
+  postgres = await startPostgres();
+});
+afterAll(() => postgres.stop());
+
+const ip = "192.0.2.1";
+const wishOf = (name: string, isAdmin = false) => ({
+  email: `${name}@example.com`,
+  displayName: name,
+  creditNanoUsd: nano(5_000_000_000n),
+  isAdmin,
+});
+
+async function peopleOf(world: World) {
+  const { db, secrets, accounts, accountStore } = world;
+  const dataKeys = createDataKeys({ store: accountStore, secrets });
+  const tokenStore = createTokenStore(db);
+  const tokens = createApiTokens({ store: { ...accountStore, ...tokenStore }, dataKeys, secrets });
+  const deployments = createDeploymentStore(db);
+  const changes = { on: () => {} };
+  const people = createPeople({ db, secrets, accounts, tokens, deployments, changes, isSignUpOpen: false });
+  return { ...people, deployments, tokenStore };
+}
+
+const deploy = (world: World, account: AccountId, status = "deployed") =>
+  world.pool.query(
+    `insert into deployment (deploy_id, account_id, model_name, version, task, type, engine, status, gpu, num_gpus,
+       max_batch_size, min_instances, max_instances, weights, extra_args)
+     values ($1, $2, $1, 'v', 'text-generation', 'llm', 'stoker', $3, 'other', 1, 1, 1, 1, '{}', '{}')`,
+    [randomUUID(), account, status],
+  );
+
+describe("an account that its owner deletes", () => {
+  it("answers its record, and ends keys, sessions, password and deployments", async () => {
+    const world = await openWorld(postgres);
+    const people = await peopleOf(world);
+    const { account, apiKey } = await world.accounts.createAccount(wishOf("ada"));
+    const other = await world.accounts.createAccount(wishOf("bob"));
+    const actor = { account, ip };
+    const password = "correct horse";
+    await people.signIn.setPassword(actor, { password, current: undefined }, undefined);
+    const session = await people.sessions.begin(actor);
+    for (const status of ["deployed", "failed", "stopped", "deleted"]) await deploy(world, account, status);
+    await deploy(world, other.account);
+
+    expect(await people.deleteAccount(actor)).toMatchObject({
+      uid: account,
+      displayName: "ada",
+      email: "ada@example.com",
+    });
+
+    await expect(people.profiles.read(account)).rejects.toThrow(AccountGone);
+    await expect(people.deleteAccount(actor)).rejects.toThrow(AccountGone);
+    expect(await people.sessions.find(session.cookie)).toBeUndefined();
+    const signIn = people.signIn.signIn({ email: "ada@example.com", password }, ip, undefined);
+    await expect(signIn).rejects.toThrow(WrongPassword);
+    expect((await people.deployments.list(account, undefined)).map(({ status }) => status)).toEqual(
+      Array(4).fill("deleted"),
+    );
+    expect((await people.deployments.list(other.account, undefined)).map(({ status }) => status)).toEqual(["deployed"]);
+    const authenticator = createAuthenticator({
+      store: { ...world.accountStore, ...people.tokenStore },
+      secrets: world.secrets,
+      log,
+      registry: new Registry(),
+      changes: { on: () => {} },
+    });
+    await expect(authenticator.authenticate(apiKey, ip)).rejects.toThrow(InvalidApiKey);
+    expect(await authenticator.authenticate(other.apiKey, ip)).toMatchObject({ account: other.account });
+  });
+
+  it("is refused by every replica within 2 s, one that knows its key from memory too", async () => {
+    const world = await openWorld(postgres);
+    const people = await peopleOf(world);
+    const { account, apiKey } = await world.accounts.createAccount(wishOf("ada"));
+    const feed = createChangeFeed({ pool: world.pool, log });
+    const authenticator = createAuthenticator({
+      store: { ...world.accountStore, ...people.tokenStore },
+      secrets: world.secrets,
+      log,
+      registry: new Registry(),
+      changes: feed,
+    });
+    await feed.start();
+    onTestFinished(() => feed.stop());
+    await authenticator.authenticate(apiKey, ip);
+    await people.deleteAccount({ account, ip });
+    await vi.waitFor(
+      async () => {
+        const end = await Promise.resolve()
+          .then(() => authenticator.authenticate(apiKey, ip))
+          .catch((error) => error);
+        expect(end).toBeInstanceOf(InvalidApiKey);
+      },
+      { timeout: 2_000, interval: 10 },
+    );
+  });
+
+  it("leaves ledger and audit whole, and its address and names to others", async () => {
+    const world = await openWorld(postgres);
+    const people = await peopleOf(world);
+    const { account } = await world.accounts.createAccount(wishOf("ada"));
+    await people.profiles.change({ account, ip }, { firstName: "Ada", company: "Analytical" });
+    const ledger = () =>
+      world.pool.query("select count(*) as n, sum(amount)::text as sum from ledger_entry where account_id = $1", [
+        account,
+      ]);
+    const before = (await ledger()).rows;
+    await people.deleteAccount({ account, ip });
+    expect((await ledger()).rows).toEqual(before);
+    expect(await checkBooks(world.db)).toEqual(wholeBooks);
+    const again = await world.accounts.createAccount(wishOf("ada"));
+    expect(again.account).not.toBe(account);
+    const { rows } = await world.pool.query("select a::text as row from account a where account_id = $1", [account]);
+    for (const word of ["ada@example.com", "Ada", "Analytical"]) expect(rows[0].row).not.toContain(word);
+    const { rows: audit } = await world.pool.query(
+      "select actor, subject, ip from audit where action = 'account.delete'",
+    );
+    expect(audit).toEqual([{ actor: account, subject: account, ip }]);
+  });
+
+  it("stays when it is the last admin's, with all it has; of two that go at once one stays", async () => {
+    const world = await openWorld(postgres);
+    const people = await peopleOf(world);
+    const first = await world.accounts.createAccount(wishOf("root", true));
+    await deploy(world, first.account);
+    await expect(people.deleteAccount({ account: first.account, ip })).rejects.toThrow(LastAdmin);
+    expect((await people.deployments.list(first.account, undefined)).map(({ status }) => status)).toEqual(["deployed"]);
+    const second = await world.accounts.createAccount(wishOf("root2", true));
+    const ends = await Promise.allSettled([first, second].map(({ account }) => people.deleteAccount({ account, ip })));
+    expect(ends.filter((end) => end.status === "fulfilled")).toHaveLength(1);
+    expect(ends.find((end) => end.status === "rejected")?.reason).toBeInstanceOf(LastAdmin);
+  });
+
+  it("stays while something keeps making deployments", async () => {
+    const world = await openWorld(postgres);
+    const people = await peopleOf(world);
+    const { account } = await world.accounts.createAccount(wishOf("ada"));
+    await world.pool.query(`create function again() returns trigger language plpgsql as $$ begin
+      insert into deployment select (jsonb_populate_record(new, jsonb_build_object('deploy_id', gen_random_uuid()::text,
+        'model_name', gen_random_uuid()::text, 'status', 'deployed'))).*; return null; end $$`);
+    await world.pool.query(
+      "create trigger again after update on deployment for each row when (new.status = 'deleted') execute function again()",
+    );
+    await deploy(world, account);
+    await expect(people.deleteAccount({ account, ip })).rejects.toThrow(AccountInUse);
+    expect((await people.profiles.read(account)).displayName).toBe("ada");
+  });
+});
