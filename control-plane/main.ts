@@ -23,7 +23,6 @@ import { openDatabase } from "./store/database.ts";
 import { createFleetStore } from "./store/fleet-store.ts";
 import { migrateDatabase } from "./store/migrate.ts";
 import { pingDatabase } from "./store/ping.ts";
-import { createTokenStore } from "./store/tokens-store.ts";
 import { createBilling } from "./wiring/billing.ts";
 import { dieOnDefect, tellAndExit } from "./wiring/defects.ts";
 import { createAdminVerbs, createDeploymentVerbs } from "./wiring/deployment-verbs.ts";
