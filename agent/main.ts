@@ -7,6 +7,7 @@ import { pino } from "pino";
 import { readConfig } from "./config.ts";
 import { createInventory } from "./fingerprint/inventory.ts";
 import { createIngress } from "./ingress/create-ingress.ts";
+import { createGpuMeter } from "./metering/gpu-meter.ts";
 import { createAgentMetrics } from "./metrics/agent-metrics.ts";
 import { startMetricsServer } from "./metrics/metrics-server.ts";
 import { createProbe } from "./reconcile/health.ts";
@@ -90,7 +91,15 @@ async function main(): Promise<void> {
     metrics: metrics.registry,
     fault: config.fault,
   });
+  const meter = createGpuMeter({
+    store: state.meter,
+    monotonicMs: () => performance.now(),
+    controlTimeMs: control.clock.nowMs,
+    nodeEpoch: control.nodeEpoch,
+    log,
+  });
   reconciler = createReconciler({
+    meter: config.control ? meter : undefined,
     driver,
     weights,
     dataPath: ingress,
@@ -140,6 +149,7 @@ async function main(): Promise<void> {
   await page.close();
   await weights.close();
   await driver.close();
+  await meter.close();
   await state.close();
   log.info("the agent has stopped");
   log.flush(() => process.exit(0));

@@ -6,13 +6,16 @@ import type { InstanceId } from "../../proto/ids.ts";
 import { diff, newestOf, type Step, type View } from "./diff.ts";
 import type { Observed } from "./driver.ts";
 import { createFactsBook } from "./facts-book.ts";
-import { type Reported, reportOf, targetsOf } from "./report.ts";
+import type { GpuMeter } from "./ports.ts";
+import { type Reported, reportOf, servingOf, targetsOf } from "./report.ts";
 import { createExecutors, execute, type StepDeps } from "./steps.ts";
 import { createWake } from "./wake.ts";
 
 export interface LoopDeps extends Omit<StepDeps, "book" | "progressed"> {
   /** A phase changed: tell it soon. */
   readonly onNews: () => void;
+  /** Undefined where nobody bills: a host that is told by a file. */
+  readonly meter: GpuMeter | undefined;
 }
 
 export interface Reconciler {
@@ -116,6 +119,7 @@ export function createReconciler(deps: LoopDeps): Reconciler {
   function publish(view: View): void {
     last = { ...view, facts: new Map(view.facts) };
     deps.dataPath.setTargets(targetsOf(view));
+    deps.meter?.look(servingOf(view));
     let isNews = false;
     const { instances, removed } = reportOf(view, deps.dataPath.stats);
     const now = new Map<InstanceId, string>(removed.map((id) => [id, "removed"]));

@@ -43,3 +43,15 @@ export interface ReconcileEvents {
   restarted(deployId: DeploymentId, reason: RestartReason): void;
   gone(id: InstanceId): void;
 }
+
+/** A process or container that serves on GPUs of this host. */
+export interface Serving {
+  readonly instanceId: InstanceId;
+  readonly deployId: DeploymentId;
+  readonly identity: string;
+}
+
+/** Measures GPU time. Told at every look, the whole set; must not throw or wait. */
+export interface GpuMeter {
+  look(serving: readonly Serving[]): void;
+}

@@ -7,7 +7,7 @@ import type { InstancePhase } from "../../proto/instance-phase.ts";
 import type { View } from "./diff.ts";
 import type { Observed } from "./driver.ts";
 import type { Facts } from "./facts.ts";
-import type { DataPath, RouteTarget } from "./ports.ts";
+import type { DataPath, RouteTarget, Serving } from "./ports.ts";
 
 export interface OneReport extends InstanceReport {
   readonly instanceId: InstanceId;
@@ -50,6 +50,18 @@ export function targetsOf(view: View): readonly RouteTarget[] {
     const draining = spec.draining || tombstones.has(instanceId) || isEnding(facts);
     const ready = isReady(facts, seen);
     return [{ instanceId, deployId, origin: seen.origin, maxBatchSize: spec.maxBatchSize, ready, draining }];
+  });
+}
+
+/** What is paid by GPU time: ready on GPUs of this host, and not told to drain. */
+export function servingOf(view: View): readonly Serving[] {
+  const tombstones = new Set((view.desired?.tombstones ?? []) as InstanceId[]);
+  return [...specsOf(view)].flatMap(([instanceId, spec]) => {
+    const facts = view.facts.get(instanceId);
+    const seen = view.observed.get(instanceId);
+    if (!facts || seen?.state !== "running" || spec.gpuUuids.length === 0 || tombstones.has(instanceId)) return [];
+    if (phaseOf(spec, seen, facts) !== "ready") return [];
+    return [{ instanceId, deployId: seen.deployId, identity: seen.identity }];
   });
 }
 

@@ -1,8 +1,10 @@
 // The agent's durable state: one SQLite file in a thread of its own.
 import type { Logger } from "pino";
 import type { UsageSpool } from "../ingress/spool.ts";
+import type { MeterStore } from "../metering/store.ts";
 import type { SessionStore } from "../session/store.ts";
 import { chooseHostId } from "./host-id.ts";
+import { sqliteMeterStore } from "./sqlite-meter-store.ts";
 import { sqliteSessionStore } from "./sqlite-session-store.ts";
 import { sqliteSpool } from "./sqlite-spool.ts";
 import { startStateThread } from "./state-thread.ts";
@@ -10,6 +12,7 @@ import { startStateThread } from "./state-thread.ts";
 export interface AgentState {
   readonly spool: UsageSpool;
   readonly session: SessionStore;
+  readonly meter: MeterStore;
   close(): Promise<void>;
 }
 
@@ -26,6 +29,7 @@ export async function openState(path: string, log: Logger, nowMs: () => number =
   return {
     spool: sqliteSpool(thread, nowMs),
     session: sqliteSessionStore(thread, host, log),
+    meter: sqliteMeterStore(thread, log),
     close: () => thread.close(),
   };
 }

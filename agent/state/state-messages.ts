@@ -8,7 +8,7 @@ export type Write =
   | readonly ["acknowledge", spoolIds: readonly string[]]
   | readonly ["set", key: MetaKey, value: string];
 
-export type MetaKey = "host_id" | "highest_epoch" | "desired";
+export type MetaKey = "host_id" | "highest_epoch" | "desired" | "metering";
 
 export type ToWorker =
   /** `through` numbers the last write of the batch; the answer `written` repeats it. */

@@ -7,6 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { NewUsageRecord } from "../../agent/ingress/spool.ts";
 import { type AgentState, openState } from "../../agent/state/open-state.ts";
 import type { DesiredState__Output } from "../../proto/gen/stoker/fleet/v1/DesiredState.ts";
+import type { DeploymentId, InstanceId } from "../../proto/ids.ts";
 
 let folder: string;
 let file: string;
@@ -210,4 +211,25 @@ describe("session store", () => {
 it("says what to do when its folder cannot be used", async () => {
   const log = pino({ level: "silent" });
   await expect(openState(join(folder, "missing", "state.db"), log)).rejects.toThrow(/cannot open the agent's state/);
+});
+
+describe("GPU minutes", () => {
+  const tally = {
+    instanceId: "one" as InstanceId,
+    deployId: "deploy" as DeploymentId,
+    startMs: 60_000,
+    readyMs: 1_500,
+    throughMs: 61_500,
+  };
+
+  it("that have begun are kept over a restart; those that ended are usage records", async () => {
+    expect(state.meter.kept()).toEqual([]);
+    await state.meter.save([tally], [record("gpu:one:0", { readyMs: 60_000, leaseIds: [] })]);
+    await reopen();
+    expect(state.meter.kept()).toEqual([tally]);
+    expect(await state.spool.pending(10)).toMatchObject([{ requestId: "gpu:one:0", readyMs: 60_000 }]);
+    await state.meter.save([], []);
+    await reopen();
+    expect(state.meter.kept()).toEqual([]);
+  });
 });

@@ -149,6 +149,7 @@ export function usageRecord(
     queueMs: 0,
     firstByteMs: 1,
     totalMs: 2,
+    readyMs: 0,
     ...more,
   };
 }

@@ -30,6 +30,7 @@ export interface UsageRecord {
   'queueMs'?: (number);
   'firstByteMs'?: (number);
   'totalMs'?: (number);
+  'readyMs'?: (number);
 }
 
 export interface UsageRecord__Output {
@@ -60,4 +61,5 @@ export interface UsageRecord__Output {
   'queueMs': (number);
   'firstByteMs': (number);
   'totalMs': (number);
+  'readyMs': (number);
 }

@@ -1,0 +1,110 @@
+// Measures how long instances were ready on GPUs. A span is counted when the same process was seen ready at both its ends:
+// nothing is billed for waiting, loading, draining, a crash between two looks, or a time without an agent, when nobody
+// could reach the instance.
+import type { Logger } from "pino";
+import type { UsageRecord } from "../../proto/gen/stoker/fleet/v1/UsageRecord.ts";
+import { gpuMinuteId, minuteMs } from "../../proto/gpu-minute.ts";
+import type { DeploymentId, InstanceId } from "../../proto/ids.ts";
+import type { MeterStore } from "./store.ts";
+import { addSpan, type Tally } from "./tally.ts";
+
+export interface GpuMeterDeps {
+  readonly store: MeterStore;
+  readonly monotonicMs: () => number;
+  /** Unix ms in control-plane time. */
+  readonly controlTimeMs: () => number;
+  readonly nodeEpoch: () => bigint;
+  readonly log: Logger;
+}
+
+export interface Seen {
+  readonly instanceId: InstanceId;
+  readonly deployId: DeploymentId;
+  /** New after every start of the process or container. */
+  readonly identity: string;
+}
+
+/** A longer time between two looks is not counted: the agent stood still, and its data path with it. */
+const longestSpanMs = minuteMs;
+/** What a kill of the agent can lose of a minute, in the customer's favour. */
+const saveEveryMs = 10_000;
+
+export function createGpuMeter(deps: GpuMeterDeps) {
+  const { store, log } = deps;
+  // Whole milliseconds add up exactly.
+  const monotonicMs = () => Math.floor(deps.monotonicMs());
+  const tallies = new Map<InstanceId, { readonly tally: Tally; readonly grownMs: number }>();
+  let identities: ReadonlyMap<InstanceId, string> = new Map();
+  let lookedMs = monotonicMs();
+  let savedMs = lookedMs;
+  let isDirty = false;
+  let isFailing = false;
+  for (const tally of store.kept()) tallies.set(tally.instanceId, { tally, grownMs: lookedMs });
+
+  /** Minutes that nobody adds to any more; the clock may have gone back since they were begun. */
+  function takeOver(nowMs: number, controlMs: number): Tally[] {
+    const over: Tally[] = [];
+    for (const [id, { tally, grownMs }] of tallies) {
+      if (grownMs === nowMs || (controlMs < tally.startMs + minuteMs && nowMs - grownMs < minuteMs)) continue;
+      if (tally.readyMs > 0) over.push(tally);
+      tallies.delete(id);
+    }
+    return over;
+  }
+
+  async function save(ended: readonly Tally[]): Promise<void> {
+    savedMs = monotonicMs();
+    isDirty = false;
+    const epoch = deps.nodeEpoch().toString();
+    try {
+      await store.save(
+        [...tallies.values()].map(({ tally }) => tally),
+        ended.map((tally) => recordOf(tally, epoch)),
+      );
+      isFailing = false;
+    } catch (error) {
+      if (!isFailing) log.error({ err: error }, "GPU time cannot be kept");
+      isFailing = true;
+    }
+  }
+
+  return {
+    /** Everything that is ready on GPUs now. */
+    look(serving: readonly Seen[]): void {
+      const nowMs = monotonicMs();
+      const controlMs = Math.floor(deps.controlTimeMs());
+      const lengthMs = nowMs - lookedMs;
+      const ended: Tally[] = [];
+      lookedMs = nowMs;
+      for (const seen of serving) {
+        const isSame = identities.get(seen.instanceId) === seen.identity;
+        if (!isSame || lengthMs <= 0 || lengthMs > longestSpanMs) continue;
+        const added = addSpan(seen, tallies.get(seen.instanceId)?.tally, lengthMs, controlMs);
+        ended.push(...added.ended);
+        tallies.set(seen.instanceId, { tally: added.open, grownMs: nowMs });
+        isDirty = true;
+      }
+      identities = new Map(serving.map((seen) => [seen.instanceId, seen.identity]));
+      ended.push(...takeOver(nowMs, controlMs));
+      if (ended.length > 0 || (isDirty && nowMs - savedMs >= saveEveryMs)) void save(ended);
+    },
+    /** Keeps what was begun for the next life of this agent. */
+    close: (): Promise<void> => (isDirty ? save([]) : Promise.resolve()),
+  };
+}
+
+function recordOf(tally: Tally, nodeEpoch: string): Omit<UsageRecord, "spoolId"> {
+  return {
+    requestId: gpuMinuteId(tally.instanceId, tally.startMs),
+    attempt: 1,
+    admittedAtMs: tally.startMs,
+    endedAtMs: tally.throughMs,
+    instanceId: tally.instanceId,
+    deployId: tally.deployId,
+    nodeEpoch,
+    source: "engine",
+    endReason: "stop",
+    leaseIds: [],
+    readyMs: tally.readyMs,
+  };
+}

@@ -1,0 +1,48 @@
+// GPU time cut into minutes of control-plane time. A span's length comes from the monotonic clock and only its place from
+// the other one, and no span begins before the end of the one before it: whatever a clock does, nothing is counted twice
+// and no minute of an instance holds more than 60 seconds. Pure.
+
+import { minuteMs, minuteOf } from "../../proto/gpu-minute.ts";
+import type { DeploymentId, InstanceId } from "../../proto/ids.ts";
+
+/** The minute of an instance that is not over yet. Times are whole unix ms of control-plane time. */
+export interface Tally {
+  readonly instanceId: InstanceId;
+  readonly deployId: DeploymentId;
+  /** Start of the minute. */
+  readonly startMs: number;
+  /** Ready time in it. */
+  readonly readyMs: number;
+  /** End of the last span. */
+  readonly throughMs: number;
+}
+
+export interface Added {
+  /** Minutes that are over, oldest first. */
+  readonly ended: readonly Tally[];
+  readonly open: Tally;
+}
+
+/** Adds `lengthMs` of ready time that ends at `nowMs`. Without `open` it is the instance's first. */
+export function addSpan(
+  of: Pick<Tally, "instanceId" | "deployId">,
+  open: Tally | undefined,
+  lengthMs: number,
+  nowMs: number,
+): Added {
+  const { instanceId, deployId } = of;
+  let atMs = Math.max(open?.throughMs ?? 0, nowMs - lengthMs);
+  const endMs = atMs + lengthMs;
+  const ended: Tally[] = [];
+  let now = open ?? { instanceId, deployId, startMs: minuteOf(atMs), readyMs: 0, throughMs: atMs };
+  for (;;) {
+    if (minuteOf(atMs) > now.startMs) {
+      if (now.readyMs > 0) ended.push(now);
+      now = { instanceId, deployId, startMs: minuteOf(atMs), readyMs: 0, throughMs: atMs };
+    }
+    const untilMs = Math.min(endMs, now.startMs + minuteMs);
+    now = { ...now, readyMs: now.readyMs + untilMs - atMs, throughMs: untilMs };
+    if (untilMs === endMs) return { ended, open: now };
+    atMs = untilMs;
+  }
+}
