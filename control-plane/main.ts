@@ -107,7 +107,8 @@ async function main(): Promise<void> {
     feed,
     seal,
     openToken: tokens.open,
-    settle: money.settlement.settle,
+    settle: money.gpu.settle,
+    holds: money.gpu.holds,
     owner: money.replica.id,
     limits,
     times: { leaseTtlMs: limits.leaseMs, renewEveryMs: limits.leaseMs / 4, reportEveryMs: limits.leaseMs / 4 },
@@ -149,7 +150,15 @@ async function main(): Promise<void> {
   const jobs = createJobs({ db, databaseUrl, redisUrl, retention, closeMonths: billing.closeMonths, log, registry });
 
   // Edges.
-  const verbDeps = { fleet, directory, catalog, tokens, funds: billing.left, gpuDefaults: config.quotas.gpus };
+  const verbDeps = {
+    fleet,
+    directory,
+    catalog,
+    tokens,
+    funds: billing.left,
+    firstMinutes: money.gpu.holds.firstMinutes,
+    gpuDefaults: config.quotas.gpus,
+  };
   const http = await createHttp({
     authenticator,
     spine: {

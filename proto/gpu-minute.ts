@@ -9,5 +9,3 @@ export const minuteOf = (unixMs: number): number => Math.floor(unixMs / minuteMs
 
 /** The `request_id` of a minute. No request has one like it: theirs are letters and digits. */
 export const gpuMinuteId = (instance: InstanceId, startMs: number): string => `gpu:${instance}:${startMs / minuteMs}`;
-
-export const isGpuMinuteId = (requestId: string): boolean => requestId.startsWith("gpu:");

@@ -7,6 +7,7 @@ export interface BillingMetrics {
   readonly leaseGrants: Counter<"result">;
   readonly leaseReturns: Counter<"why">;
   readonly holdsExpired: Counter;
+  readonly gpuSecondsBilled: Counter<"gpu">;
   readonly platformLoss: Counter<"reason">;
   readonly imbalance: Gauge;
   /** What this replica holds now; read at each scrape, from memory alone. */
@@ -51,6 +52,12 @@ export function createBillingMetrics(registry: Registry): BillingMetrics {
     holdsExpired: new Counter({
       name: "stoker_holds_expired_total",
       help: "Ended requests whose usage record never came before their lease was left to expire",
+      registers,
+    }),
+    gpuSecondsBilled: new Counter({
+      name: "stoker_gpu_seconds_billed_total",
+      help: "GPU seconds of dedicated deployments that were settled inside their hold, by GPU type",
+      labelNames: ["gpu"] as const,
       registers,
     }),
     platformLoss,

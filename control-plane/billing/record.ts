@@ -21,6 +21,8 @@ export interface SettledRecord {
   readonly cachedInputTokens: number;
   readonly outputTokens: number;
   readonly reasoningTokens: number;
+  /** Milliseconds times GPUs, of a minute of GPU time. */
+  readonly gpuMs: number;
   readonly source: string;
   readonly endReason: string;
   readonly priceVersion: bigint;
@@ -64,6 +66,7 @@ export function readRecord(wire: UsageRecord__Output): SettledRecord {
     cachedInputTokens,
     outputTokens,
     reasoningTokens: count(wire.reasoningTokens, "reasoningTokens"),
+    gpuMs: 0,
     source: wire.source,
     endReason: wire.endReason,
     priceVersion: amount(wire.priceVersion, "priceVersion"),

@@ -3,6 +3,9 @@ import type { AccountId, BudgetId, KeyId, LeaseId, ReplicaId, RequestId } from "
 import type { DeliveredCount } from "./delivered.ts";
 
 export type { DeliveredCount } from "./delivered.ts";
+export type { FoundHold, HoldVerdict, Span } from "./gpu-hold.ts";
+export type { GpuPrice } from "./gpu-price.ts";
+export type { GpuTimeStore, KnownMinute } from "./gpu-store.ts";
 export type * from "./payment-store.ts";
 export type { BudgetRow, LeaseRow, Posting, Postings, UsageRow } from "./post.ts";
 export type { SettledRecord } from "./record.ts";

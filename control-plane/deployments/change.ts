@@ -1,6 +1,7 @@
 // PUT, DELETE, stop and start of a deployment: each one guarded write; loops do the rest.
 import type { AccountId, DeploymentId } from "../../proto/ids.ts";
 import { type GpuDefaults, requireGpus } from "../quotas/gpu-limits.ts";
+import { type FundsDeps, requireFunds } from "./dedicated-money.ts";
 import type { Deployment, DeploymentStatus } from "./deployment.ts";
 import { DeploymentConflict, DeploymentNotFound, DeploymentRefused, WrongDeploymentState } from "./errors.ts";
 import { checkExtraArgs, contextLengthOf } from "./extra-args.ts";
@@ -63,9 +64,16 @@ export function stopDeployment(store: Store, account: AccountId, id: DeploymentI
   });
 }
 
-/** Its GPUs count again. Throws GpuLimitReached, as an update to more instances does. */
-export function startDeployment(store: Store, account: AccountId, id: DeploymentId, gpus: GpuDefaults): Promise<void> {
-  return changeFrom(store, account, id, gpus, (now) => {
+/** Its GPUs count again and must be paid. Throws NoFunds or GpuLimitReached as for a new deployment. */
+export async function startDeployment(
+  store: Store,
+  account: AccountId,
+  id: DeploymentId,
+  deps: FundsDeps & { readonly gpuDefaults: GpuDefaults },
+): Promise<void> {
+  const found = await getDeployment(store, account, id);
+  if (found.status === "stopped") await requireFunds(deps, account, found);
+  await changeFrom(store, account, id, deps.gpuDefaults, (now) => {
     if (now.status !== "stopped")
       throw new WrongDeploymentState(`Only a stopped deployment can be started; this one is ${now.status}.`);
     return { status: "initializing", failReason: "" };

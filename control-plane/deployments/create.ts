@@ -3,8 +3,9 @@ import { createHash } from "node:crypto";
 import type { GpuType } from "../../proto/gpu.ts";
 import { type AccountId, randomId } from "../../proto/ids.ts";
 import { type GpuDefaults, type GpuUse, requireGpus } from "../quotas/gpu-limits.ts";
+import { type FundsDeps, requireFunds } from "./dedicated-money.ts";
 import type { Deployment, WeightsSource } from "./deployment.ts";
-import { AccountSuspended, BaseModelUnknown, DeploymentNameTaken, DeploymentRefused, NoFunds } from "./errors.ts";
+import { AccountSuspended, BaseModelUnknown, DeploymentNameTaken, DeploymentRefused } from "./errors.ts";
 import { checkExtraArgs, contextLengthOf } from "./extra-args.ts";
 import { expectedMemoryBytes } from "./resources.ts";
 import type { DeploymentStore, NewDeployment } from "./store.ts";
@@ -30,11 +31,9 @@ export interface DeployRequest {
   readonly extraArgs: readonly string[];
 }
 
-export interface CreateDeps {
+export interface CreateDeps extends FundsDeps {
   readonly store: Pick<DeploymentStore, "insert">;
   readonly gpuDefaults: GpuDefaults;
-  /** Nano-USD that the account may still spend; null: no limit. */
-  readonly funds: (account: AccountId) => Promise<bigint | null>;
   readonly sealToken: (account: AccountId, token: string) => Promise<Buffer>;
   /** A model of the demo catalogue by its repository. */
   readonly demoModel: (repo: string) => KnownModel | undefined;
@@ -62,8 +61,7 @@ export async function createDeployment(deps: CreateDeps, owner: Owner, request: 
     throw refusedField("settings", "min_instances is above max_instances; raise the one or lower the other.");
   const extraArgs = checkExtraArgs(request.extraArgs);
   const model = await modelFor(deps, request, modelName);
-  const funds = await deps.funds(owner.account);
-  if (funds !== null && funds <= 0n) throw new NoFunds();
+  await requireFunds(deps, owner.account, request);
   const token = request.hf?.token;
 
   const checkGpus = (use: GpuUse) =>

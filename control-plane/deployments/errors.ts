@@ -1,3 +1,4 @@
+import { nano, toUsd } from "../../proto/money.ts";
 import { suspendedSentence } from "../../proto/suspend-reason.ts";
 import { ServiceError } from "../service-error.ts";
 
@@ -40,8 +41,13 @@ export class ExtraArgRefused extends ServiceError {
 
 export class NoFunds extends ServiceError {
   readonly code = "insufficient_quota";
-  constructor() {
-    super("You need positive balance to deploy a model. Add funds or ask your operator for credit.");
+  /** `needed`: nano-USD that the instances hold when they start. */
+  constructor(needed = 0n) {
+    super(
+      needed === 0n
+        ? "You need positive balance to deploy a model. Add funds or ask your operator for credit."
+        : `The first five minutes of its instances cost USD ${toUsd(nano(needed))}, which your funds do not cover. Add funds, ask your operator for credit, or deploy on fewer or cheaper GPUs.`,
+    );
   }
 }
 

@@ -9,6 +9,7 @@ import * as deployments from "./migrations/0004-deployments.ts";
 import * as quotas from "./migrations/0005-quotas.ts";
 import * as payments from "./migrations/0006-payments.ts";
 import * as idempotency from "./migrations/0007-idempotency.ts";
+import * as gpuTime from "./migrations/0008-gpu-time.ts";
 
 /** In order. Imported by name: what runs is what was reviewed, whatever lies in the folder. */
 const migrations: Record<string, Migration> = {
@@ -19,6 +20,7 @@ const migrations: Record<string, Migration> = {
   "0005-quotas": quotas,
   "0006-payments": payments,
   "0007-idempotency": idempotency,
+  "0008-gpu-time": gpuTime,
 };
 
 /** Public message: what happened, why, what to do. */

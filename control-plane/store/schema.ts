@@ -3,6 +3,7 @@
 import type { AccountsTables } from "./schema/accounts.ts";
 import type { DeploymentsTables } from "./schema/deployments.ts";
 import type { FleetTables } from "./schema/fleet.ts";
+import type { GpuTimeTables } from "./schema/gpu-time.ts";
 import type { IdempotencyTables } from "./schema/idempotency.ts";
 import type { MoneyTables } from "./schema/money.ts";
 import type { PaymentTables } from "./schema/payments.ts";
@@ -15,4 +16,5 @@ export interface Database
     DeploymentsTables,
     QuotasTables,
     PaymentTables,
-    IdempotencyTables {}
+    IdempotencyTables,
+    GpuTimeTables {}

@@ -102,10 +102,10 @@ async function insertRecords(trx: Trx, records: readonly SettledRecord[]): Promi
   if (records.length === 0) return [];
   const { rows } = await sql<{ request_id: string; attempt: number }>`
     insert into usage (request_id, attempt, admitted_at, account_id, key_id, replica_id, model, deploy_id, instance_id,
-      node_epoch, lease_ids, hold, input_tokens, cached_input_tokens, output_tokens, reasoning_tokens, source, end_reason,
+      node_epoch, lease_ids, hold, input_tokens, cached_input_tokens, output_tokens, reasoning_tokens, gpu_ms, source, end_reason,
       price_version, input_rate, cached_input_rate, output_rate, cost, charge, queue_ms, first_byte_ms, total_ms, ended_at)
     select request_id, attempt, admitted_at, account_id, key_id, replica_id, model, deploy_id, instance_id,
-      node_epoch, lease_ids, hold, input_tokens, cached_input_tokens, output_tokens, reasoning_tokens, source, end_reason,
+      node_epoch, lease_ids, hold, input_tokens, cached_input_tokens, output_tokens, reasoning_tokens, gpu_ms, source, end_reason,
       price_version, input_rate, cached_input_rate, output_rate, cost, 0, queue_ms, first_byte_ms, total_ms, ended_at
     from json_populate_recordset(null::usage, ${JSON.stringify(records.map(asColumns))}::json)
     on conflict (request_id, attempt, admitted_at) do nothing returning request_id, attempt`.execute(trx);
@@ -130,6 +130,7 @@ function asColumns(record: SettledRecord) {
     cached_input_tokens: record.cachedInputTokens,
     output_tokens: record.outputTokens,
     reasoning_tokens: record.reasoningTokens,
+    gpu_ms: record.gpuMs,
     source: record.source,
     end_reason: record.endReason,
     price_version: String(record.priceVersion),

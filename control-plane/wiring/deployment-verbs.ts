@@ -13,6 +13,7 @@ import {
 } from "../deployments/change.ts";
 import { createDeployment, type KnownModel } from "../deployments/create.ts";
 import { createExternal } from "../deployments/create-external.ts";
+import type { FundsDeps } from "../deployments/dedicated-money.ts";
 import { AccountSuspended, DeploymentStoreAway } from "../deployments/errors.ts";
 import { type AskForLogs, mergeLogs, readLogs } from "../deployments/logs.ts";
 import { instanceLogs } from "../fleet/instance-logs.ts";
@@ -28,11 +29,12 @@ interface VerbDeps {
   readonly catalog: CatalogStore;
   readonly tokens: HubTokens;
   /** Nano-USD left; null: no limit. */
-  readonly funds: (account: AccountId) => Promise<bigint | null>;
+  readonly funds: FundsDeps["funds"];
+  readonly firstMinutes: FundsDeps["firstMinutes"];
   readonly gpuDefaults: GpuDefaults;
 }
 
-export function createDeploymentVerbs({ fleet, directory, tokens, funds, gpuDefaults }: VerbDeps): DeploymentVerbs {
+export function createDeploymentVerbs({ fleet, directory, tokens, ...paying }: VerbDeps): DeploymentVerbs {
   const store = fleet.deploymentStore;
   const ask: AskForLogs = (host, instance, query, signal) =>
     instanceLogs(fleet.fleetStore, host, instance, query, signal);
@@ -42,7 +44,7 @@ export function createDeploymentVerbs({ fleet, directory, tokens, funds, gpuDefa
     const found = offered && (await store.get(offered.deployId, offered.owner));
     return found && { weights: found.weights, memoryBytes: found.memoryBytes, contextLength: found.contextLength };
   }
-  const createDeps = { store, gpuDefaults, funds, sealToken: tokens.seal, demoModel, publicModel };
+  const createDeps = { ...paying, store, sealToken: tokens.seal, demoModel, publicModel };
 
   return {
     createLlm: (caller, request) => answering(() => createDeployment(createDeps, caller, request)),
@@ -51,14 +53,14 @@ export function createDeploymentVerbs({ fleet, directory, tokens, funds, gpuDefa
     update: (caller, id, update) =>
       answering(async () => {
         refuseSuspended(caller);
-        await updateDeployment(store, caller.account, id, update, gpuDefaults);
+        await updateDeployment(store, caller.account, id, update, paying.gpuDefaults);
       }),
     remove: ({ account }, id) => answering(() => deleteDeployment(store, account, id)),
     stop: ({ account }, id) => answering(() => stopDeployment(store, account, id)),
     start: (caller, id) =>
       answering(async () => {
         refuseSuspended(caller);
-        await startDeployment(store, caller.account, id, gpuDefaults);
+        await startDeployment(store, caller.account, id, paying);
       }),
     logs: ({ account }, id, query, signal) =>
       answering(async () => {

@@ -4,6 +4,7 @@ import type { Logger } from "pino";
 import type { UsageRecord__Output } from "../../proto/gen/stoker/fleet/v1/UsageRecord.ts";
 import type { AccountId, HostId } from "../../proto/ids.ts";
 import { createController, type Transition } from "../deployments/controller.ts";
+import { createHoldKeeper, type TimeHolds } from "../deployments/dedicated-money.ts";
 import { desiredSet } from "../deployments/desired.ts";
 import { createObserver } from "../deployments/observe.ts";
 import { createHostClocks, type HostClockLimits } from "../fleet/host-clocks.ts";
@@ -26,6 +27,8 @@ export interface FleetParts {
   readonly seal: TicketKeySeal;
   readonly openToken: (account: AccountId, sealed: Buffer) => Promise<string>;
   readonly settle: (records: readonly UsageRecord__Output[], nodeEpoch: string) => Promise<readonly string[]>;
+  /** Pays for running instances in advance; undefined where nobody pays. */
+  readonly holds?: TimeHolds;
   /** Names this replica in claims. */
   readonly owner: string;
   readonly limits: HostClockLimits;
@@ -35,6 +38,8 @@ export interface FleetParts {
   readonly beatEveryMs?: number;
   readonly resyncMs?: number;
 }
+
+const holdEveryMs = 60_000;
 
 export type Fleet = ReturnType<typeof createFleet>;
 
@@ -78,6 +83,12 @@ export function createFleet(parts: FleetParts) {
     everyMs: parts.resyncMs ?? 5_000,
     log,
   });
+  const keeper =
+    parts.holds &&
+    createHoldKeeper({ store: deploymentStore, holds: parts.holds, hostState: (host) => clocks.state(host), log });
+  const holdLoop =
+    keeper &&
+    refreshOn(feed, ["deployment"], { what: "holds of GPU time", refresh: keeper.pass, everyMs: holdEveryMs, log });
   feed.on("host", (host) => {
     sessions.wake(host as HostId);
     controller.wake();
@@ -94,7 +105,7 @@ export function createFleet(parts: FleetParts) {
     snapshot: look,
     /** Ends when all loops have. Load the routing table before. */
     run: async (signal: AbortSignal): Promise<void> => {
-      await Promise.all([membership.run(signal), controller.run(signal), routeLoop.run(signal)]);
+      await Promise.all([membership.run(signal), controller.run(signal), routeLoop.run(signal), holdLoop?.run(signal)]);
     },
   };
 }

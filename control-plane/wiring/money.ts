@@ -17,6 +17,7 @@ import { createLeaseStore } from "../store/lease-store.ts";
 import { createPriceStore } from "../store/price-store.ts";
 import { createSettlementStore } from "../store/settlement-store.ts";
 import { createUsageStore } from "../store/usage-store.ts";
+import { createGpuBilling } from "./gpu-time.ts";
 
 export type Money = Awaited<ReturnType<typeof createMoney>>;
 
@@ -52,6 +53,7 @@ export async function createMoney(deps: {
   const labels = createRequestLabels({ store: usageStore, log });
   const delivered = createDeliveredCounts({ store: settlementStore, log, metrics });
   const upkeep = createBillingUpkeep({ store: settlementStore, log, metrics });
+  const settlement = createSettlement({ store: settlementStore, log, metrics });
   return {
     replica,
     budgets,
@@ -59,7 +61,7 @@ export async function createMoney(deps: {
     delivered,
     prices,
     discounts,
-    settlement: createSettlement({ store: settlementStore, log, metrics }),
+    gpu: createGpuBilling({ db, settlement, settlementStore, metrics, log }),
     usage: createUsageQueries({ store: usageStore }),
     async start() {
       await upkeep.start();

@@ -143,6 +143,13 @@ const rows: readonly Row[] = [
     holds: { code: "wrong_state" },
   },
   {
+    call: `POST /deploy/${id}/start`,
+    status: 402,
+    given: refuse("deployments", "start")(new deployments.NoFunds(5_000_000_000n)),
+    holds: { code: "insufficient_quota" },
+    headers: { "x-should-retry": "false" },
+  },
+  {
     call: `GET /v1/logs/query?deploy_id=${id}`,
     status: 200,
     holds: { entries: [["1682343934.123456789", "loading"]] },

@@ -106,9 +106,15 @@ export function addDeployRoutes(endpoints: Endpoints, { deployments }: Pick<Http
   const verbs = [
     { method: "DELETE", path: "/deploy/:deploy_id", summary: "End it for good", verb: deployments.remove },
     { method: "POST", path: "/deploy/:deploy_id/stop", summary: "End its instances", verb: deployments.stop },
-    { method: "POST", path: "/deploy/:deploy_id/start", summary: "Start a stopped one", verb: deployments.start },
+    {
+      method: "POST",
+      path: "/deploy/:deploy_id/start",
+      summary: "Start a stopped one",
+      verb: deployments.start,
+      more: [402, 423],
+    },
   ] as const;
-  for (const { method, path, summary, verb } of verbs) {
+  for (const { method, path, summary, verb, ...rest } of verbs) {
     endpoints.add({
       method,
       path,
@@ -117,7 +123,7 @@ export function addDeployRoutes(endpoints: Endpoints, { deployments }: Pick<Http
       access: "key",
       params,
       answer: DeployId,
-      refusals: [400, ...(path.endsWith("/start") ? [423] : []), ...refusals],
+      refusals: [400, ...refusals, ...("more" in rest ? rest.more : [])],
       async handler({ caller, params }) {
         await verb.call(deployments, caller, params.deploy_id as DeploymentId);
         return { deploy_id: params.deploy_id };

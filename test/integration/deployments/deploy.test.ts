@@ -8,7 +8,7 @@ import {
 import type { DeploymentId } from "../../../proto/ids.ts";
 import { type FakeAgent, startFakeAgent } from "../../fakes/agent-session.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
-import { ada, gpuDefaults, joinSecret, type Replica, startReplica } from "../fleet/replica.ts";
+import { ada, freeTime, gpuDefaults, joinSecret, type Replica, startReplica } from "../fleet/replica.ts";
 
 const wait = { timeout: 20_000, interval: 25 };
 let postgres: TestPostgres;
@@ -137,7 +137,7 @@ describe("a deployment", () => {
     await stopDeployment(replica.deploymentStore, ada.account, id);
     await vi.waitFor(async () => expect(await status(id)).toBe("stopped"), wait);
     expect(ready(id)).toEqual([]);
-    await startDeployment(replica.deploymentStore, ada.account, id, gpuDefaults);
+    await startDeployment(replica.deploymentStore, ada.account, id, { ...freeTime, gpuDefaults });
     await vi.waitFor(async () => expect(await status(id)).toBe("deployed"), wait);
     expect(agent.desired?.instances[0]?.instanceId).not.toBe(before);
   });

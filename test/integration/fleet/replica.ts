@@ -12,8 +12,10 @@ import type { AccountId } from "../../../proto/ids.ts";
 
 export const joinSecret = "a join secret of the tests";
 export const ada = { account: "u:ada" as AccountId, displayName: "ada", suspendReason: null };
-/** A second lasts as long as here: 1/20 of the real clocks. */
+/** Nobody pays here. */
+export const freeTime = { funds: async () => null, firstMinutes: async () => 0n };
 export const gpuDefaults = { perType: 1_000 };
+/** A second lasts as long as here: 1/20 of the real clocks. */
 export const scaledLimits: HostClockLimits = { leaseMs: 1_000, lostMs: 3_000 };
 const log = pino({ level: process.env["TEST_LOG"] ?? "silent" });
 
@@ -74,7 +76,7 @@ export async function startReplica(
       createDeployment(
         {
           store: fleet.deploymentStore,
-          funds: async () => null,
+          ...freeTime,
           gpuDefaults,
           sealToken: async (_, token) => Buffer.from(`sealed ${token}`),
           demoModel: () => undefined,

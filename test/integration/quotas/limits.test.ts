@@ -60,12 +60,12 @@ async function makeAccount(isAdmin: boolean): Promise<AccountId> {
   return id;
 }
 
+const paying = { gpuDefaults: defaults.gpus, funds: async () => null, firstMinutes: async () => 0n };
 const deploy = (name: string, maxInstances = 1, numGpus = 1, owner = account) =>
   createDeployment(
     {
       store: deployments,
-      gpuDefaults: defaults.gpus,
-      funds: async () => null,
+      ...paying,
       sealToken: async (_, token) => Buffer.from(token),
       demoModel: () => undefined,
       publicModel: async () => undefined,
@@ -127,10 +127,10 @@ describe("deployments count against the GPU limit", () => {
     await open.db.updateTable("deployment").set({ status: "stopped" }).where("deploy_id", "=", id).execute();
     await updateDeployment(deployments, account, id, { maxInstances: 5 }, defaults.gpus);
     await deploy("second");
-    await expect(startDeployment(deployments, account, id, defaults.gpus)).rejects.toThrow(errors.GpuLimitReached);
+    await expect(startDeployment(deployments, account, id, paying)).rejects.toThrow(errors.GpuLimitReached);
     expect(await status(id)).toBe("stopped");
     await setMax(6);
-    await startDeployment(deployments, account, id, defaults.gpus);
+    await startDeployment(deployments, account, id, paying);
   });
 
   it("a lowered limit stops nothing that runs, and lets nothing grow; smaller is always allowed", async () => {

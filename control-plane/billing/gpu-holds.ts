@@ -1,0 +1,60 @@
+// Keeps the money of the next five minutes of every running instance reserved. Repeating it changes nothing, so every
+// replica may do it: what a minute needs is computed under the lock of the instance's hold.
+import type { Logger } from "pino";
+import { minuteOf } from "../../proto/gpu-minute.ts";
+import type { AccountId, DeploymentId, InstanceId } from "../../proto/ids.ts";
+import { type Clock, systemClock } from "./clock.ts";
+import { type HoldRefusal, holdAhead, spanAhead } from "./gpu-hold.ts";
+import { costOfMinutes } from "./gpu-price.ts";
+import type { GpuInstance, GpuTimeStore } from "./gpu-store.ts";
+
+export interface RefusedHold {
+  readonly instance: InstanceId;
+  readonly deployId: DeploymentId;
+  readonly account: AccountId;
+  readonly why: HoldRefusal;
+  /** How long what was held before still lasts; 0: nothing is held. */
+  readonly leftMs: number;
+}
+
+export interface GpuHolds {
+  /** Instances that are ready on reachable hosts. Ends the holds of those that serve no more. Throws when the database is away. */
+  renew(running: readonly GpuInstance[]): Promise<readonly RefusedHold[]>;
+  /** Nano-USD that the first minutes of `count` instances hold. */
+  firstMinutes(gpu: string, gpusPerInstance: number, count: number): Promise<bigint>;
+}
+
+/** The last minute of an instance ends, and its record comes, within this time after it stopped. */
+const releaseAfterMs = 3 * 60_000;
+
+export function createGpuHolds(deps: {
+  readonly store: GpuTimeStore;
+  readonly log: Logger;
+  readonly clock?: Clock;
+}): GpuHolds {
+  const { store, log } = deps;
+  const clock = deps.clock ?? systemClock;
+  return {
+    async renew(running) {
+      const nowMs = clock.unixMs();
+      const refused: RefusedHold[] = [];
+      const untilMs = await store.coveredUntil(running.map((one) => one.instance));
+      for (const one of running) {
+        const heldUntilMs = untilMs.get(one.instance) ?? 0;
+        if (heldUntilMs >= spanAhead(nowMs).untilMs) continue;
+        const verdict = await store.renew(one, (found) => holdAhead(found, one.gpus, nowMs));
+        if (verdict.kind === "held") continue;
+        const { instance, deployId, account } = one;
+        refused.push({ instance, deployId, account, why: verdict.why, leftMs: Math.max(0, heldUntilMs - nowMs) });
+      }
+      await store.endStopped(nowMs);
+      const released = await store.release(nowMs - releaseAfterMs);
+      if (released > 0) log.info({ released }, "holds of GPU time released");
+      return refused;
+    },
+    async firstMinutes(gpu, gpusPerInstance, count) {
+      const { fromMs, untilMs } = spanAhead(minuteOf(clock.unixMs()));
+      return costOfMinutes(await store.prices(gpu), gpusPerInstance, fromMs, untilMs) * BigInt(count);
+    },
+  };
+}

@@ -1,0 +1,44 @@
+// What billing needs remembered of GPU time. store/gpu-time-store.ts keeps it. Times are unix ms of control-plane time.
+import type { AccountId, DeploymentId, InstanceId, LeaseId } from "../../proto/ids.ts";
+import type { FoundHold, HoldVerdict } from "./gpu-hold.ts";
+import type { GpuMinute } from "./gpu-minute.ts";
+import type { GpuPrice } from "./gpu-price.ts";
+
+export interface GpuInstance {
+  readonly instance: InstanceId;
+  readonly deployId: DeploymentId;
+  readonly account: AccountId;
+  /** The contract's GPU type. */
+  readonly gpu: string;
+  readonly gpus: number;
+}
+
+/** A metered minute and what the records say of its instance. */
+export interface KnownMinute {
+  readonly account: AccountId;
+  readonly model: string;
+  readonly gpu: string;
+  readonly gpus: number;
+  /** In effect at the start of the minute; undefined: free. */
+  readonly price: GpuPrice | undefined;
+  readonly isCovered: boolean;
+  readonly leaseId: LeaseId | undefined;
+}
+
+/** Every method throws an Error with code `store_away` when PostgreSQL cannot be asked. */
+export interface GpuTimeStore {
+  /** In the order of `minutes`; undefined where the deployment is unknown. */
+  lookUp(minutes: readonly GpuMinute[]): Promise<readonly (KnownMinute | undefined)[]>;
+  /** Their records are in the ledger: nothing is reserved for them any more. */
+  noteSettled(minutes: readonly GpuMinute[]): Promise<void>;
+  /** Versions of the price of a GPU type, the newest first. */
+  prices(gpu: string): Promise<readonly GpuPrice[]>;
+  /** Until when the instances are covered, of those that serve. */
+  coveredUntil(instances: readonly InstanceId[]): Promise<ReadonlyMap<InstanceId, number>>;
+  /** Locks the instance's hold and its account's budget, and writes what `decide` answers. It must be pure. */
+  renew(instance: GpuInstance, decide: (found: FoundHold) => HoldVerdict): Promise<HoldVerdict>;
+  /** Ends the cover of instances that serve no more at the end of the present minute; how many. */
+  endStopped(nowMs: number): Promise<number>;
+  /** Gives back what is reserved for instances that ended before `beforeMs`; how many. */
+  release(beforeMs: number): Promise<number>;
+}

@@ -1,0 +1,19 @@
+import type { Generated } from "kysely";
+import type { DefaultTime, Time } from "./columns.ts";
+
+export interface GpuTimeTables {
+  /** One row per instance that ever ran on GPUs. */
+  gpu_hold: {
+    instance_id: string;
+    deploy_id: string;
+    account_id: string;
+    /** Whole minutes of control-plane time that were promised in advance: what is metered outside them bills nobody. */
+    covered: Generated<string>;
+    /** End of the last minute whose record is in the ledger. */
+    settled_until: DefaultTime;
+    /** Where the money of the covered minutes that are not settled is reserved; null while none is needed. */
+    lease_id: string | null;
+    /** Since when it serves no more; null while it does. */
+    ended_at: Time | null;
+  };
+}

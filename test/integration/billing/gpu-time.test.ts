@@ -1,0 +1,351 @@
+import pino from "pino";
+import { Registry } from "prom-client";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { createGpuHolds } from "../../../control-plane/billing/gpu-holds.ts";
+import { type GpuMinute, readGpuMinute } from "../../../control-plane/billing/gpu-minute.ts";
+import { createGpuTime } from "../../../control-plane/billing/gpu-time.ts";
+import { createBillingMetrics } from "../../../control-plane/billing/metrics.ts";
+import { checkBooks } from "../../../control-plane/store/check-books.ts";
+import { createGpuTimeStore } from "../../../control-plane/store/gpu-time-store.ts";
+import { createSettlementStore } from "../../../control-plane/store/settlement-store.ts";
+import { gpuMinuteId } from "../../../proto/gpu-minute.ts";
+import type { AccountId, DeploymentId, InstanceId } from "../../../proto/ids.ts";
+import { randomId } from "../../../proto/ids.ts";
+import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { openWorld, usageRecord, type World, wholeBooks } from "./world.ts";
+
+const log = pino({ level: "silent" });
+const minute = 60_000;
+const noon = Date.UTC(2026, 0, 5, 12, 0, 0);
+const usd = 1_000_000_000n;
+/** USD 6 per GPU and hour: 10 cents a minute. */
+const sixAnHour = 6n * usd;
+const cents = (n: number) => BigInt(n) * 10_000_000n;
+
+let postgres: TestPostgres;
+let world: World;
+let nowMs: number;
+beforeAll(async () => {
+  postgres = await startPostgres();
+});
+afterAll(() => postgres?.stop());
+beforeEach(async () => {
+  nowMs = noon;
+  world = await openWorld(postgres);
+  // Whatever happened, the books balance.
+  return async () => expect(await checkBooks(world.db)).toEqual(wholeBooks);
+});
+
+/** An instance of its own account, ready unless said otherwise, on GPUs of a type of its own. */
+async function instanceOf(options: { readonly credit?: bigint; readonly gpus?: number } = {}) {
+  const { db } = world;
+  const account: AccountId = await world.account(options.credit ?? 100n * usd);
+  const deployId = randomId<"deployment">(16);
+  const instance = randomId<"instance">(16);
+  const gpu = `test-${instance}`;
+  const gpus = options.gpus ?? 1;
+  await db
+    .insertInto("deployment")
+    .values({
+      deploy_id: deployId,
+      account_id: account,
+      model_name: `acme/${instance}`,
+      version: "v",
+      task: "text-generation",
+      type: "llm",
+      engine: "stoker",
+      status: "deployed",
+      gpu,
+      num_gpus: gpus,
+      max_batch_size: 1,
+      min_instances: 1,
+      max_instances: 1,
+      weights: "{}",
+      weights_token: null,
+      extra_args: [],
+      external_url: null,
+      context_length: 0,
+      memory_bytes: 0n,
+      pending_reasons: "[]",
+    })
+    .execute();
+  await db
+    .insertInto("host")
+    .values({
+      host_id: "host",
+      hostname: "host",
+      advertise: "http://127.0.0.1:1",
+      inventory: "{}",
+      node_epoch: 1n,
+      ticket_key: Buffer.alloc(32),
+      agent_version: "1",
+      seen_at: new Date(),
+    })
+    .onConflict((at) => at.doNothing())
+    .execute();
+  await db
+    .insertInto("instance")
+    .values({
+      instance_id: instance,
+      deploy_id: deployId,
+      account_id: account,
+      host_id: "host",
+      generation: 1,
+      gpu_uuids: ["GPU-1"],
+      phase: "ready",
+    })
+    .execute();
+  return { account, deployId, instance, gpu, gpus };
+}
+type Running = Awaited<ReturnType<typeof instanceOf>>;
+
+async function setPrice(gpu: string, hourRate: bigint, fromMs: number) {
+  const row = await world.db
+    .insertInto("price")
+    .values({ kind: "gpu", subject: gpu, hour_rate: hourRate, effective_from: new Date(fromMs) })
+    .returning("price_version")
+    .executeTakeFirstOrThrow();
+  return row.price_version;
+}
+
+function controlPlane() {
+  const store = createGpuTimeStore(world.db);
+  const registry = new Registry();
+  const metrics = createBillingMetrics(registry);
+  const clock = { monotonicMs: () => nowMs, unixMs: () => nowMs };
+  return {
+    registry,
+    holds: createGpuHolds({ store, log, clock }),
+    time: createGpuTime({ store, settlement: createSettlementStore(world.db), metrics, log }),
+  };
+}
+
+/** As an agent sends them. */
+function minutesOf(of: Running, fromMs: number, count: number, readyMs = minute): GpuMinute[] {
+  return Array.from({ length: count }, (_, index) => {
+    const startMs = fromMs + index * minute;
+    const wire = usageRecord(
+      "" as AccountId,
+      { input: 0, output: 0 },
+      {
+        requestId: gpuMinuteId(of.instance as InstanceId, startMs),
+        admittedAtMs: String(startMs),
+        endedAtMs: String(startMs + readyMs),
+        instanceId: of.instance,
+        deployId: of.deployId as DeploymentId,
+        readyMs,
+      },
+    );
+    const read = readGpuMinute(wire);
+    if (!read) throw new Error("not a GPU minute");
+    return read;
+  });
+}
+
+const stop = (of: Running) =>
+  world.db.updateTable("instance").set({ tombstoned_at: new Date() }).where("instance_id", "=", of.instance).execute();
+
+async function ledgerOf(account: AccountId, book: string) {
+  const rows = await world.db
+    .selectFrom("ledger_entry")
+    .select(["amount"])
+    .where("account_id", "=", account)
+    .where("book", "=", book)
+    .where("request_id", "is not", null)
+    .execute();
+  return rows.reduce((sum, row) => sum + row.amount, 0n);
+}
+
+describe("GPU time of a dedicated deployment", () => {
+  it("is captured once per minute from what was held, with model, price version and GPU milliseconds on the row", async () => {
+    const of = await instanceOf({ gpus: 2 });
+    const version = await setPrice(of.gpu, sixAnHour, noon - minute);
+    const { holds, time, registry } = controlPlane();
+    expect(await holds.renew([of])).toEqual([]);
+    // Five minutes of two GPUs.
+    expect(await world.budget(of.account)).toEqual({ limit: 100n * usd, spent: 0n, leased: cents(100) });
+    const sent = minutesOf(of, noon, 2);
+    expect(await time.settle([...sent, ...sent])).toBe(true);
+    expect(await time.settle(sent)).toBe(true);
+    expect(await world.budget(of.account)).toEqual({ limit: 100n * usd, spent: cents(40), leased: cents(60) });
+    const rows = await world.db.selectFrom("usage").selectAll().where("instance_id", "=", of.instance).execute();
+    expect(rows).toHaveLength(2);
+    expect(rows[0]).toMatchObject({
+      account_id: of.account,
+      key_id: "",
+      deploy_id: of.deployId,
+      model: `acme/${of.instance}`,
+      gpu_ms: 120_000n,
+      price_version: version,
+      charge: cents(20),
+    });
+    const entries = await world.db
+      .selectFrom("ledger_entry")
+      .select(["model", "kind", "book"])
+      .where("account_id", "=", of.account)
+      .where("request_id", "like", "gpu:%")
+      .execute();
+    expect(entries).toHaveLength(4);
+    expect(entries.every((one) => one.model === `acme/${of.instance}` && one.kind === "capture")).toBe(true);
+    expect(await registry.metrics()).toContain(`stoker_gpu_seconds_billed_total{gpu="${of.gpu}"} 240`);
+  });
+
+  it("costs what it lasted: part of a minute is part of its price, and milliseconds are not rounded up", async () => {
+    const of = await instanceOf();
+    await setPrice(of.gpu, sixAnHour, noon - minute);
+    const { holds, time } = controlPlane();
+    await holds.renew([of]);
+    await time.settle(minutesOf(of, noon, 1, 1));
+    // USD 6 an hour for one millisecond, rounded to the nano-dollar.
+    expect((await world.budget(of.account)).spent).toBe(1_667n);
+  });
+
+  it("changes price at the minute in which a version takes effect, held in advance at both prices", async () => {
+    const of = await instanceOf();
+    const old = await setPrice(of.gpu, sixAnHour, noon - minute);
+    const next = await setPrice(of.gpu, 2n * sixAnHour, noon + 2 * minute);
+    const { holds, time } = controlPlane();
+    await holds.renew([of]);
+    expect((await world.budget(of.account)).leased).toBe(cents(2 * 10 + 3 * 20));
+    await time.settle(minutesOf(of, noon, 5));
+    const rows = await world.db
+      .selectFrom("usage")
+      .select(["price_version", "charge"])
+      .where("instance_id", "=", of.instance)
+      .orderBy("admitted_at")
+      .execute();
+    expect(rows.map((row) => [row.price_version, row.charge])).toEqual([
+      [old, cents(10)],
+      [old, cents(10)],
+      [next, cents(20)],
+      [next, cents(20)],
+      [next, cents(20)],
+    ]);
+    expect((await world.budget(of.account)).leased).toBe(0n);
+    expect(await ledgerOf(of.account, "platform_loss")).toBe(0n);
+  });
+
+  it("is held minute by minute for as long as the instance runs, once however many replicas renew it", async () => {
+    const of = await instanceOf();
+    await setPrice(of.gpu, sixAnHour, noon - minute);
+    const replicas = [controlPlane(), controlPlane(), controlPlane()];
+    const [{ time }] = replicas as [ReturnType<typeof controlPlane>];
+    for (let passed = 0; passed < 8; passed++) {
+      const refused = await Promise.all(replicas.map(({ holds }) => holds.renew([of])));
+      expect(refused.flat()).toEqual([]);
+      expect(await world.budget(of.account)).toMatchObject({ spent: cents(10 * passed), leased: cents(50) });
+      await time.settle(minutesOf(of, nowMs, 1));
+      nowMs += minute;
+    }
+    expect(await ledgerOf(of.account, "platform_loss")).toBe(0n);
+  });
+
+  it("goes on holding what was promised and is not settled yet", async () => {
+    const of = await instanceOf();
+    await setPrice(of.gpu, sixAnHour, noon - minute);
+    const { holds, time } = controlPlane();
+    for (let passed = 0; passed < 4; passed++, nowMs += minute) await holds.renew([of]);
+    expect((await world.budget(of.account)).leased).toBe(cents(80));
+    await time.settle(minutesOf(of, noon, 4));
+    expect(await world.budget(of.account)).toMatchObject({ spent: cents(40), leased: cents(40) });
+  });
+
+  it("beyond the hold is the platform's loss: a control plane that was away ten minutes bills five", async () => {
+    const of = await instanceOf();
+    await setPrice(of.gpu, sixAnHour, noon - minute);
+    const before = controlPlane();
+    await before.holds.renew([of]);
+    nowMs += 10 * minute;
+    const after = controlPlane();
+    // Whichever comes first, the records or the renewal.
+    await after.time.settle(minutesOf(of, noon, 3));
+    await after.holds.renew([of]);
+    await after.time.settle(minutesOf(of, noon + 3 * minute, 7));
+    expect((await world.budget(of.account)).spent).toBe(cents(50));
+    expect(await ledgerOf(of.account, "customer_spent")).toBe(cents(50));
+    expect(await ledgerOf(of.account, "platform_loss")).toBe(cents(50));
+    await after.time.settle(minutesOf(of, nowMs, 1));
+    expect((await world.budget(of.account)).spent).toBe(cents(60));
+  });
+
+  it("is refused once it does not fit, says what is missing, and what was held still pays until then", async () => {
+    const of = await instanceOf({ credit: cents(70) });
+    await setPrice(of.gpu, sixAnHour, noon - minute);
+    const { holds, time } = controlPlane();
+    for (let passed = 0; passed < 3; passed++, nowMs += minute) {
+      expect(await holds.renew([of])).toEqual([]);
+      await time.settle(minutesOf(of, nowMs, 1));
+    }
+    // 30 spent, 40 still held: the fifth minute ahead is one too many.
+    expect(await holds.renew([of])).toEqual([
+      {
+        instance: of.instance,
+        deployId: of.deployId,
+        account: of.account,
+        why: { kind: "funds", needed: cents(50) },
+        leftMs: 4 * minute,
+      },
+    ]);
+    await time.settle(minutesOf(of, nowMs, 6));
+    expect(await world.budget(of.account)).toEqual({ limit: cents(70), spent: cents(70), leased: 0n });
+    expect(await ledgerOf(of.account, "platform_loss")).toBe(cents(20));
+  });
+
+  it("is refused to a suspended account, with the reason", async () => {
+    const of = await instanceOf();
+    await setPrice(of.gpu, sixAnHour, noon - minute);
+    const { holds } = controlPlane();
+    await world.db
+      .updateTable("account")
+      .set({ suspend_reason: "admin" })
+      .where("account_id", "=", of.account)
+      .execute();
+    expect(await holds.renew([of])).toMatchObject([{ why: { kind: "suspended", reason: "admin" }, leftMs: 0 }]);
+    expect((await world.budget(of.account)).leased).toBe(0n);
+  });
+
+  it("ends with the instance: nothing after that minute is billed, and what is left goes back", async () => {
+    const of = await instanceOf();
+    await setPrice(of.gpu, sixAnHour, noon - minute);
+    const { holds, time } = controlPlane();
+    await holds.renew([of]);
+    nowMs += minute + 20_000;
+    await stop(of);
+    await holds.renew([]);
+    // The host did not hear of it and metered on.
+    await time.settle(minutesOf(of, noon, 4));
+    expect((await world.budget(of.account)).spent).toBe(cents(20));
+    expect(await ledgerOf(of.account, "platform_loss")).toBe(cents(20));
+    nowMs += 3 * minute + 1;
+    await holds.renew([]);
+    expect((await world.budget(of.account)).leased).toBe(0n);
+    expect((await world.openLeases()).filter((lease) => lease.budget_id === `account/${of.account}`)).toEqual([]);
+  });
+
+  it("is free where the GPU type has no price, and is counted all the same", async () => {
+    const of = await instanceOf({ credit: 0n });
+    const { holds, time } = controlPlane();
+    expect(await holds.renew([of])).toEqual([]);
+    await time.settle(minutesOf(of, noon, 1));
+    const row = await world.db
+      .selectFrom("usage")
+      .select(["gpu_ms", "charge", "price_version"])
+      .where("instance_id", "=", of.instance)
+      .executeTakeFirstOrThrow();
+    expect(row).toEqual({ gpu_ms: 60_000n, charge: 0n, price_version: 0n });
+    expect(await holds.firstMinutes(of.gpu, 1, 1)).toBe(0n);
+  });
+
+  it("asks for the first five minutes of every instance", async () => {
+    const of = await instanceOf();
+    await setPrice(of.gpu, sixAnHour, noon - minute);
+    nowMs += 30_000;
+    expect(await controlPlane().holds.firstMinutes(of.gpu, 2, 3)).toBe(cents(10 * 5 * 2 * 3));
+  });
+
+  it("of a deployment that nobody knows bills nobody and is not sent again", async () => {
+    const of = await instanceOf();
+    const { time } = controlPlane();
+    expect(await time.settle(minutesOf({ ...of, deployId: randomId(16) }, noon, 1))).toBe(true);
+  });
+});
