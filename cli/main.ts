@@ -10,6 +10,7 @@ import { addAdminApplication } from "./commands/admin-application.ts";
 import { addAdminAudit } from "./commands/admin-audit.ts";
 import { addAdminKey } from "./commands/admin-key.ts";
 import { addAdminLimits } from "./commands/admin-limits.ts";
+import { addAdminPrice } from "./commands/admin-price.ts";
 import { addAuth } from "./commands/auth.ts";
 import { addChat } from "./commands/chat.ts";
 import { addDeploy } from "./commands/deploy.ts";
@@ -44,6 +45,7 @@ for (const add of [
   addAdminApplication,
   addAdminAudit,
   addAdminKey,
+  addAdminPrice,
 ])
   add(program);
 addAdminLimits(adminGroup(program));

@@ -195,6 +195,8 @@ async function main(): Promise<void> {
     publicUrl: config.publicUrl,
     admin: createAdminVerbs(verbDeps),
     quotas: quotas.desk,
+    prices: money.prices,
+    discounts: money.discounts,
     ...createOperator({ db, funds: billing.funds }),
     readiness: readiness.read,
     registry,

@@ -34,6 +34,8 @@ const deps: HttpDeps = {
   operator: uncalled,
   quotas: uncalled,
   applications: uncalled,
+  prices: uncalled,
+  discounts: uncalled,
   readiness: () => ({ isReady: true }),
   registry: new Registry(),
   log: pino({ enabled: false }),

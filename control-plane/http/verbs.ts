@@ -21,9 +21,11 @@ import type { SignIn } from "../accounts/sign-in.ts";
 import type { SshKeys } from "../accounts/ssh-keys.ts";
 import type { Charges } from "../billing/charges.ts";
 import type { Checklists } from "../billing/checklist.ts";
+import type { Discounts } from "../billing/discounts.ts";
 import type { InvoiceQueries } from "../billing/invoice-queries.ts";
 import type { Limits } from "../billing/limits.ts";
 import type { Paying } from "../billing/paying.ts";
+import type { PriceBook } from "../billing/price-book.ts";
 import type { UsageQueries } from "../billing/usage-queries.ts";
 import type { OfferedModel } from "../catalog/store.ts";
 import type { SettingsUpdate } from "../deployments/change.ts";
@@ -125,6 +127,8 @@ export interface HttpDeps {
   readonly operator: OperatorVerbs;
   readonly quotas: LimitDesk;
   readonly applications: Applications;
+  readonly prices: PriceBook;
+  readonly discounts: Pick<Discounts, "list" | "create" | "end">;
   /** From memory: never asks the database. */
   readonly readiness: () => Readiness;
   readonly registry: Registry;

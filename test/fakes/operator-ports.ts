@@ -3,7 +3,10 @@ import type { AccountDetail } from "../../control-plane/accounts/admin-accounts.
 import type { ApplicationRecord, Applications } from "../../control-plane/accounts/applications.ts";
 import type { Caller } from "../../control-plane/accounts/caller.ts";
 import { AccountNotFound, ApplicationNotFound } from "../../control-plane/accounts/errors.ts";
-import type { OperatorVerbs } from "../../control-plane/http/verbs.ts";
+import { DiscountNotFound } from "../../control-plane/billing/discounts.ts";
+import type { ListedPrice } from "../../control-plane/billing/price-book.ts";
+import type { Discount } from "../../control-plane/billing/store.ts";
+import type { HttpDeps, OperatorVerbs } from "../../control-plane/http/verbs.ts";
 import type { AccountId } from "../../proto/ids.ts";
 import { nano } from "../../proto/money.ts";
 
@@ -78,6 +81,45 @@ export function fakeApplications(ada: Caller): Applications {
     async decide(id, { status, act }) {
       if (id !== one.id) throw new ApplicationNotFound();
       return { ...one, status, decision: { atMs: 1_786_000_060_000, by: act.by, note: act.note } };
+    },
+  };
+}
+
+/** One version of one model's price; one discount. */
+export function fakePriceBook(): Pick<HttpDeps, "prices" | "discounts"> {
+  const rates = { input: 20_000_000n, cachedInput: 10_000_000n, output: 40_000_000n, characters: 0n, audio: 0n };
+  const price: ListedPrice = {
+    version: 3n,
+    kind: "model",
+    subject: "org/model",
+    rates: { ...rates, images: 2_500_000_000_000n, hour: 0n },
+    effectiveFromMs: 1_786_000_000_000,
+    setAtMs: 1_786_000_000_000,
+    isCurrent: true,
+  };
+  const discount: Discount = {
+    id: "DiscountOfAda000",
+    name: "launch",
+    text: "",
+    basisPoints: 1_250,
+    account: null,
+    model: null,
+    surface: null,
+    effectiveFromMs: 1_786_000_000_000,
+    effectiveToMs: null,
+  };
+  return {
+    prices: {
+      list: () => Promise.resolve([price]),
+      set: ({ kind, subject, rates }) =>
+        Promise.resolve({ ...price, kind, subject, rates: { ...price.rates, ...rates } }),
+    },
+    discounts: {
+      list: () => Promise.resolve([discount]),
+      create: (wish) => Promise.resolve({ ...discount, ...wish }),
+      async end(id) {
+        if (id !== discount.id) throw new DiscountNotFound();
+      },
     },
   };
 }

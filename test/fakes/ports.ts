@@ -18,7 +18,7 @@ import { defaultRateLimits } from "../../control-plane/quotas/rate-limits.ts";
 import type { AccountId, DeploymentId, HostId, InstanceId, KeyId, LeaseId } from "../../proto/ids.ts";
 import { type NanoUsd, nano } from "../../proto/money.ts";
 import { fakeLimits } from "./limits.ts";
-import { fakeApplications, fakeOperator } from "./operator-ports.ts";
+import { fakeApplications, fakeOperator, fakePriceBook } from "./operator-ports.ts";
 import { fakeBilling } from "./payment-ports.ts";
 import { fakeIdempotency, fakeScopedJwts, fakeTokens } from "./tokens.ts";
 
@@ -314,6 +314,7 @@ export function fakePorts() {
     quotas: fakeLimits(),
     operator: fakeOperator(ada, operator),
     applications: fakeApplications(ada),
+    ...fakePriceBook(),
     readiness: () => ({ isReady: true }),
     registry,
     log: pino({ base: null }, { write: (line: string) => void logLines.push(JSON.parse(line)) }),

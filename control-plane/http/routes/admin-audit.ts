@@ -1,6 +1,6 @@
 import type { AccountId } from "../../../proto/ids.ts";
 import type { Endpoints } from "../endpoint.ts";
-import { BadTime } from "../errors.ts";
+import { readTime } from "../read-time.ts";
 import { renderAudit } from "../render-operator.ts";
 import { AuditPage, AuditQuery } from "../schemas/operator.ts";
 import type { HttpDeps } from "../verbs.ts";
@@ -19,17 +19,11 @@ export function addAdminAuditRoutes(endpoints: Endpoints, { operator }: Pick<Htt
       const filter = {
         ...(account === undefined ? {} : { account: account as AccountId }),
         ...(action === undefined ? {} : { action }),
-        ...(from === undefined ? {} : { fromMs: timeOf("from", from) }),
-        ...(to === undefined ? {} : { toMs: timeOf("to", to) }),
+        ...(from === undefined ? {} : { fromMs: readTime("from", from) }),
+        ...(to === undefined ? {} : { toMs: readTime("to", to) }),
       };
       const page = await operator.audit(filter, cursor, limit ?? 50);
       return { entries: page.records.map(renderAudit), next_cursor: page.nextCursor };
     },
   });
-}
-
-function timeOf(param: string, text: string): number {
-  const ms = /^\d{1,11}$/.test(text) ? Number(text) * 1000 : Date.parse(text);
-  if (Number.isNaN(ms)) throw new BadTime(param);
-  return ms;
 }
