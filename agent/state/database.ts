@@ -2,7 +2,7 @@
 // WAL: a commit under FULL is one fsync; under NORMAL it survives the process but not the machine, enough for start rows.
 import { chmodSync, closeSync, existsSync, openSync, renameSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
-import type { MetaKey, PendingRow, SpoolDepth, Write } from "./state-messages.ts";
+import type { End, MetaKey, PendingRow, SpoolDepth, Write } from "./state-messages.ts";
 
 const schema = `
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID, STRICT;
@@ -25,7 +25,7 @@ export interface Database {
    * One transaction; the spool id of its last record, whose records have consecutive ids. `durable`: fsynced when it
    * returns. Throws and leaves nothing written otherwise.
    */
-  write(batch: readonly Write[], durable: boolean): number;
+  write(batch: readonly Write[], ends: Iterable<End>, durable: boolean): number;
   /** Turns every start row into a record of reason `lost`, durably; the number of them. */
   loseStarts(): number;
   meta(): Partial<Record<MetaKey, string>>;
@@ -86,16 +86,17 @@ function prepare(db: DatabaseSync, nowMs: () => number): Database {
     return lastId;
   }
 
-  function apply(w: Write, at: number): void {
+  function keep({ requestId, attempt, leaseIds, record, hadStart }: End, at: number): void {
+    if (hadStart) dropStart.run(requestId, attempt);
+    putRecord.run(nextId(), at, leaseIds, record);
+    records += 1;
+    bytes += record.length;
+  }
+
+  function apply(w: Write): void {
     switch (w[0]) {
       case "start":
         putStart.run(w[1], w[2], w[3], w[4]);
-        return;
-      case "end":
-        if (w[5]) dropStart.run(w[1], w[2]);
-        putRecord.run(nextId(), at, w[3], w[4]);
-        records += 1;
-        bytes += w[4].length;
         return;
       case "acknowledge": {
         for (const row of dropRecords.all(`[${w[1].join(",")}]`)) {
@@ -109,14 +110,16 @@ function prepare(db: DatabaseSync, nowMs: () => number): Database {
     }
   }
 
-  function write(batch: readonly Write[], durable: boolean): number {
+  function write(batch: readonly Write[], ends: Iterable<End>, durable: boolean): number {
     if (isSynced !== durable) db.exec(`PRAGMA synchronous = ${durable ? "FULL" : "NORMAL"}`);
     isSynced = durable;
     const before = { records, bytes, lastId, reserved };
     db.exec("BEGIN IMMEDIATE");
     try {
       const at = nowMs();
-      for (const w of batch) apply(w, at);
+      // Start rows first: a record takes its own away.
+      for (const w of batch) apply(w);
+      for (const end of ends) keep(end, at);
       db.exec("COMMIT");
       return lastId;
     } catch (error) {
@@ -132,6 +135,7 @@ function prepare(db: DatabaseSync, nowMs: () => number): Database {
       const starts = allStarts.all() as { request_id: string; attempt: number; lease_ids: string; record: string }[];
       if (starts.length > 0)
         write(
+          [],
           starts.map((s) => lostEnd(s, nowMs())),
           true,
         );
@@ -151,7 +155,7 @@ function prepare(db: DatabaseSync, nowMs: () => number): Database {
 function lostEnd(
   start: { request_id: string; attempt: number; lease_ids: string; record: string },
   endedAtMs: number,
-): Write {
+): End {
   const record = {
     ...(JSON.parse(start.record) as object),
     endedAtMs: String(endedAtMs),
@@ -162,7 +166,8 @@ function lostEnd(
     source: "estimated",
     endReason: "lost",
   };
-  return ["end", start.request_id, start.attempt, start.lease_ids, JSON.stringify(record), true];
+  const { request_id: requestId, attempt, lease_ids: leaseIds } = start;
+  return { requestId, attempt, leaseIds, record: JSON.stringify(record), hadStart: true };
 }
 
 /** SQLITE_CORRUPT or SQLITE_NOTADB: the file will not get better by waiting. */

@@ -4,7 +4,15 @@ import { Worker } from "node:worker_threads";
 import type { Logger } from "pino";
 import { unreachable } from "../../proto/unreachable.ts";
 import type { NewUsageRecord, StartRow } from "../ingress/spool.ts";
-import type { FromWorker, MetaKey, PendingRow, SpoolDepth, ToWorker, Write } from "./state-messages.ts";
+import {
+  endLine,
+  type FromWorker,
+  type MetaKey,
+  type PendingRow,
+  type SpoolDepth,
+  type ToWorker,
+  type Write,
+} from "./state-messages.ts";
 import { Unacknowledged } from "./unacknowledged.ts";
 
 /**
@@ -60,6 +68,8 @@ export function startStateThread(path: string, log: Logger): Promise<StateThread
   const recent = new Unacknowledged();
   let acks: string[] = [];
   let writes: Write[] = [];
+  /** Records, as lines. */
+  let ends = "";
   let waiting: Waiting[] = [];
   let lastWrite = 0;
   let isBusy = false;
@@ -99,12 +109,13 @@ export function startStateThread(path: string, log: Logger): Promise<StateThread
     writes = [];
     if (acks.length > 0) batch.push(["acknowledge", acks]);
     acks = [];
-    if (batch.length === 0) {
+    if (batch.length === 0 && ends === "") {
       schedule();
       return;
     }
     isBusy = true;
-    post({ kind: "write", through: lastWrite, writes: batch });
+    post({ kind: "write", through: lastWrite, writes: batch, ends });
+    ends = "";
   }
 
   /** True when records became durable. */
@@ -125,7 +136,7 @@ export function startStateThread(path: string, log: Logger): Promise<StateThread
 
   function schedule(): void {
     if (isBusy || immediate) return;
-    if (writes.length === 0) {
+    if (writes.length === 0 && ends === "") {
       if (starts.size > 0 || acks.length > 0) timer ??= setTimeout(flush, startDelayMs, false).unref();
     } else if (running > 0 && meanGapMs < shareMs) sharing ??= setTimeout(flush, shareMs, false);
     else immediate = setImmediate(flush, false);
@@ -139,9 +150,9 @@ export function startStateThread(path: string, log: Logger): Promise<StateThread
     running = Math.max(0, running - 1);
   }
 
-  function put(write: Write, record?: NewUsageRecord): Promise<void> {
+  function put(write: Write | undefined, record?: NewUsageRecord): Promise<void> {
     if (ended) return Promise.reject(ended);
-    writes.push(write);
+    if (write) writes.push(write);
     lastWrite += 1;
     const number = lastWrite;
     schedule();
@@ -185,7 +196,8 @@ export function startStateThread(path: string, log: Logger): Promise<StateThread
       const { requestId = "", attempt = 0, leaseIds = [] } = record;
       sawEnd();
       const hadStart = !starts.delete(`${requestId}.${attempt}`);
-      return put(["end", requestId, attempt, leaseIds.join(","), JSON.stringify(record), hadStart], record);
+      ends += endLine({ requestId, attempt, leaseIds: leaseIds.join(","), record: JSON.stringify(record), hadStart });
+      return put(undefined, record);
     },
     acknowledge: (spoolIds) => {
       recent.acknowledged(spoolIds);

@@ -3,7 +3,7 @@
 import { parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
 import { unreachable } from "../../proto/unreachable.ts";
 import { type Database, isCorrupt, moveAside, openDatabase } from "./database.ts";
-import type { FromWorker, ToWorker, Write } from "./state-messages.ts";
+import { type FromWorker, readEnds, type ToWorker, type Write } from "./state-messages.ts";
 
 const retryMs = 500;
 const { path } = workerData as { readonly path: string };
@@ -13,6 +13,8 @@ const say = (message: FromWorker) => port.postMessage(message);
 const reasonOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
 
 let queue: Write[] = [];
+/** Records, as lines. */
+let ends = "";
 let questions: { readonly query: number; readonly answer: (db: Database) => FromWorker }[] = [];
 let through = 0;
 let lastId = 0;
@@ -41,9 +43,10 @@ function commit(): number {
     const lost = mustLose ? db.loseStarts() : 0;
     mustLose = false;
     // Start rows and acknowledgements may be lost with the machine: both only cause a harmless repetition.
-    const durable = queue.some((w) => w[0] === "end" || w[0] === "set");
-    if (queue.length > 0) lastId = db.write(queue, durable);
+    const durable = ends !== "" || queue.some((w) => w[0] === "set");
+    if (queue.length > 0 || ends !== "") lastId = db.write(queue, readEnds(ends), durable);
     queue = [];
+    ends = "";
     return lost;
   } catch (error) {
     if (isCorrupt(error)) {
@@ -57,7 +60,7 @@ function commit(): number {
 function run(): void {
   clearTimeout(retry);
   try {
-    const hadWork = queue.length > 0 || isFailing;
+    const hadWork = queue.length > 0 || ends !== "" || isFailing;
     commit();
     isFailing = false;
     if (hadWork && db) say({ kind: "written", through, lastId, depth: db.depth() });
@@ -91,6 +94,7 @@ function take(message: ToWorker): void {
   switch (message.kind) {
     case "write":
       for (const write of message.writes) queue.push(write);
+      ends += message.ends;
       through = message.through;
       return;
     case "pending": {

@@ -36,7 +36,9 @@ export class ClientSink implements AnswerSink {
 
   whole(status: number, contentType: string, body: Buffer): void {
     this.#start(status, ["content-type", contentType, "content-length", String(body.length)]);
-    this.#res.end(body);
+    // As a string head and body leave in one piece; Latin-1 keeps every byte.
+    if (body.length < 65_536) this.#res.end(body.toString("latin1"), "latin1");
+    else this.#res.end(body);
   }
 
   begin(status: number, contentType: string, contentLength: string | undefined): void {
