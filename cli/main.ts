@@ -12,6 +12,7 @@ import { addAdminKey } from "./commands/admin-key.ts";
 import { addAdminLimits } from "./commands/admin-limits.ts";
 import { addAdminPrice } from "./commands/admin-price.ts";
 import { addAuth } from "./commands/auth.ts";
+import { addBillingCommands } from "./commands/billing.ts";
 import { addChat } from "./commands/chat.ts";
 import { addDeploy } from "./commands/deploy.ts";
 import { addInfer } from "./commands/infer.ts";
@@ -39,6 +40,7 @@ for (const add of [
   addModel,
   addLog,
   addAccountCommands,
+  addBillingCommands,
   addLimits,
   addAuth,
   addAdminAccount,

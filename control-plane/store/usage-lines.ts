@@ -39,9 +39,9 @@ export async function ledgerLines(
       where account_id = ${account} and book = 'customer_spent' and kind <> 'invoice'
         and posted_at >= ${from}::timestamptz and posted_at < ${to}::timestamptz
       group by 1, 2, 3, 4, 5
-    ), units as (
-      select date_trunc('month', settled_at, 'UTC') as month, key_id, model, 0::bigint as price_version,
-        '' as discount_id, max(deploy_id) as deploy_id,
+    ), counted as (
+      select date_trunc('month', settled_at, 'UTC') as month, key_id, model, price_version,
+        coalesce(discount_id, '') as discount_id, max(deploy_id) as deploy_id,
         case when sum(gpu_ms) > 0 then 'uptime' when sum(characters) > 0 then 'input_character_length'
           when sum(audio_ms) > 0 then 'input_length' when sum(images) > 0 then 'image_units' else 'tokens'
         end as pricing_type,
@@ -51,6 +51,13 @@ export async function ledgerLines(
       from usage
       where account_id = ${account} and not voided
         and settled_at >= ${from}::timestamptz and settled_at < ${to}::timestamptz
+      group by 1, 2, 3, 4, 5
+    ), units as (
+      -- Units whose price no entry names (they were free, or old) stand on the line without one.
+      select c.month, c.key_id, c.model, case when m.model is null then 0 else c.price_version end as price_version,
+        case when m.model is null then '' else c.discount_id end as discount_id, max(c.deploy_id) as deploy_id,
+        max(c.pricing_type) as pricing_type, sum(c.milli_units)::bigint as milli_units
+      from counted c left join money m using (month, key_id, model, price_version, discount_id)
       group by 1, 2, 3, 4, 5
     )
     select (extract(year from month at time zone 'UTC') * 12 + extract(month from month at time zone 'UTC') - 1)::int as month,

@@ -47,7 +47,17 @@ export function createUsageStore(db: Kysely<Database>): UsageStore & LabelStore 
         return rows.map((row) => ({ key: row.token_id as KeyId, name: row.name, isLive: row.revoked_at === null }));
       }),
 
-    rent: () => Promise.resolve(new Map()),
+    rent: (account, fromMs, toMs) =>
+      asking(async () => {
+        // Partitions go by admission, which for a metered minute is its beginning.
+        const { rows } = await sql<{ deploy_id: string; ms: bigint }>`
+          select deploy_id, sum(total_ms)::bigint as ms from usage
+          where account_id = ${account} and gpu_ms > 0 and not voided
+            and admitted_at >= ${new Date(fromMs).toISOString()}::timestamptz
+            and admitted_at < ${new Date(toMs).toISOString()}::timestamptz
+          group by 1`.execute(db);
+        return new Map(rows.map((row) => [row.deploy_id, Number(row.ms) / 1000]));
+      }),
 
     saveLabels: (labels) =>
       asking(async () => {
