@@ -1,0 +1,195 @@
+// Tenancy, generated from the OpenAPI document of a running control plane: whatever names a thing of one account answers
+// another account as it answers a thing that does not exist, and lists hold nothing of others.
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type Stack, startStack } from "../fakes/processes.ts";
+
+interface Tenant {
+  readonly uid: string;
+  readonly key: string;
+}
+interface Answer {
+  readonly status: number;
+  readonly text: string;
+}
+interface Operation {
+  readonly security?: readonly unknown[];
+  readonly parameters?: readonly { readonly name: string; readonly in: string }[];
+}
+
+/** What fills a parameter: a thing of the first account, and how a stranger's id of the same form looks. */
+interface Thing {
+  readonly own: string;
+  readonly unknown: string;
+}
+
+let stack: Stack;
+let paths: Record<string, Record<string, Operation>>;
+let ada: Tenant;
+let bob: Tenant;
+/** By the route's first words and the parameter's name. */
+let things: Record<string, Thing>;
+/** Everything that only the first account may see. */
+let marks: string[];
+
+const unknownLike = (id: string) => id.replace(/.$/, (last) => (last === "a" ? "b" : "a"));
+
+async function as(who: Tenant, method: string, path: string, body?: unknown): Promise<Answer> {
+  const answer = await fetch(`${stack.url}${path}`, {
+    method,
+    headers: {
+      authorization: `Bearer ${who.key}`,
+      ...(body === undefined ? {} : { "content-type": "application/json" }),
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    signal: AbortSignal.timeout(30_000),
+  });
+  // The id of the request is the one thing that always differs.
+  const text = (await answer.text()).replace(/"request_id":"[\w-]+"/, '"request_id":""');
+  return { status: answer.status, text };
+}
+
+async function made(who: Tenant, method: string, path: string, body: unknown): Promise<Record<string, string>> {
+  const answer = await as(who, method, path, body);
+  expect(answer.status, `${method} ${path}: ${answer.text}`).toBeLessThan(300);
+  return JSON.parse(answer.text) as Record<string, string>;
+}
+
+async function tenant(name: string): Promise<Tenant> {
+  const body = { email: `${name}@example.com`, display_name: name, credit_usd: 7 };
+  const answer = await stack.call("POST", "/v1/admin/accounts", body);
+  expect(answer.status, JSON.stringify(answer.body)).toBeLessThan(300);
+  return { uid: answer.body.uid, key: answer.body.api_key };
+}
+
+beforeAll(async () => {
+  stack = await startStack({ agents: 0 });
+  paths = (await stack.call("GET", "/openapi.json")).body.paths;
+  [ada, bob] = [await tenant("ada-of-tenancy"), await tenant("bob-of-tenancy")];
+  const deployed = await made(ada, "POST", "/deploy/llm", {
+    model_name: "ada-of-tenancy/secret-model",
+    gpu: "other",
+    hf: { repo: "HuggingFaceTB/SmolLM2-135M-Instruct" },
+  });
+  const ssh = await made(ada, "POST", "/v1/ssh_keys", {
+    name: "ada's laptop",
+    key: "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl ada",
+  });
+  const token = await made(ada, "POST", "/v1/api-tokens", { name: "ada's second" });
+  const asked = { reason: "more", requested_max: { "H100-80GB": 9 } };
+  const pool = await made(ada, "POST", "/v1/me/gpu_pool/request", asked);
+  const jwt = await made(ada, "POST", "/v1/scoped-jwt", { api_key_name: "auto", expires_delta: 600 });
+  const own = (id: unknown): Thing => ({ own: String(id), unknown: unknownLike(String(id)) });
+  const unknownKey = `stk_${"z".repeat(String(token["token"]).length - 4)}`;
+  things = {
+    "/deploy deploy_id": own(deployed["deploy_id"]),
+    "/v1/logs deploy_id": own(deployed["deploy_id"]),
+    "/v1/ssh_keys id": own(ssh["id"]),
+    "/v1/api-tokens api_token": own(token["token_id"]),
+    "/payment/usage api_token": own(token["token_id"]),
+    "/payment/usage token_id": own(token["token_id"]),
+    "secret api_token": { own: String(token["token"]), unknown: unknownKey },
+    "/v1/me request_id": own(pool["id"]),
+    "/v1/scoped-jwt jwtoken": own(jwt["token"]),
+  };
+  marks = [
+    ada.uid,
+    ada.key,
+    "ada-of-tenancy",
+    "ada's laptop",
+    "ada's second",
+    ...Object.values(things).map((thing) => thing.own),
+  ].filter((mark) => mark !== "");
+});
+afterAll(() => stack?.stop());
+
+/** Filled in where validation would else answer before anybody looks for the thing. */
+const bodies: Record<string, unknown> = {
+  "PUT /deploy/{deploy_id}": { settings: { max_instances: 1 } },
+  "PATCH /v1/api-tokens/{api_token}": { allowed_ips: ["10.0.0.1"] },
+  "PATCH /v1/api-tokens/id/{api_token}": { allowed_ips: ["10.0.0.1"] },
+};
+
+const thingOf = (path: string, name: string): Thing | undefined =>
+  Object.entries(things).find(([key]) => {
+    const [prefix = "", parameter] = key.split(" ");
+    return parameter === name && path.startsWith(prefix);
+  })?.[1];
+
+interface Route {
+  readonly method: string;
+  readonly path: string;
+  readonly names: readonly { readonly name: string; readonly in: string }[];
+}
+
+/** Routes of an account that name something: the operator's and the signed public ones aside. */
+function routesThatName(): Route[] {
+  return Object.entries(paths).flatMap(([path, operations]) =>
+    Object.entries(operations)
+      .filter(([, operation]) => (operation.security ?? []).length > 0 && !path.startsWith("/v1/admin/"))
+      .map(([method, operation]) => ({
+        method: method.toUpperCase(),
+        path,
+        names: (operation.parameters ?? []).filter(
+          (one) => one.in === "path" || (one.in === "query" && /(^|_)id$|token/.test(one.name)),
+        ),
+      }))
+      .filter(({ names }) => names.length > 0),
+  );
+}
+
+function fill(route: Route, which: keyof Thing, secret: boolean): string {
+  let path = route.path;
+  const query = new URLSearchParams();
+  for (const { name, in: where } of route.names) {
+    const thing = (secret ? things[`secret ${name}`] : undefined) ?? thingOf(route.path, name);
+    if (!thing || thing.own === "")
+      throw new Error(`${route.method} ${route.path}: this test makes nothing for ${name}; add it to \`things\``);
+    if (where === "path") path = path.replace(`{${name}}`, encodeURIComponent(thing[which]));
+    else query.set(name, thing[which]);
+  }
+  // What else the route requires.
+  if (route.path.startsWith("/payment/usage")) query.set("from", "current");
+  return query.size > 0 ? `${path}?${query}` : path;
+}
+
+describe("another account's caller", () => {
+  it("is told of a thing that is not his what he is told of none, byte for byte, on every route that names one", async () => {
+    const routes = routesThatName();
+    expect(routes.length).toBeGreaterThan(10);
+    const wrong: string[] = [];
+    for (const route of routes) {
+      const hasSecret = route.names.some(({ name }) => things[`secret ${name}`]);
+      for (const secret of hasSecret ? [false, true] : [false]) {
+        const body = bodies[`${route.method} ${route.path}`] ?? (/^P/.test(route.method) ? {} : undefined);
+        const foreign = await as(bob, route.method, fill(route, "own", secret), body);
+        const unknown = await as(bob, route.method, fill(route, "unknown", secret), body);
+        const what = `${route.method} ${route.path}${secret ? " (by secret)" : ""}`;
+        if (foreign.status !== unknown.status || foreign.text !== unknown.text)
+          wrong.push(`${what}: ${foreign.status} ${foreign.text} but ${unknown.status} ${unknown.text}`);
+        // Any other refusal came before the thing was looked for, and would prove nothing.
+        else if (foreign.status !== 404) wrong.push(`${what}: ${foreign.status} ${foreign.text} instead of 404`);
+      }
+    }
+    expect(wrong).toEqual([]);
+  });
+
+  it("left all of them as they were", async () => {
+    for (const route of routesThatName().filter(({ method }) => method === "GET")) {
+      const answer = await as(ada, "GET", fill(route, "own", false));
+      expect([route.path, answer.status]).toEqual([route.path, 200]);
+    }
+  });
+
+  it("finds nothing of others in any list", async () => {
+    const lists = Object.entries(paths)
+      .filter(([path, { get }]) => get && !path.includes("{") && !path.startsWith("/v1/admin/"))
+      .map(([path]) => path);
+    expect(lists.length).toBeGreaterThan(8);
+    const leaks: string[] = [];
+    for (const path of lists) {
+      const { text } = await as(bob, "GET", path.startsWith("/payment/usage") ? `${path}?from=current` : path);
+      for (const mark of marks) if (text.includes(mark)) leaks.push(`${path} shows ${mark}`);
+    }
+    expect(leaks).toEqual([]);
+  });
+});
