@@ -1,10 +1,11 @@
-// P2: an account that may spend one cent, five cents' worth of requests at once over two control planes, one of which is
-// killed in the middle. Clocks of hosts and slices run five times faster, so that a dead replica's share comes back here.
+// P2: who may spend one cent (an account; a scoped token in its four spellings) asks for five cents' worth at once, over two
+// control planes, one of which is killed in the middle. Clocks of hosts and slices run five times faster, so that a dead replica's share comes back here.
 import pg from "pg";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { ledgerFacts, query } from "../e2e/spine/database.ts";
 import { type ExternalStack, startExternalStack } from "../fakes/external-stack.ts";
 import type { ControlPlane } from "../fakes/processes.ts";
+import { hasRedis, startRedis, type TestRedis, withoutRedis } from "../fakes/redis.ts";
 
 const limit = 10_000_000;
 const tokens = 64;
@@ -14,16 +15,22 @@ const requests = 500;
 const clocks = { STOKER_HOST_CLOCKS: "0.2", STOKER_SLICE_CLOCKS: "0.2" };
 const patient = { timeout: 60_000, interval: 100 };
 
+withoutRedis("a limit under kill with control planes that share counts over Redis");
 let world: ExternalStack;
+let redis: TestRedis | undefined;
 beforeAll(async () => {
+  redis = hasRedis ? await startRedis() : undefined;
   world = await startExternalStack({
     replicas: 2,
-    controlPlaneEnv: { ...clocks, STOKER_RATE_LIMIT: "1000" },
+    controlPlaneEnv: { ...clocks, STOKER_RATE_LIMIT: "1000", ...(redis ? { REDIS_URL: redis.url } : {}) },
     engine: { tokens, tokenMs: 4 },
     pricing: { input: 0, cached_input: 0, output: 1.5625 },
   });
 });
-afterAll(() => world?.stop());
+afterAll(async () => {
+  await world?.stop();
+  await redis?.stop();
+});
 
 type Outcome = 200 | 402 | "cut" | number;
 
@@ -122,4 +129,34 @@ it("an account with one cent never spends more over two control planes, and none
   });
   expect(made.status, JSON.stringify(made.body)).toBeLessThan(300);
   await spend([made.body.api_key], `account/${made.body.uid}`);
+});
+
+/** A signature of 32 bytes leaves two bits of its last character unused: four texts verify as one token. */
+function spellings(jwt: string): string[] {
+  const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+  const last = alphabet.indexOf(jwt.at(-1) ?? "");
+  return [0, 1, 2, 3].map((spare) => jwt.slice(0, -1) + alphabet[(last & ~3) | spare]);
+}
+
+it("four spellings of one token share its cent", async () => {
+  const { stack } = world;
+  const dead = stack.controlPlanes[1] as ControlPlane;
+  dead.start();
+  await vi.waitFor(async () => expect((await fetch(`${dead.url}/readyz`)).status).toBe(200), patient);
+  const minted = await stack.call("POST", "/v1/scoped-jwt", {
+    api_key_name: "auto",
+    expires_delta: 3_600,
+    spending_limit: 0.01,
+  });
+  expect(minted.status, JSON.stringify(minted.body)).toBe(200);
+  const forms = spellings(minted.body.token);
+  expect(new Set(forms).size).toBe(4);
+  // The budget is made at the token's first use.
+  expect(await ask(stack.controlPlane, forms[0] as string)).toBe(200);
+  const [budget] = await query<{ budget_id: string; lim: number }>(
+    stack.databaseUrl,
+    "select budget_id, lim::float8 as lim from budget where scope = 'jwt'",
+  );
+  expect(budget?.lim).toBe(limit);
+  await spend(forms, budget?.budget_id ?? "");
 });

@@ -92,3 +92,15 @@ it("a suspension is heeded by every control plane within two seconds, and its li
     expect(answer.status).toBe(200);
   }
 });
+
+it("a token ends with the key that signed it", async () => {
+  const { api_key } = await newAccount("signer");
+  const own = { authorization: `Bearer ${api_key}` };
+  const key = await world.stack.call("POST", "/v1/api-tokens", { name: "signs" }, own);
+  expect(key.status, JSON.stringify(key.body)).toBe(200);
+  const wish = { api_key_name: "signs", expires_delta: 600 };
+  const minted = await world.stack.call("POST", "/v1/scoped-jwt", wish, own);
+  expect(minted.status, JSON.stringify(minted.body)).toBe(200);
+  const end = () => world.stack.call("DELETE", `/v1/api-tokens/${key.body.token_id}`, undefined, own);
+  await expectEndOf(minted.body.token, end);
+});

@@ -1,28 +1,74 @@
-// The repeated jobs over BullMQ's PostgreSQL backend, on a real server that is killed and wiped.
+// The repeated jobs over BullMQ's two stores, each on a real server that is killed and wiped.
 import pino from "pino";
 import { Registry } from "prom-client";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
+import type { JobsAddress } from "../../control-plane/jobs/backend.ts";
 import { createRepeatedJobs, type RepeatedJob } from "../../control-plane/jobs/repeated-jobs.ts";
 import { query } from "../e2e/spine/database.ts";
 import { startPostgres, type TestPostgres } from "../fakes/postgres.ts";
+import { hasRedis, startRedis, type TestRedis, withoutRedis } from "../fakes/redis.ts";
 
 const patient = { timeout: 30_000, interval: 50 };
 const log = pino({ level: "silent" });
 let postgres: TestPostgres;
-let databaseUrl: string;
+let redis: TestRedis;
 
-beforeAll(async () => {
-  postgres = await startPostgres();
-});
-afterAll(() => postgres?.stop());
-beforeEach(async () => {
-  databaseUrl = await postgres.createDatabase();
-});
+withoutRedis("repeated jobs kept in Redis");
 
-function start(jobs: readonly RepeatedJob[]) {
+interface Store {
+  readonly name: string;
+  open(): Promise<void>;
+  /** Of a queue that no other test has used. */
+  fresh(): Promise<JobsAddress>;
+  kill(): Promise<void>;
+  restart(): Promise<void>;
+  wipe(): Promise<void>;
+  close(): Promise<void>;
+}
+
+let databaseUrl = "";
+const inPostgres: Store = {
+  name: "PostgreSQL",
+  async open() {
+    postgres = await startPostgres();
+  },
+  async fresh() {
+    databaseUrl = await postgres.createDatabase();
+    return { databaseUrl };
+  },
+  kill: () => postgres.kill9(),
+  restart: () => postgres.restart(),
+  async wipe() {
+    const tables = await query<{ name: string }>(
+      databaseUrl,
+      `select format('%I.%I', schemaname, tablename) as name from pg_tables
+       where schemaname = 'stoker_jobs' and tablename not like '%migration%'`,
+    );
+    expect(tables.length).toBeGreaterThan(0);
+    await query(databaseUrl, `truncate ${tables.map(({ name }) => name).join(", ")} cascade`);
+  },
+  close: () => postgres?.stop(),
+};
+
+const inRedis: Store = {
+  name: "Redis",
+  async open() {
+    redis = await startRedis();
+  },
+  async fresh() {
+    await redis.flush();
+    return { redisUrl: redis.url };
+  },
+  kill: () => redis.kill9(),
+  restart: () => redis.start(),
+  wipe: () => redis.flush(),
+  close: () => redis?.stop(),
+};
+
+function start(address: JobsAddress, jobs: readonly RepeatedJob[]) {
   const registry = new Registry();
   const running = createRepeatedJobs({
-    address: { databaseUrl },
+    address,
     jobs,
     log,
     registry,
@@ -34,13 +80,20 @@ function start(jobs: readonly RepeatedJob[]) {
   return { registry, stop: () => running.stop() };
 }
 
-describe("repeated jobs in PostgreSQL", () => {
+describe.each(hasRedis ? [inPostgres, inRedis] : [inPostgres])("repeated jobs in $name", (store) => {
+  let address: JobsAddress;
+  beforeAll(() => store.open());
+  afterAll(() => store.close());
+  beforeEach(async () => {
+    address = await store.fresh();
+  });
+
   it("are done again and again, each turn by one of two control planes", async () => {
     const turns: number[] = [];
     const job = (who: number): RepeatedJob => ({ name: "count", everyMs: 400, run: async () => void turns.push(who) });
     const beganMs = performance.now();
-    start([job(1)]);
-    start([job(2)]);
+    start(address, [job(1)]);
+    start(address, [job(2)]);
     await vi.waitFor(() => expect(turns.length).toBeGreaterThanOrEqual(5), patient);
     const possible = (performance.now() - beganMs) / 400;
     // Twice as many if both did every turn.
@@ -52,20 +105,14 @@ describe("repeated jobs in PostgreSQL", () => {
     const count = () => {
       turns += 1;
     };
-    start([{ name: "count", everyMs: 200, run: async () => count() }]);
+    start(address, [{ name: "count", everyMs: 200, run: async () => count() }]);
     await vi.waitFor(() => expect(turns).toBeGreaterThan(1), patient);
-    await postgres.kill9();
-    await postgres.restart();
+    await store.kill();
+    await store.restart();
     const before = turns;
     await vi.waitFor(() => expect(turns).toBeGreaterThan(before + 1), patient);
 
-    const tables = await query<{ name: string }>(
-      databaseUrl,
-      `select format('%I.%I', schemaname, tablename) as name from pg_tables
-       where schemaname = 'stoker_jobs' and tablename not like '%migration%'`,
-    );
-    expect(tables.length).toBeGreaterThan(0);
-    await query(databaseUrl, `truncate ${tables.map(({ name }) => name).join(", ")} cascade`);
+    await store.wipe();
     const wiped = turns;
     await vi.waitFor(() => expect(turns).toBeGreaterThan(wiped + 1), patient);
   });
@@ -75,7 +122,7 @@ describe("repeated jobs in PostgreSQL", () => {
     const count = () => {
       turns += 1;
     };
-    const { registry } = start([
+    const { registry } = start(address, [
       {
         name: "fails",
         everyMs: 200,
@@ -99,12 +146,12 @@ describe("repeated jobs in PostgreSQL", () => {
     const count = () => {
       turns += 1;
     };
-    const { stop } = start([{ name: "count", everyMs: 200, run: async () => count() }]);
+    const { stop } = start(address, [{ name: "count", everyMs: 200, run: async () => count() }]);
     await vi.waitFor(() => expect(turns).toBeGreaterThan(0), patient);
-    await postgres.kill9();
+    await store.kill();
     const beganMs = performance.now();
     await stop();
     expect(performance.now() - beganMs).toBeLessThan(12_000);
-    await postgres.restart();
+    await store.restart();
   });
 });
