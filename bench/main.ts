@@ -1,8 +1,10 @@
 // npm run bench -- <scenario> [--rounds N]. Speed is reported as ratios to a floor measured in interleaved rounds of the same run.
 import { benchGateway } from "./gateway.ts";
+import { benchMoney } from "./money.ts";
 
 const scenarios: Record<string, (options: { rounds: number; only: string | undefined }) => Promise<void>> = {
   gateway: benchGateway,
+  money: benchMoney,
 };
 
 const [name, ...rest] = process.argv.slice(2);

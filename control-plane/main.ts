@@ -164,6 +164,7 @@ async function main(): Promise<void> {
     spine: {
       models: directory,
       budgets: money.budgets,
+      discounts: money.discounts,
       rates: quotas.rates,
       routes: fleet.routing,
       delivered: money.delivered,

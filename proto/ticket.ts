@@ -27,11 +27,15 @@ export interface Ticket {
   /** Upper bounds, used by the gate's fairness and by estimates. */
   readonly inputTokensBound: number;
   readonly maxTokens: number;
+  /** What the prompt probably is: billed as the input of an answer that broke off before the engine gave figures. */
+  readonly inputTokensEstimate: number;
   readonly stream: boolean;
   readonly usage: UsagePlacement;
   /** Nano-USD per million tokens, decimal texts: input, cached input, output. */
   readonly rates: readonly [string, string, string];
   readonly priceVersion: number;
+  /** The discount inside `rates`. */
+  readonly discountId?: string;
 }
 
 export type TicketProblem = "malformed" | "bad_signature" | "expired";

@@ -277,7 +277,7 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
   }
 
   #inputEstimate(): number {
-    return Math.ceil(this.#request.ticket.inputTokensBound / 4);
+    return this.#request.ticket.inputTokensEstimate;
   }
 
   #engineId(): string {

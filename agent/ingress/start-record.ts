@@ -3,7 +3,10 @@ import type { EndReason, UsageSource } from "../../proto/usage.ts";
 import type { EngineFigures } from "./find-usage.ts";
 import type { NewUsageRecord } from "./spool.ts";
 
-/** The record as it would stand if this agent died now: reason `lost`, no tokens. */
+/**
+ * The record as it would stand if this agent died now: reason `lost`, no output. Its input counts only if the gateway delivered
+ * something of the answer.
+ */
 export function startRecord(ticket: Ticket, nodeEpoch: bigint, nowMs: number, queueMs: number): NewUsageRecord {
   return {
     requestId: ticket.requestId,
@@ -19,13 +22,14 @@ export function startRecord(ticket: Ticket, nodeEpoch: bigint, nowMs: number, qu
     model: ticket.model,
     leaseIds: ticket.leaseIds as string[],
     holdNanoUsd: ticket.hold,
-    inputTokens: 0,
+    inputTokens: ticket.inputTokensEstimate,
     cachedInputTokens: 0,
     outputTokens: 0,
     reasoningTokens: 0,
     source: "estimated",
     endReason: "lost",
     priceVersion: ticket.priceVersion,
+    discountId: ticket.discountId ?? "",
     inputRate: ticket.rates[0],
     cachedInputRate: ticket.rates[1],
     outputRate: ticket.rates[2],

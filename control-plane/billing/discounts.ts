@@ -61,11 +61,20 @@ export function discountFor(discounts: readonly Discount[], use: DiscountedUse, 
 export const discountedRate = (rate: bigint, basisPoints: number): bigint =>
   (rate * (wholeBasisPoints - BigInt(basisPoints)) + wholeBasisPoints / 2n) / wholeBasisPoints;
 
-export const discountedRates = (rates: TokenRates, basisPoints: number): TokenRates => ({
-  input: discountedRate(rates.input, basisPoints),
-  cachedInput: discountedRate(rates.cachedInput, basisPoints),
-  output: discountedRate(rates.output, basisPoints),
-});
+const discounted = new WeakMap<TokenRates, Map<number, TokenRates>>();
+
+/** Made once for a price and a discount: requests share them. */
+export function discountedRates(rates: TokenRates, basisPoints: number): TokenRates {
+  const known = discounted.get(rates) ?? new Map<number, TokenRates>();
+  discounted.set(rates, known);
+  const lower = known.get(basisPoints) ?? {
+    input: discountedRate(rates.input, basisPoints),
+    cachedInput: discountedRate(rates.cachedInput, basisPoints),
+    output: discountedRate(rates.output, basisPoints),
+  };
+  known.set(basisPoints, lower);
+  return lower;
+}
 
 export function createDiscounts(deps: { readonly store: DiscountStore; readonly clock?: Clock }): Discounts {
   const clock = deps.clock ?? systemClock;

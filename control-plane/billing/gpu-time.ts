@@ -95,6 +95,7 @@ function asRecord(minute: GpuMinute, of: KnownMinute): SettledRecord {
     endReason: "stop",
     priceVersion: of.price?.version ?? 0n,
     rates: freeOfCharge,
+    discountId: null,
     cost,
     queueMs: 0,
     firstByteMs: 0,

@@ -18,6 +18,8 @@ export interface UsageRow {
   readonly cachedInputTokens: number;
   readonly outputTokens: number;
   readonly rates: TokenRates;
+  readonly priceVersion: bigint;
+  readonly discountId: string | null;
   readonly cost: NanoUsd;
   /** As posted so far. */
   readonly charge: NanoUsd;
@@ -58,6 +60,8 @@ export interface Posting {
   readonly model: string;
   readonly requestId: RequestId;
   readonly attempt: number;
+  readonly priceVersion: bigint;
+  readonly discountId: string | null;
   /** Moves from customer_available to customer_spent; negative gives back. */
   readonly charge: bigint;
   /** Moves from platform_revenue to platform_loss. */
@@ -231,10 +235,12 @@ function byRequest(rows: readonly UsageRow[]): UsageRow[][] {
 const least = (a: bigint, b: bigint): bigint => (a < b ? a : b);
 const atLeastZero = (a: bigint): bigint => (a > 0n ? a : 0n);
 const keyOf = ({ requestId, attempt, admittedAtMs }: UsageRow) => ({ requestId, attempt, admittedAtMs });
-const ownerOf = ({ account, key, model, requestId, attempt }: UsageRow) => ({
+const ownerOf = ({ account, key, model, requestId, attempt, priceVersion, discountId }: UsageRow) => ({
   account,
   key,
   model,
   requestId,
   attempt,
+  priceVersion,
+  discountId,
 });

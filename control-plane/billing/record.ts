@@ -27,6 +27,8 @@ export interface SettledRecord {
   readonly endReason: string;
   readonly priceVersion: bigint;
   readonly rates: TokenRates;
+  /** The discount inside the rates; null: none. */
+  readonly discountId: string | null;
   /** What the tokens cost at these rates; the customer may pay less. */
   readonly cost: NanoUsd;
   readonly queueMs: number;
@@ -71,6 +73,7 @@ export function readRecord(wire: UsageRecord__Output): SettledRecord {
     endReason: wire.endReason,
     priceVersion: amount(wire.priceVersion, "priceVersion"),
     rates,
+    discountId: wire.discountId || null,
     cost: costOf({ input: inputTokens, cachedInput: cachedInputTokens, output: outputTokens }, rates),
     queueMs: wire.queueMs,
     firstByteMs: wire.firstByteMs,

@@ -52,6 +52,7 @@ export function operatorTicket(purpose: string, instanceId: string): Ticket {
     hold: "0",
     permits: 0,
     inputTokensBound: 0,
+    inputTokensEstimate: 0,
     maxTokens: 0,
     stream: false,
     usage: "drop",

@@ -1,7 +1,9 @@
 // May this caller run this request, on which model, within which limits, with how much money set aside? In memory; waits
 // only for a grant.
 import type { AccountId } from "../../proto/ids.ts";
+import type { TokenRates } from "../../proto/money.ts";
 import type { Caller } from "../accounts/caller.ts";
+import { type Discounts, discountedRates } from "../billing/discounts.ts";
 import { type Budgets, type Hold, InsufficientFunds, SpendingSuspended } from "../billing/hold.ts";
 import { affordableMaxTokens, holdSize, promptTokensBound, type RequestSize } from "../billing/price.ts";
 import type { ModelDirectory, ServedModel } from "../catalog/served-model.ts";
@@ -18,7 +20,12 @@ export interface Admission {
   readonly hold: Hold;
   /** A place within the account's rate limits. Ended with the hold, on every way out. */
   readonly permit: RatePermit;
+  /** The model's, less the discount. */
+  readonly rates: TokenRates;
+  readonly discountId: string | undefined;
   readonly inputTokensBound: number;
+  /** Of the prompt alone, for answers that break off. */
+  readonly inputTokensEstimate: number;
   /** Output tokens per sequence that the hold covers. */
   readonly maxTokens: number;
   /** The hold did not cover what was asked for: the engine must be told `maxTokens`. */
@@ -29,6 +36,7 @@ export interface AdmitDeps {
   readonly models: ModelDirectory;
   readonly budgets: Budgets;
   readonly rates: RateLimiter;
+  readonly discounts: Pick<Discounts, "find">;
 }
 
 /** An answer without max_tokens is never longer than this. */
@@ -47,7 +55,8 @@ export function admit(
   if (!model) throw new ModelNotFound(completion.model);
   trace.model = model.name;
   const size = sizeOf(completion, model.contextLength);
-  const { floor, full } = holdSize(size, model.rates);
+  const priced = pricesOf(deps, caller, completion, model, trace);
+  const { floor, full } = holdSize(size, priced.rates);
   const rate = deps.rates.meter(caller.account, model.deployId);
   trace.rate = rate;
   const permit = rate.take();
@@ -62,9 +71,9 @@ export function admit(
     });
     return hold instanceof Promise
       ? hold
-          .then((granted) => admitted(caller, model, size, granted, full, permit))
+          .then((granted) => admitted(caller, model, size, priced, granted, full, permit))
           .catch((error) => refused(permit, error))
-      : admitted(caller, model, size, hold, full, permit);
+      : admitted(caller, model, size, priced, hold, full, permit);
   } catch (error) {
     return refused(permit, error);
   }
@@ -82,18 +91,43 @@ function admitted(
   caller: Caller,
   model: ServedModel,
   size: RequestSize,
+  priced: Priced,
   hold: Hold,
   full: bigint,
   permit: RatePermit,
 ): Admission {
   const isLowered = hold.amount < full;
-  const maxTokens = isLowered ? affordableMaxTokens(hold.amount, size, model.rates) : size.maxTokens;
+  const maxTokens = isLowered ? affordableMaxTokens(hold.amount, size, priced.rates) : size.maxTokens;
   if (maxTokens < 1) {
     hold.release();
     throw new InsufficientFunds();
   }
   const inputTokensBound = promptTokensBound(size);
-  return { model, account: caller.account, key: caller.key, hold, permit, inputTokensBound, maxTokens, isLowered };
+  return {
+    model,
+    account: caller.account,
+    key: caller.key,
+    hold,
+    permit,
+    ...priced,
+    inputTokensBound,
+    inputTokensEstimate: Math.ceil(size.promptBytes / bytesPerToken),
+    maxTokens,
+    isLowered,
+  };
+}
+
+/** Of usual text. */
+const bytesPerToken = 4;
+
+type Priced = Pick<Admission, "rates" | "discountId">;
+
+function pricesOf(deps: AdmitDeps, caller: Caller, completion: Completion, model: ServedModel, trace: Trace): Priced {
+  const use = { account: caller.account, model: model.name, surface: completion.kind };
+  const discount = deps.discounts.find(use, trace.admittedAtMs);
+  return discount
+    ? { rates: discountedRates(model.rates, discount.basisPoints), discountId: discount.id }
+    : { rates: model.rates, discountId: undefined };
 }
 
 /** Neither the prompt nor an answer is longer than the context; without a known context only the request bounds them. */

@@ -46,10 +46,10 @@ export async function complete(
   if (end.error) throw end.error;
 }
 
-function settle({ hold, model }: Admission, { usage, ranAttempt }: RelayEnd): void {
+function settle({ hold, rates }: Admission, { usage, ranAttempt }: RelayEnd): void {
   if (ranAttempt === 0) hold.release();
   else if (usage) {
-    const cost = costOf(usage, model.rates);
+    const cost = costOf(usage, rates);
     hold.settle(cost < hold.amount ? cost : nano(hold.amount), ranAttempt);
   } else hold.awaitRecord(ranAttempt);
 }

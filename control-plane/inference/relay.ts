@@ -162,7 +162,7 @@ function attempt(
 function ticketFor(
   deps: RelayDeps,
   route: Route,
-  { model, account, key, hold, inputTokensBound, maxTokens }: Admission,
+  { model, account, key, hold, rates, discountId, inputTokensBound, inputTokensEstimate, maxTokens }: Admission,
   completion: Completion,
   trace: Trace,
 ): string {
@@ -182,11 +182,13 @@ function ticketFor(
       hold: hold.amount.toString(),
       permits: completion.n,
       inputTokensBound,
+      inputTokensEstimate,
       maxTokens,
       stream: completion.stream,
       usage: completion.usage,
-      rates: rateTexts(model.rates),
+      rates: rateTexts(rates),
       priceVersion: model.priceVersion,
+      ...(discountId === undefined ? {} : { discountId }),
     },
     route.ticketKey,
   );

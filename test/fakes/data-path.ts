@@ -37,6 +37,7 @@ export function ticketFor(change: Partial<Ticket> = {}): Ticket {
     hold: "1000000",
     permits: 1,
     inputTokensBound: 40,
+    inputTokensEstimate: 10,
     maxTokens: 100,
     stream: true,
     usage: "merge",

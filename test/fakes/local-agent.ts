@@ -79,6 +79,7 @@ export function makeLocalAgent(): LocalAgent {
         hold: "0",
         permits: 1,
         inputTokensBound: 10,
+        inputTokensEstimate: 3,
         maxTokens: 10,
         stream: false,
         usage: "merge",

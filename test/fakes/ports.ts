@@ -253,6 +253,7 @@ export function fakePorts() {
       routes,
       rates,
       budgets,
+      discounts: { find: () => undefined },
       delivered: { report: (count) => delivered.push(count) },
       labels: { note: (requestId, label) => labels.push({ requestId, label }) },
       replicaId: "replica-1",

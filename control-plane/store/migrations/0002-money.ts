@@ -1,4 +1,5 @@
 import { type Kysely, sql } from "kysely";
+import { createSettlementFunctions } from "./settlement-functions.ts";
 
 /** Budgets and leases, the ledger, usage, prices. Comments on columns stand in store/schema/money.ts. */
 export async function up(db: Kysely<unknown>): Promise<void> {
@@ -167,4 +168,5 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       at timestamptz not null default now(),
       unique (request_id, attempt, node_epoch)
     )`.execute(db);
+  await createSettlementFunctions(db);
 }

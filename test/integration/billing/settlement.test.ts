@@ -146,6 +146,19 @@ describe("settlement", () => {
     expect(await world.budget(account)).toMatchObject({ spent: 2n * tokenPrice });
   });
 
+  it("shows on the ledger and the record which price and which discount a use was billed with", async () => {
+    const world = await openWorld(postgres);
+    const account = await world.account(usd);
+    const record = usageRecord(account, { input: 1, output: 1 }, { priceVersion: "7", discountId: "spring" });
+    await world.settlement.settle([record], "1");
+    const { rows } = await world.pool.query(
+      `select price_version, discount_id from ledger_entry where request_id = $1
+       union all select price_version, discount_id from usage where request_id = $1`,
+      [record.requestId],
+    );
+    expect(rows).toEqual(Array.from({ length: 3 }, () => ({ price_version: 7n, discount_id: "spring" })));
+  });
+
   it("finds the records of an account nobody knows, and charges nobody", async () => {
     const world = await openWorld(postgres);
     const stray = usageRecord("u:nobody" as AccountId, { input: 1, output: 1 });

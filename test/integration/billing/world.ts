@@ -143,6 +143,7 @@ export function usageRecord(
     source: "engine",
     endReason: "stop",
     priceVersion: "1",
+    discountId: "",
     inputRate: "1000000000",
     cachedInputRate: "1000000000",
     outputRate: "1000000000",

@@ -18,6 +18,7 @@ const ticket = (change: Partial<Ticket> = {}): Ticket => ({
   hold: "12345678901234567890",
   permits: 1,
   inputTokensBound: 10,
+  inputTokensEstimate: 3,
   maxTokens: 20,
   stream: true,
   usage: "merge",

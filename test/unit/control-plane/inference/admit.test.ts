@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import type { Discount } from "../../../../control-plane/billing/store.ts";
 import { type Admission, admit } from "../../../../control-plane/inference/admit.ts";
 import type { Completion, Trace } from "../../../../control-plane/inference/completion.ts";
 import { RateMeters } from "../../../../control-plane/quotas/rate-limiter.ts";
@@ -26,7 +27,12 @@ const trace = () => ({ requestId: "r1" as RequestId, model: undefined }) as unkn
 const ports = (available = nano(10n ** 15n)) => {
   const budgets = new FakeBudgets();
   budgets.available = available;
-  return { budgets, models: new FakeModels(), rates: new RateMeters({ defaults: defaultRateLimits }) };
+  return {
+    budgets,
+    discounts: { find: () => undefined },
+    models: new FakeModels(),
+    rates: new RateMeters({ defaults: defaultRateLimits }),
+  };
 };
 
 describe("admission", () => {
@@ -39,6 +45,16 @@ describe("admission", () => {
     const { inputTokensBound } = admit(deps, ada, completion({ n: 2 }), trace()) as Admission;
     expect(inputTokensBound).toBeGreaterThanOrEqual(50);
     expect(deps.budgets.holds[0]?.amount).toBe(ceilingOf(inputTokensBound, 200, servedModel().rates));
+  });
+
+  it("prices, holds and tickets at the rates after the discount", () => {
+    const discount = { id: "d", basisPoints: 2_500 } as Discount;
+    const deps = { ...ports(), discounts: { find: () => discount } };
+    const { rates, discountId, inputTokensBound } = admit(deps, ada, completion(), trace()) as Admission;
+    const { input, output } = servedModel().rates;
+    expect(discountId).toBe("d");
+    expect(rates).toMatchObject({ input: (input * 3n) / 4n, output: (output * 3n) / 4n });
+    expect(deps.budgets.holds[0]?.amount).toBe(ceilingOf(inputTokensBound, 100, rates));
   });
 
   it("bounds an answer without max_tokens by the context and by 16384", () => {

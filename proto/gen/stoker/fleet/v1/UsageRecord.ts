@@ -31,6 +31,7 @@ export interface UsageRecord {
   'firstByteMs'?: (number);
   'totalMs'?: (number);
   'readyMs'?: (number);
+  'discountId'?: (string);
 }
 
 export interface UsageRecord__Output {
@@ -62,4 +63,5 @@ export interface UsageRecord__Output {
   'firstByteMs': (number);
   'totalMs': (number);
   'readyMs': (number);
+  'discountId': (string);
 }

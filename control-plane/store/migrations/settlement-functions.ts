@@ -1,0 +1,73 @@
+import { type Kysely, sql } from "kysely";
+
+/** What store/settlement-rows.ts calls. Every statement of a function sees what was committed when that statement began. */
+export async function createSettlementFunctions(db: Kysely<unknown>): Promise<void> {
+  await sql`
+    create function settle_find(budget_ids text[], wanted_leases text[], requests text[], from_at timestamptz, to_at timestamptz)
+    returns json language plpgsql as $$
+    declare budgets json; leases json; counts json; found_rows json;
+    begin
+      select json_agg(b) into budgets from (
+        select budget_id, lim::text, spent::text, leased::text from budget
+        where budget_id = any(budget_ids)
+          or budget_id in (select l.budget_id from lease l where l.lease_id = any(wanted_leases))
+        order by budget_id for update) b;
+      if cardinality(wanted_leases) > 0 then
+        select json_agg(l) into leases from (
+          select lease_id, budget_id, granted::text, settled::text, closed_at is null as is_open from lease
+          where lease_id = any(wanted_leases) order by lease_id for update) l;
+      end if;
+      select json_agg(c) into counts from (
+        select request_id, attempt, output_tokens from delivered_count where request_id = any(requests)) c;
+      select json_agg(u) into found_rows from (
+        select request_id, attempt, round(extract(epoch from admitted_at) * 1000)::bigint as admitted_ms, account_id, key_id,
+          model, lease_ids, hold::text, input_tokens, cached_input_tokens, output_tokens, input_rate::text,
+          cached_input_rate::text, output_rate::text, price_version::text, discount_id, cost::text, charge::text, voided
+        from usage where request_id = any(requests) and admitted_at >= from_at and admitted_at <= to_at) u;
+      return json_build_object('budgets', budgets, 'leases', leases, 'counts', counts, 'rows', found_rows);
+    end $$`.execute(db);
+  await sql`
+    create function settle_write(added json, changed json, entries json, budgets json, leases json)
+    returns integer language plpgsql as $$
+    declare inserted integer := 0;
+    begin
+      if added is not null then
+        insert into usage (request_id, attempt, admitted_at, account_id, key_id, replica_id, model, deploy_id, instance_id,
+          node_epoch, lease_ids, hold, input_tokens, cached_input_tokens, output_tokens, reasoning_tokens, gpu_ms, source,
+          end_reason,
+          price_version, input_rate, cached_input_rate, output_rate, discount_id, cost, charge, voided, queue_ms,
+          first_byte_ms, total_ms, ended_at)
+        select request_id, attempt, admitted_at, account_id, key_id, replica_id, model, deploy_id, instance_id,
+          node_epoch, lease_ids, hold, input_tokens, cached_input_tokens, output_tokens, reasoning_tokens, gpu_ms, source,
+          end_reason,
+          price_version, input_rate, cached_input_rate, output_rate, discount_id, cost, charge, voided, queue_ms,
+          first_byte_ms, total_ms, ended_at
+        from json_populate_recordset(null::usage, added)
+        on conflict (request_id, attempt, admitted_at) do nothing;
+        get diagnostics inserted = row_count;
+      end if;
+      if changed is not null then
+        update usage set charge = m.charge, voided = m.voided
+        from json_to_recordset(changed)
+          as m (request_id text, attempt integer, admitted_at timestamptz, charge bigint, voided boolean)
+        where usage.request_id = m.request_id and usage.attempt = m.attempt and usage.admitted_at = m.admitted_at;
+      end if;
+      if entries is not null then
+        insert into ledger_entry (transaction_id, book, account_id, amount, kind, request_id, attempt, key_id, model,
+          price_version, discount_id, note)
+        select transaction_id, book, account_id, amount, kind, request_id, attempt, key_id, model, price_version, discount_id,
+          note from json_populate_recordset(null::ledger_entry, entries);
+      end if;
+      if budgets is not null then
+        update budget set spent = budget.spent + m.spent, leased = budget.leased + m.leased
+        from json_to_recordset(budgets) as m (budget_id text, spent bigint, leased bigint)
+        where budget.budget_id = m.budget_id;
+      end if;
+      if leases is not null then
+        update lease set settled = lease.settled + m.settled
+        from json_to_recordset(leases) as m (lease_id text, settled bigint)
+        where lease.lease_id = m.lease_id and lease.closed_at is null;
+      end if;
+      return inserted;
+    end $$`.execute(db);
+}
