@@ -22,6 +22,8 @@ export const periods = {
   leases: days(35, 2),
   /** Control planes that are gone. */
   replicas: days(35, 2),
+  /** Answers kept for a day under an `Idempotency-Key`, after their expiry. */
+  idempotency: { defaultMs: hourMs, leastMs: hourMs },
   /** Sign-ins after their expiry. */
   "login-sessions": days(7, 0),
   "cli-logins": days(1, 0),

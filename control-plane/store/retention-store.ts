@@ -22,6 +22,9 @@ const old: Readonly<Record<Kept, (before: Date, limit: number) => RawBuilder<unk
     delete from replica where replica_id in (
       select replica_id from replica r where seen_at < ${before}
         and not exists (select 1 from lease l where l.replica_id = r.replica_id) limit ${limit})`,
+  idempotency: (before, limit) => sql`
+    delete from idempotency where (account_id, route, key) in (
+      select account_id, route, key from idempotency where expires_at < ${before} order by expires_at limit ${limit})`,
   "login-sessions": (before, limit) => sql`
     delete from login_session where lookup in (
       select lookup from login_session where expires_at < ${before} order by expires_at limit ${limit})`,

@@ -68,6 +68,12 @@ const kinds: Record<Kept, { readonly insert: string; readonly table: string; rea
     table: "replica",
     column: "replica_id",
   },
+  idempotency: {
+    insert: `insert into idempotency (account_id, route, key, body_hash, claim_id, locked_until, expires_at)
+      values ('u:1', 'POST /x', $1, '\\x00', 'c', $2, $2)`,
+    table: "idempotency",
+    column: "key",
+  },
   "login-sessions": {
     insert: `insert into login_session (lookup, account_id, created_at, seen_at, expires_at)
       values (convert_to($1, 'UTF8'), 'u:1', $2, $2, $2)`,
