@@ -1,9 +1,8 @@
 // Which server and which key: flags, then STOKER_HOST and STOKER_API_KEY, then the profile, then a server on this machine.
 import { existsSync, readFileSync } from "node:fs";
-import { homedir } from "node:os";
 import { join, resolve } from "node:path";
-import { parseEnv } from "node:util";
 import { CliError, exitCode } from "./cli-error.ts";
+import { profilePath, readProfile } from "./profile.ts";
 
 export interface Connection {
   readonly host: string;
@@ -12,10 +11,6 @@ export interface Connection {
 }
 
 export const localHost = "http://127.0.0.1:8080";
-
-export function profilePath(env: NodeJS.ProcessEnv): string {
-  return join(env["XDG_CONFIG_HOME"] ?? join(homedir(), ".config"), "stoker", "profile");
-}
 
 export function findConnection(flagHost: string | undefined, env: NodeJS.ProcessEnv, cwd: string): Connection {
   const profile = readProfile(profilePath(env));
@@ -37,7 +32,7 @@ export function findConnection(flagHost: string | undefined, env: NodeJS.Process
         env["STOKER_API_KEY"] ?? readFirst(localFiles.map((folder) => join(folder, "admin.key"))) ?? fromProfile;
       if (key === undefined || key === "") {
         throw new CliError(
-          `There is no API key for ${host}: set STOKER_API_KEY, or store one with 'stoker auth set-token'.`,
+          `There is no API key for ${host}: set STOKER_API_KEY, or get one with 'stoker login'.`,
           exitCode.notAuthenticated,
         );
       }
@@ -48,10 +43,6 @@ export function findConnection(flagHost: string | undefined, env: NodeJS.Process
 
 function isLocal(host: string): boolean {
   return ["127.0.0.1", "localhost", "[::1]"].includes(new URL(host).hostname);
-}
-
-function readProfile(path: string): NodeJS.Dict<string> {
-  return existsSync(path) ? parseEnv(readFileSync(path, "utf8")) : {};
 }
 
 function readFirst(paths: readonly string[]): string | undefined {

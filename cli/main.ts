@@ -18,6 +18,7 @@ import { addDeploy } from "./commands/deploy.ts";
 import { addInfer } from "./commands/infer.ts";
 import { addLimits } from "./commands/limits.ts";
 import { addLog } from "./commands/log.ts";
+import { addLogin } from "./commands/login.ts";
 import { addModel } from "./commands/model.ts";
 import { addUp } from "./commands/up.ts";
 import { addVersion } from "./commands/version.ts";
@@ -43,6 +44,7 @@ for (const add of [
   addBillingCommands,
   addLimits,
   addAuth,
+  addLogin,
   addAdminAccount,
   addAdminApplication,
   addAdminAudit,

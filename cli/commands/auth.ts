@@ -1,15 +1,15 @@
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { dirname } from "node:path";
+import { readFileSync } from "node:fs";
 import type { Command } from "commander";
 import { openApi } from "../api.ts";
 import { CliError, exitCode } from "../cli-error.ts";
-import { profilePath } from "../connection.ts";
+import { profilePath, writeProfile } from "../profile.ts";
 import { openTerminal } from "../terminal.ts";
 
 export function addAuth(program: Command): void {
-  program
+  const auth = program
     .command("auth")
-    .description("which server and key this machine uses")
+    .description("which server and key this machine uses, and the account's password");
+  auth
     .command("set-token [file]")
     .description("store a key, read from a file or from stdin, for this server; it is tried first")
     .action(async (file: string | undefined, _flags: object, command: Command) => {
@@ -20,8 +20,19 @@ export function addAuth(program: Command): void {
       const { host } = terminal.connection;
       const me = await openApi({ host, key: () => key }).call<{ display_name: string }>("GET", "/v1/me");
       const path = profilePath(process.env);
-      mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
-      writeFileSync(path, `STOKER_HOST=${host}\nSTOKER_API_KEY=${key}\n`, { mode: 0o600 });
+      writeProfile(path, host, key);
       terminal.progress(`Stored for ${me.display_name} at ${host} in ${path}.`);
+    });
+  auth
+    .command("set-password [file]")
+    .description("set the password for the sign-in page, read from a file or from stdin; ends every browser session")
+    .action(async (file: string | undefined, _flags: object, command: Command) => {
+      const terminal = openTerminal(command);
+      if (file === undefined && process.stdin.isTTY)
+        terminal.progress("Type the new password, at least 8 characters, then press Enter and Ctrl-D.");
+      const password = readFileSync(file ?? 0, "utf8").replace(/\r?\n$/, "");
+      const { email } = await terminal.api.call<{ email: string }>("GET", "/v1/me");
+      await terminal.api.call("POST", "/v1/me/password", { password });
+      terminal.progress(`Set. Sign in as ${email} at ${terminal.connection.host}/login.`);
     });
 }

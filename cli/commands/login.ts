@@ -1,0 +1,80 @@
+// `stoker login`: a key through a browser. The terminal waits under a random id, the browser says yes to it.
+import { randomBytes } from "node:crypto";
+import { setTimeout as wait } from "node:timers/promises";
+import type { Command } from "commander";
+import { type Api, openApi } from "../api.ts";
+import { CliError, exitCode } from "../cli-error.ts";
+import { profilePath, readProfile, removeProfile, writeProfile } from "../profile.ts";
+import { openTerminal } from "../terminal.ts";
+
+/** As long as the server keeps a yes. */
+const patienceMs = 600_000;
+
+export function addLogin(program: Command): void {
+  program
+    .command("login")
+    .description("get a key for this machine by signing in with a browser")
+    .action(async (_flags: object, command: Command) => {
+      const { connection, progress } = openTerminal(command);
+      const { host } = connection;
+      const loginId = randomBytes(24).toString("base64url");
+      progress(`Open ${host}/login?cli=${loginId}`);
+      progress(`and check that the page shows the code ${codeOf(loginId)}. Waiting ...`);
+      const key = await awaitKey(openApi(connection, { anonymous: true }), loginId);
+      const me = await openApi({ host, key: () => key }).call<{ display_name: string }>("GET", "/v1/me");
+      const path = profilePath(process.env);
+      writeProfile(path, host, key);
+      progress(`Signed in as ${me.display_name} at ${host}; the key is in ${path}.`);
+    });
+
+  program
+    .command("logout")
+    .description("end the key that `stoker login` got, and forget it")
+    .action(async (_flags: object, command: Command) => {
+      const { progress } = openTerminal(command);
+      const path = profilePath(process.env);
+      const { STOKER_HOST: host, STOKER_API_KEY: key } = readProfile(path);
+      if (host === undefined || key === undefined) {
+        progress("No key is stored on this machine.");
+        return;
+      }
+      const ended = await endKey(openApi({ host, key: () => key }), key);
+      removeProfile(path);
+      progress(`${ended} ${path} is removed.`);
+    });
+}
+
+/** The same on the page. */
+const codeOf = (loginId: string): string => `${loginId.slice(0, 4)}-${loginId.slice(4, 8)}`.toUpperCase();
+
+async function awaitKey(api: Api, loginId: string): Promise<string> {
+  const endMs = performance.now() + patienceMs;
+  for (;;) {
+    try {
+      const path = `/github/cli/login?login_id=${loginId}`;
+      return (await api.call<{ access_token: string }>("GET", path)).access_token;
+    } catch (error) {
+      // Used up or malformed is final; a wait that ran out, a proxy that cut it or a server that restarts is not.
+      const isFinal = error instanceof CliError && finals.has(error.exitCode);
+      if (isFinal || performance.now() > endMs) throw error;
+    }
+    await wait(1_000);
+  }
+}
+
+const finals: ReadonlySet<number> = new Set([exitCode.notFound, exitCode.wrongUsage, exitCode.notAuthenticated]);
+
+/** What became of the key, in words. A key that somebody made by hand is only forgotten. */
+async function endKey(api: Api, key: string): Promise<string> {
+  try {
+    const { name } = await api.call<{ name: string }>("GET", `/v1/api-tokens/${key}`);
+    if (!name.startsWith("cli-")) return `The key ${name} was made by hand and stays alive.`;
+    await api.call("DELETE", `/v1/api-tokens/${key}`);
+    return `The key ${name} is ended.`;
+  } catch (error) {
+    if (!(error instanceof CliError)) throw error;
+    return error.exitCode === exitCode.notAuthenticated
+      ? "The key had ended already."
+      : `The key could not be ended (${error.message}); end it in your account.`;
+  }
+}
