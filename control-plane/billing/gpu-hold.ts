@@ -14,7 +14,7 @@ export interface FoundHold {
   readonly settledUntilMs: number;
   /** Reserved for it and not yet spent, nano-USD. */
   readonly reserved: bigint;
-  /** What the account has beside everything reserved; undefined: no limit. Below 0 when its limit was lowered. */
+  /** What account and month have beside everything reserved; undefined: no limit. Below 0 when a limit was lowered. */
   readonly room: bigint | undefined;
   readonly suspendReason: string | null;
   /** The newest first. */

@@ -4,9 +4,10 @@ import type { Logger } from "pino";
 import { minuteOf } from "../../proto/gpu-minute.ts";
 import type { AccountId, DeploymentId, InstanceId } from "../../proto/ids.ts";
 import { type Clock, systemClock } from "./clock.ts";
-import { type HoldRefusal, holdAhead, spanAhead } from "./gpu-hold.ts";
+import { type HoldRefusal, holdAhead, type Span, spanAhead } from "./gpu-hold.ts";
 import { costOfMinutes } from "./gpu-price.ts";
 import type { GpuInstance, GpuTimeStore } from "./gpu-store.ts";
+import { accountMonthBudget } from "./scopes.ts";
 
 export interface RefusedHold {
   readonly instance: InstanceId;
@@ -23,6 +24,10 @@ export interface GpuHolds {
   /** Nano-USD that the first minutes of `count` instances hold. */
   firstMinutes(gpu: string, gpusPerInstance: number, count: number): Promise<bigint>;
 }
+
+const monthsOf = (account: AccountId, span: Span) => [
+  ...new Set([accountMonthBudget(account, span.fromMs), accountMonthBudget(account, span.untilMs - 1)]),
+];
 
 /** The last minute of an instance ends, and its record comes, within this time after it stopped. */
 const releaseAfterMs = 3 * 60_000;
@@ -42,7 +47,9 @@ export function createGpuHolds(deps: {
       for (const one of running) {
         const heldUntilMs = untilMs.get(one.instance) ?? 0;
         if (heldUntilMs >= spanAhead(nowMs).untilMs) continue;
-        const verdict = await store.renew(one, (found) => holdAhead(found, one.gpus, nowMs));
+        const verdict = await store.renew(one, monthsOf(one.account, spanAhead(nowMs)), (found) =>
+          holdAhead(found, one.gpus, nowMs),
+        );
         if (verdict.kind === "held") continue;
         const { instance, deployId, account } = one;
         refused.push({ instance, deployId, account, why: verdict.why, leftMs: Math.max(0, heldUntilMs - nowMs) });

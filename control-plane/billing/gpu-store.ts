@@ -1,5 +1,5 @@
 // What billing needs remembered of GPU time. store/gpu-time-store.ts keeps it. Times are unix ms of control-plane time.
-import type { AccountId, DeploymentId, InstanceId, LeaseId } from "../../proto/ids.ts";
+import type { AccountId, BudgetId, DeploymentId, InstanceId, LeaseId } from "../../proto/ids.ts";
 import type { FoundHold, HoldVerdict } from "./gpu-hold.ts";
 import type { GpuMinute } from "./gpu-minute.ts";
 import type { GpuPrice } from "./gpu-price.ts";
@@ -35,8 +35,15 @@ export interface GpuTimeStore {
   prices(gpu: string): Promise<readonly GpuPrice[]>;
   /** Until when the instances are covered, of those that serve. */
   coveredUntil(instances: readonly InstanceId[]): Promise<ReadonlyMap<InstanceId, number>>;
-  /** Locks the instance's hold and its account's budget, and writes what `decide` answers. It must be pure. */
-  renew(instance: GpuInstance, decide: (found: FoundHold) => HoldVerdict): Promise<HoldVerdict>;
+  /**
+   * Locks the instance's hold and its account's budgets, and writes what `decide` answers. It must be pure. `months`: whose
+   * limits must have room too; they are charged when a minute is settled, which never takes them above their limit.
+   */
+  renew(
+    instance: GpuInstance,
+    months: readonly BudgetId[],
+    decide: (found: FoundHold) => HoldVerdict,
+  ): Promise<HoldVerdict>;
   /** Ends the cover of instances that serve no more at the end of the present minute; how many. */
   endStopped(nowMs: number): Promise<number>;
   /** Gives back what is reserved for instances that ended before `beforeMs`; how many. */

@@ -60,7 +60,7 @@ export function stopDeployment(store: Store, account: AccountId, id: DeploymentI
   return changeFrom(store, account, id, undefined, (now) => {
     if (!stoppable.includes(now.status))
       throw new WrongDeploymentState(`A deployment that is ${now.status} cannot be stopped.`);
-    return { status: "stopping" };
+    return { status: "stopping", failReason: "" };
   });
 }
 

@@ -49,7 +49,7 @@ export interface Deployment {
   readonly type: "legacy" | "llm" | "lora" | "tts";
   readonly engine: "stoker" | "external";
   readonly status: DeploymentStatus;
-  /** `code: what happened, why, what to do`; empty unless failed. */
+  /** `code: what happened, why, what to do`; empty unless it failed, or was stopped for its money. */
   readonly failReason: string;
   readonly gpu: GpuType;
   /** Per instance; 0 for an external engine. */

@@ -38,7 +38,8 @@ export function statusAfter(standing: Standing, instances: readonly PlacedInstan
     }
     case "stopping":
       // A lost host cannot confirm; its tombstones wait for its return and hold nobody up.
-      return instances.every((instance) => instance.isHostLost) ? { status: "stopped", failReason: "" } : same;
+      // Why it was stopped, if not by its owner, is told until it starts again.
+      return instances.every((instance) => instance.isHostLost) ? { ...same, status: "stopped" } : same;
     case "stopped":
     case "failed":
     case "deleted":

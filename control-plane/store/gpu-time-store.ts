@@ -1,6 +1,6 @@
 import { type Kysely, sql, type Transaction } from "kysely";
 import { type AccountId, type BudgetId, type InstanceId, type LeaseId, randomId } from "../../proto/ids.ts";
-import type { FoundHold, GpuPrice, GpuTimeStore, KnownMinute, Span } from "../billing/store.ts";
+import type { BudgetRow, FoundHold, GpuPrice, GpuTimeStore, KnownMinute, Span } from "../billing/store.ts";
 import { lockBudgets, lockLeases, moveBudgets, moveLeases, movingMoney } from "./budget-rows.ts";
 import { asking } from "./database.ts";
 import type { Database } from "./schema.ts";
@@ -78,7 +78,7 @@ export function createGpuTimeStore(db: Kysely<Database>): GpuTimeStore {
         return new Map(rows.map((row) => [row.instance_id, row.until.getTime()]));
       }),
 
-    renew: (one, decide) =>
+    renew: (one, months, decide) =>
       movingMoney(db, async (trx) => {
         await trx
           .insertInto("gpu_hold")
@@ -92,7 +92,7 @@ export function createGpuTimeStore(db: Kysely<Database>): GpuTimeStore {
           .where("account_id", "=", one.account)
           .executeTakeFirstOrThrow();
         const budgetId = `account/${one.account}` as BudgetId;
-        const [budget] = await lockBudgets(trx, [budgetId]);
+        const budgets = await lockBudgets(trx, [budgetId, ...months].sort());
         const [lease] = leaseId ? await lockLeases(trx, [leaseId]) : [];
         const open = lease?.isOpen ? lease : undefined;
         const reserved = open ? open.granted - open.settled : 0n;
@@ -100,7 +100,7 @@ export function createGpuTimeStore(db: Kysely<Database>): GpuTimeStore {
           covered: spans,
           settledUntilMs,
           reserved,
-          room: !budget ? 0n : budget.limit === null ? undefined : budget.limit - budget.spent - budget.leased,
+          room: roomOf(budgets, budgetId, reserved),
           suspendReason: account.suspend_reason,
           prices: await pricesOf(trx, one.gpu),
         } satisfies FoundHold);
@@ -165,6 +165,18 @@ export function createGpuTimeStore(db: Kysely<Database>): GpuTimeStore {
         return rows.length;
       }),
   };
+}
+
+/** A month's limit leaves room when it has it beside what this instance has reserved at the account already. */
+function roomOf(budgets: readonly BudgetRow[], account: BudgetId, reserved: bigint): bigint | undefined {
+  if (!budgets.some((budget) => budget.budgetId === account)) return 0n;
+  const rooms = budgets.flatMap(({ budgetId, limit, spent, leased }) =>
+    limit === null ? [] : [limit - spent - leased - (budgetId === account ? 0n : reserved)],
+  );
+  return rooms.reduce<bigint | undefined>(
+    (least, room) => (least === undefined || room < least ? room : least),
+    undefined,
+  );
 }
 
 async function pricesOf(db: Kysely<Database>, gpu: string): Promise<GpuPrice[]> {

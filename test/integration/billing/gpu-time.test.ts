@@ -291,6 +291,26 @@ describe("GPU time of a dedicated deployment", () => {
     expect(await ledgerOf(of.account, "platform_loss")).toBe(cents(20));
   });
 
+  it("is refused when the month's limit has no room for it, and never goes above that limit", async () => {
+    const of = await instanceOf();
+    await setPrice(of.gpu, sixAnHour, noon - minute);
+    await world.db
+      .updateTable("account")
+      .set({ monthly_limit: cents(60) })
+      .where("account_id", "=", of.account)
+      .execute();
+    const { holds, time } = controlPlane();
+    await holds.renew([of]);
+    await time.settle(minutesOf(of, nowMs, 1));
+    nowMs += minute;
+    // 10 spent, 40 held: the minute after them just fits, the next one does not.
+    expect(await holds.renew([of])).toEqual([]);
+    nowMs += minute;
+    expect(await holds.renew([of])).toMatchObject([{ why: { kind: "funds" }, leftMs: 4 * minute }]);
+    await time.settle(minutesOf(of, noon + minute, 9));
+    expect((await world.budget(of.account)).spent).toBe(cents(60));
+  });
+
   it("is refused to a suspended account, with the reason", async () => {
     const of = await instanceOf();
     await setPrice(of.gpu, sixAnHour, noon - minute);

@@ -2,6 +2,7 @@
 import { randomBytes } from "node:crypto";
 import pino from "pino";
 import { createDeployment, type DeployRequest } from "../../../control-plane/deployments/create.ts";
+import type { TimeHolds } from "../../../control-plane/deployments/dedicated-money.ts";
 import type { HostClockLimits } from "../../../control-plane/fleet/host-clocks.ts";
 import { createGrpcServer } from "../../../control-plane/rpc/grpc-server.ts";
 import { createChangeFeed } from "../../../control-plane/store/change-feed.ts";
@@ -23,7 +24,7 @@ export type Replica = Awaited<ReturnType<typeof startReplica>>;
 
 export async function startReplica(
   url: string,
-  options: { limits?: HostClockLimits; owner?: string; port?: number } = {},
+  options: { limits?: HostClockLimits; owner?: string; port?: number; holds?: TimeHolds } = {},
 ) {
   await migrateDatabase(url, { log });
   const { db, pool, close } = openDatabase(url, { maxConnections: 8, log });
@@ -53,6 +54,7 @@ export async function startReplica(
     seal: { seal: (key) => Buffer.from(key).reverse(), open: (sealed) => Buffer.from(sealed).reverse() },
     openToken: async (_, sealed) => sealed.toString().replace("sealed ", ""),
     settle: async (records) => records.filter((one) => one.requestId !== "lose me").map((one) => one.spoolId),
+    ...(options.holds ? { holds: options.holds } : {}),
     owner: options.owner ?? "replica",
     limits: options.limits ?? { leaseMs: 20_000, lostMs: 60_000 },
     times: { leaseTtlMs: 20_000, renewEveryMs: 5_000, reportEveryMs: 5_000 },

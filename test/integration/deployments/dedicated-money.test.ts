@@ -1,0 +1,89 @@
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
+import { requireFunds, type TimeHolds } from "../../../control-plane/deployments/dedicated-money.ts";
+import { NoFunds } from "../../../control-plane/deployments/errors.ts";
+import type { AccountId } from "../../../proto/ids.ts";
+import { startFakeAgent } from "../../fakes/agent-session.ts";
+import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { joinSecret, startReplica } from "../fleet/replica.ts";
+
+const wait = { timeout: 20_000, interval: 25 };
+let postgres: TestPostgres;
+beforeAll(async () => {
+  postgres = await startPostgres();
+});
+afterAll(() => postgres?.stop());
+
+type Running = Parameters<TimeHolds["renew"]>[0];
+
+/** A running deployment whose holds are answered by `leftMs`; undefined: granted. */
+async function stackWith(leftMs: () => number | undefined, why: "funds" | "suspended" = "funds") {
+  const asked: Running[] = [];
+  const holds: TimeHolds = {
+    async renew(running) {
+      asked.push(running);
+      const left = leftMs();
+      const reason =
+        why === "funds"
+          ? { kind: "funds" as const, needed: 500_000_000n }
+          : { kind: "suspended" as const, reason: "admin" };
+      return left === undefined ? [] : running.map((one) => ({ ...one, why: reason, leftMs: left }));
+    },
+  };
+  const replica = await startReplica(await postgres.createDatabase(), { holds });
+  const agent = await startFakeAgent({ address: replica.address, secret: joinSecret, hostId: "host-1" });
+  onTestFinished(async () => {
+    await agent.close();
+    await replica.stop();
+  });
+  agent.connect();
+  agent.obey("ready");
+  const { id } = await replica.deploy({ numGpus: 2 });
+  const status = async () => (await replica.get(id))?.status;
+  return { asked, replica, agent, id, status };
+}
+
+describe("a dedicated deployment", () => {
+  it("is held as soon as it is ready, by account, GPU type and number", async () => {
+    const { asked, id, status } = await stackWith(() => undefined);
+    await vi.waitFor(async () => expect(await status()).toBe("deployed"), wait);
+    await vi.waitFor(() => expect(asked.at(-1)).toHaveLength(1), wait);
+    expect(asked.at(-1)).toMatchObject([{ deployId: id, account: "u:ada", gpu: "other", gpus: 2 }]);
+  });
+
+  it("whose next minutes cannot be held is drained and stopped while what was held lasts, and says why", async () => {
+    const { replica, agent, id, status } = await stackWith(() => 90_000);
+    await vi.waitFor(async () => expect(await status()).toBe("stopped"), wait);
+    expect((await replica.get(id))?.failReason).toMatch(/^insufficient_funds: .*USD 0\.5 .*Add funds/);
+    expect(agent.tombstonesSeen).toHaveLength(1);
+  });
+
+  it("of a suspended account is stopped with the reason", async () => {
+    const { replica, id, status } = await stackWith(() => 0, "suspended");
+    await vi.waitFor(async () => expect(await status()).toBe("stopped"), wait);
+    expect((await replica.get(id))?.failReason).toMatch(/^account_suspended: .*\(admin\)/);
+  });
+
+  it("runs on while a top-up may still come in time", async () => {
+    const { asked, status } = await stackWith(() => 200_000);
+    await vi.waitFor(() => expect(asked.at(-1)).toHaveLength(1), wait);
+    await vi.waitFor(async () => expect(await status()).toBe("deployed"), wait);
+  });
+
+  it("is not begun without the money of its first minutes", async () => {
+    const want = { gpu: "H100-80GB", numGpus: 2, minInstances: 3 };
+    const asked: unknown[] = [];
+    const paying = (funds: bigint | null) => ({
+      funds: async () => funds,
+      firstMinutes: async (...args: unknown[]) => {
+        asked.push(args);
+        return 900n;
+      },
+    });
+    const account = "u:ada" as AccountId;
+    await expect(requireFunds(paying(899n), account, want)).rejects.toThrow(NoFunds);
+    await expect(requireFunds(paying(0n), account, want)).rejects.toThrow(NoFunds);
+    await requireFunds(paying(900n), account, want);
+    await requireFunds(paying(null), account, want);
+    expect(asked[0]).toEqual(["H100-80GB", 2, 3]);
+  });
+});
