@@ -26,13 +26,19 @@ export const refuse =
   ({ deps }) => {
     (deps[part] as unknown as Record<string, unknown>)[verb as string] = () => Promise.reject(error);
   };
+/** The ports of the row that is being asked. */
+let current: FakePorts = fakePorts();
+let app: ReturnType<typeof createHttp> | undefined;
+
+/** One edge for all rows of a file: making its hundreds of routes takes longer than asking one. */
 export async function answerTo(row: Row) {
-  const ports = fakePorts();
-  row.given?.(ports);
-  const app = await createHttp(ports.deps);
+  current = fakePorts();
+  row.given?.(current);
+  app ??= createHttp(standIn(() => current.deps));
+  const edge = await app;
   const [method, url] = row.call.split(" ") as ["GET", string];
   const key = row.key === undefined ? apiKey : row.key;
-  const answer = await app.inject({
+  const answer = await edge.inject({
     method,
     url,
     headers: {
@@ -42,9 +48,33 @@ export async function answerTo(row: Row) {
     },
     ...(row.body === undefined ? {} : { body: typeof row.body === "string" ? row.body : JSON.stringify(row.body) }),
   });
-  await app.close();
   return answer;
 }
+
+/** Of the same shape as what `look` finds; functions and instances are looked up anew at each use, plain values are taken once. */
+function standIn<T extends object>(look: () => T): T {
+  return Object.fromEntries(
+    Object.entries(look()).map(([name, value]) => {
+      const now = () => (look() as Record<string, unknown>)[name];
+      if (isPlain(value)) return [name, standIn(now as () => object)];
+      if (typeof value === "function")
+        return [name, (...given: unknown[]) => Reflect.apply(now() as () => unknown, look(), given)];
+      return [name, typeof value === "object" && value !== null ? forwarder(now as () => object) : value];
+    }),
+  ) as T;
+}
+
+/** For an instance of a class, whose members are not its own. */
+const forwarder = (look: () => object) =>
+  new Proxy(look(), {
+    get: (_, name) => {
+      const value = Reflect.get(look(), name);
+      return typeof value === "function" ? value.bind(look()) : value;
+    },
+  });
+
+const isPlain = (value: unknown) =>
+  typeof value === "object" && value !== null && Object.getPrototypeOf(value) === Object.prototype;
 
 export async function check(row: Row): Promise<void> {
   const answer = await answerTo(row);
