@@ -31,7 +31,7 @@ export interface SettlementDeps {
 
 const groupSize = 500;
 /** A transaction costs nearly the same for one record as for a hundred: after each one records gather for this long. */
-const usualGatherMs = 100;
+const usualGatherMs = 250;
 /** Records in memory; agents send again what is not taken. */
 const queueLimit = 20_000;
 /** A replica seen within this time may still write its delivered counts. */

@@ -96,11 +96,12 @@ class MetAtOnce extends Error {
 
 export async function writeMoney(trx: Trx, fresh: readonly SettledRecord[], postings: Postings): Promise<void> {
   const posted = new Map(postings.rows.map((row) => [keyOf(row.requestId, row.attempt), row]));
+  const losses = new Map(postings.entries.map((of) => [keyOf(of.requestId, of.attempt), of.lossReason]));
   const added = fresh.map((record) => {
     const key = keyOf(record.requestId, record.attempt);
     const row = posted.get(key);
     posted.delete(key);
-    return asColumns(record, row?.charge ?? 0n, row?.isVoided ?? false);
+    return asColumns(record, row?.charge ?? 0n, row?.isVoided ?? false, losses.get(key));
   });
   const changed = [...posted.values()].map((row) => ({
     request_id: row.requestId,
@@ -109,7 +110,8 @@ export async function writeMoney(trx: Trx, fresh: readonly SettledRecord[], post
     charge: String(row.charge),
     voided: row.isVoided,
   }));
-  const entries = postings.entries.flatMap(asEntries);
+  // What a new record moves follows from its row; only corrections are spelled out.
+  const entries = postings.entries.filter((posting) => posting.isCorrection).flatMap(asEntries);
   const budgets = postings.budgets.map((b) => ({
     budget_id: b.budgetId,
     spent: String(b.spent),
@@ -127,7 +129,7 @@ export async function writeMoney(trx: Trx, fresh: readonly SettledRecord[], post
 const json = (rows: readonly object[]): string | null => (rows.length === 0 ? null : JSON.stringify(rows));
 const iso = (unixMs: number): string => new Date(unixMs).toISOString();
 
-function asColumns(record: SettledRecord, charge: bigint, isVoided: boolean) {
+function asColumns(record: SettledRecord, charge: bigint, isVoided: boolean, lossReason: string | undefined) {
   return {
     request_id: record.requestId,
     attempt: record.attempt,
@@ -160,15 +162,15 @@ function asColumns(record: SettledRecord, charge: bigint, isVoided: boolean) {
     first_byte_ms: record.firstByteMs,
     total_ms: record.totalMs,
     ended_at: iso(record.endedAtMs),
+    ...(lossReason === undefined ? {} : { loss_reason: lossReason }),
   };
 }
 
-/** The entries of a posting: a capture and a loss are a ledger transaction each, of two entries that sum to 0. */
+/** The entries of a correction: its charge and its loss are a ledger transaction each, of two entries that sum to 0. */
 function asEntries(posting: Posting): object[] {
   const { charge, loss, lossReason } = posting;
-  const kind = posting.isCorrection ? "correction" : "capture";
   return [
-    ...asMove(posting, "customer_available", "customer_spent", charge, kind, null),
+    ...asMove(posting, "customer_available", "customer_spent", charge, "correction", null),
     ...asMove(posting, "platform_revenue", "platform_loss", loss, "loss", lossReason ?? null),
   ];
 }

@@ -45,6 +45,21 @@ export async function createSettlementFunctions(db: Kysely<unknown>): Promise<vo
         from json_populate_recordset(null::usage, added)
         on conflict (request_id, attempt, admitted_at) do nothing;
         get diagnostics inserted = row_count;
+        -- The capture and the loss of a record are a ledger transaction each, of two entries that sum to 0.
+        with moves as materialized (
+          select r.*, m.kind, m.amount, m.taken, m.given, m.note, replace(gen_random_uuid()::text, '-', '') as transaction_id
+          from json_to_recordset(added) as r (request_id text, attempt integer, account_id text, key_id text, model text,
+            price_version bigint, discount_id text, cost bigint, charge bigint, loss_reason text)
+          cross join lateral (values
+            ('capture', r.charge, 'customer_available', 'customer_spent', null),
+            ('loss', r.cost - r.charge, 'platform_revenue', 'platform_loss', r.loss_reason)
+          ) as m (kind, amount, taken, given, note)
+          where m.amount <> 0)
+        insert into ledger_entry (transaction_id, book, account_id, amount, kind, request_id, attempt, key_id, model,
+          price_version, discount_id, note)
+        select transaction_id, side.book, account_id, side.amount, kind, request_id, attempt, key_id, model, price_version,
+          discount_id, note
+        from moves cross join lateral (values (taken, -amount), (given, amount)) as side (book, amount);
       end if;
       if changed is not null then
         update usage set charge = m.charge, voided = m.voided
