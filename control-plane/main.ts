@@ -7,6 +7,7 @@ import { collectDefaultMetrics, Registry } from "prom-client";
 import { createAuthenticator } from "./accounts/authenticate.ts";
 import { checkSecrets } from "./accounts/check-secrets.ts";
 import { createAccounts } from "./accounts/create-account.ts";
+import { createDataKeys } from "./accounts/data-keys.ts";
 import { findOwnKey } from "./accounts/own-key.ts";
 import { readSecretFiles } from "./accounts/secret-files.ts";
 import { createDirectory } from "./catalog/directory.ts";
@@ -21,6 +22,7 @@ import { createCatalogStore } from "./store/catalog-store.ts";
 import { createChangeFeed } from "./store/change-feed.ts";
 import { openDatabase } from "./store/database.ts";
 import { createFleetStore } from "./store/fleet-store.ts";
+import { createKekStore } from "./store/kek-store.ts";
 import { migrateDatabase } from "./store/migrate.ts";
 import { pingDatabase } from "./store/ping.ts";
 import { createBilling } from "./wiring/billing.ts";
@@ -32,6 +34,7 @@ import { createFleetMetrics } from "./wiring/fleet-metrics.ts";
 import { drain, listenOn } from "./wiring/http-edges.ts";
 import { createJobs } from "./wiring/jobs.ts";
 import { readJoinSecret } from "./wiring/join-secret.ts";
+import { createKekWatch } from "./wiring/kek-watch.ts";
 import { createLogDestination } from "./wiring/log-destination.ts";
 import { createMoney } from "./wiring/money.ts";
 import { createOperator } from "./wiring/operator.ts";
@@ -81,7 +84,7 @@ async function main(): Promise<void> {
 
   // Money, fleet and models.
   const seal = ticketKeySeal(secrets);
-  const tokens = hubTokens(accountStore, secrets);
+  const tokens = hubTokens(createDataKeys({ store: accountStore, secrets }));
   const fleetStore = createFleetStore(db, seal);
   const money = await createMoney({
     db,
@@ -133,6 +136,13 @@ async function main(): Promise<void> {
   const discountLoop = refreshOn(feed, ["price"], {
     what: "discounts",
     refresh: money.discounts.refresh,
+    everyMs: 10_000,
+    log,
+  });
+  const keks = createKekWatch({ store: createKekStore(db), secrets, replica: money.replica.id });
+  const kekLoop = refreshOn(feed, ["kek"], {
+    what: "key-encryption keys",
+    refresh: keks.refresh,
     everyMs: 10_000,
     log,
   });
@@ -209,6 +219,7 @@ async function main(): Promise<void> {
 
   // What is cached is read after the feed has begun, so that no change falls between.
   await feed.start();
+  await keks.refresh();
   await fleet.routing.refresh();
   await directory.refresh();
   await money.discounts.refresh();
@@ -228,6 +239,7 @@ async function main(): Promise<void> {
     fleet.run(ending.signal),
     modelLoop.run(ending.signal),
     discountLoop.run(ending.signal),
+    kekLoop.run(ending.signal),
     quotas.run(ending.signal),
     billing.run(ending.signal),
     readiness.run(ending.signal),

@@ -34,6 +34,7 @@ const zones: Readonly<Record<string, Zone>> = {
   // The environment is read in one place, also where a leaf knows the grammar of a variable.
   "control-plane/config.ts": { may: ["control-plane/retention/periods.ts"] },
   "control-plane/admin-key.ts": { may: ["control-plane/"] },
+  "control-plane/rotate-kek.ts": { may: ["control-plane/"] },
   "control-plane/wiring/": { may: ["control-plane/"] },
   "control-plane/http/": { may: ["control-plane/inference/", "control-plane/deployments/", ...leaves, refusal] },
   "control-plane/rpc/": {

@@ -1,9 +1,20 @@
 import { type AccountSecrets, lookupOf, openApiKey, unwrapDek } from "./envelope.ts";
-import { SecretsMissing } from "./secret-files.ts";
+import { kekFile, SecretsMissing } from "./secret-files.ts";
 import type { AccountStore } from "./store.ts";
 
 /** Throws SecretsMissing when the secrets at hand are not those the database's keys were made with. */
-export async function checkSecrets(store: AccountStore, secrets: AccountSecrets): Promise<void> {
+export async function checkSecrets(
+  store: Pick<AccountStore, "anySealedKey" | "kekVersions">,
+  secrets: AccountSecrets,
+): Promise<void> {
+  const held = new Set(secrets.keks.map(({ version }) => version));
+  const missing = (await store.kekVersions()).filter((version) => !held.has(version)).map(kekFile);
+  if (missing.length > 0) {
+    throw new SecretsMissing(
+      `The database has data keys that need ${missing.join(" and ")}, which the secrets folder does not hold. Copy it from ` +
+        "the machine where `stoker admin rotate-kek` was run, or put it back from a backup.",
+    );
+  }
   const sealed = await store.anySealedKey();
   if (!sealed) return;
   let apiKey: string;

@@ -3,7 +3,16 @@ import { type AccountId, randomId } from "../../proto/ids.ts";
 import { fromUsd, type NanoUsd } from "../../proto/money.ts";
 import { type Act, bySystem } from "./act.ts";
 import { fragmentOf, makeApiKey } from "./api-key.ts";
-import { type AccountSecrets, lookupOf, makeDek, openApiKey, sealApiKey, unwrapDek, wrapDek } from "./envelope.ts";
+import {
+  type AccountSecrets,
+  lookupOf,
+  makeDek,
+  newestKek,
+  openApiKey,
+  sealApiKey,
+  unwrapDek,
+  wrapDek,
+} from "./envelope.ts";
 import { AccountNameTaken } from "./errors.ts";
 import { checkDisplayName } from "./profile.ts";
 import type { AccountStore, CreateOutcome } from "./store.ts";
@@ -57,14 +66,15 @@ export function createAccounts(deps: {
       const key = randomId<"key">(16);
       const apiKey = makeApiKey();
       const dek = makeDek();
+      const kek = newestKek(deps.secrets);
       const outcome = await deps.store.create(
         {
           account,
           email: wish.email,
           displayName: wish.displayName,
           isAdmin: wish.isAdmin,
-          wrappedDek: wrapDek(deps.secrets, dek, account),
-          kekVersion: deps.secrets.kekVersion,
+          wrappedDek: wrapDek(kek, dek, account),
+          kekVersion: kek.version,
           credit: wish.creditNanoUsd,
           act: wish.act ?? actOf(wish, account),
           passwordHash: wish.ownPassword?.hash,
@@ -80,6 +90,10 @@ export function createAccounts(deps: {
       );
       if (outcome === "created") return { account, apiKey };
       if (outcome === "not_empty") return undefined;
+      if (outcome === "kek_retired") {
+        if (deps.secrets.reread?.()) continue;
+        throw new Error("the key-encryption key was rotated, and its new file is not in this secrets folder");
+      }
       if (outcome !== "id_taken") throw taken(outcome);
     }
     throw new Error("no free account id was found");
@@ -107,7 +121,9 @@ function makeAccountId(): AccountId {
   return `u:${randomInt(1, 10)}${String(randomInt(0, 10 ** 12)).padStart(12, "0")}` as AccountId;
 }
 
-function taken(outcome: Exclude<CreateOutcome, "created" | "not_empty" | "id_taken">): AccountNameTaken {
+function taken(
+  outcome: Exclude<CreateOutcome, "created" | "not_empty" | "id_taken" | "kek_retired">,
+): AccountNameTaken {
   return outcome === "email_taken"
     ? new AccountNameTaken("An account with this e-mail address exists. Use another address.", { param: "email" })
     : new AccountNameTaken("This display name is taken. Choose another one.", { param: "display_name" });

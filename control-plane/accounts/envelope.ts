@@ -1,17 +1,25 @@
 // Envelope encryption: a key-encryption key outside PostgreSQL wraps one data key per account, which seals that account's
 // secrets. The additional data binds each ciphertext to its row, so one moved to another row does not open.
-import { createCipheriv, createDecipheriv, createHmac, randomBytes } from "node:crypto";
+import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from "node:crypto";
 import type { AccountId, KeyId } from "../../proto/ids.ts";
 
 const nonceBytes = 12;
 const tagBytes = 16;
 
-export interface AccountSecrets {
+export interface Kek {
+  /** 1 for the first; a rotation adds one. */
+  readonly version: number;
   /** 32 bytes. */
-  readonly kek: Buffer;
-  readonly kekVersion: number;
+  readonly bytes: Buffer;
+}
+
+export interface AccountSecrets {
+  /** Newest first, never empty. Those of a running control plane grow when its folder does. */
+  readonly keks: readonly Kek[];
   /** 32 bytes; the key of the look-up hash. */
   readonly pepper: Buffer;
+  /** Looks whether there are newer key-encryption keys; true when there were. */
+  readonly reread?: () => boolean;
 }
 
 /** nonce, tag, ciphertext. */
@@ -34,10 +42,38 @@ const dekBinding = (account: AccountId, kekVersion: number) => `dek|${account}|$
 const keyBinding = (account: AccountId, key: KeyId) => `api_token|${account}|${key}|v1`;
 
 export const makeDek = (): Buffer => randomBytes(32);
-export const wrapDek = (secrets: AccountSecrets, dek: Buffer, account: AccountId): Buffer =>
-  seal(secrets.kek, dek, dekBinding(account, secrets.kekVersion));
+export const wrapDek = (kek: Kek, dek: Buffer, account: AccountId): Buffer =>
+  seal(kek.bytes, dek, dekBinding(account, kek.version));
 export const unwrapDek = (secrets: AccountSecrets, wrapped: Buffer, account: AccountId): Buffer =>
-  open(secrets.kek, wrapped, dekBinding(account, secrets.kekVersion));
+  withAnyKek(secrets, (kek) => open(kek.bytes, wrapped, dekBinding(account, kek.version)));
+
+export function newestKek(secrets: AccountSecrets): Kek {
+  const [newest] = secrets.keks;
+  if (!newest) throw new Error("there is no key-encryption key");
+  return newest;
+}
+
+/**
+ * What `attempt` gives with the newest key it does not throw with. Where none fits, keys that a rotation made meanwhile are
+ * tried too: it may have re-wrapped a data key before the word of it came here. Throws what the last attempt threw.
+ */
+export function withAnyKek<T>(secrets: AccountSecrets, attempt: (kek: Kek) => T): T {
+  let failure: unknown;
+  do {
+    for (const kek of secrets.keks) {
+      try {
+        return attempt(kek);
+      } catch (error) {
+        failure = error;
+      }
+    }
+  } while (secrets.reread?.());
+  throw failure;
+}
+
+/** Tells two keys of one version apart and reveals neither. */
+export const kekFingerprint = (kek: Kek): Buffer =>
+  Buffer.from(hkdfSync("sha256", kek.bytes, "", "stoker kek fingerprint", 16));
 
 export const sealApiKey = (dek: Buffer, apiKey: string, account: AccountId, key: KeyId): Buffer =>
   seal(dek, Buffer.from(apiKey), keyBinding(account, key));

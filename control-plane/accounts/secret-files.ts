@@ -1,33 +1,110 @@
-// The two secrets that are never in PostgreSQL. Made once, for an empty installation; a folder that lost one while accounts
+// The secrets that are never in PostgreSQL: key-encryption keys and the pepper. Made once, for an empty installation; a folder that lost one while accounts
 // exist is an accident to be repaired, and new secrets would make every key unreadable.
 import { randomBytes } from "node:crypto";
-import { closeSync, fsyncSync, linkSync, mkdirSync, openSync, readFileSync, rmSync, writeSync } from "node:fs";
+import {
+  closeSync,
+  fsyncSync,
+  linkSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeSync,
+} from "node:fs";
 import { join } from "node:path";
-import type { AccountSecrets } from "./envelope.ts";
+import type { AccountSecrets, Kek } from "./envelope.ts";
 
 const secretBytes = 32;
-const kekVersion = 1;
 
 /** The message is for the operator: what happened, why, what to do. */
 export class SecretsMissing extends Error {
   override readonly name = "SecretsMissing";
 }
 
-/** `folder` holds `kek` and `pepper`, 32 random bytes each, mode 0400. Throws SecretsMissing. */
-export function readSecretFiles(folder: string, hasAccounts: boolean): AccountSecrets {
-  const kek = read(join(folder, "kek"));
+/** The secrets of a folder that may grow while they are in use. */
+export interface SecretFiles extends AccountSecrets {
+  readonly folder: string;
+  /** True when the folder has keys that were not known. One whose file went away stays known. Throws SecretsMissing. */
+  reread(): boolean;
+  /** Makes the next key-encryption key, or takes the one that another process made at the same time. */
+  addKek(): Kek;
+}
+
+export const kekFile = (version: number): string => (version === 1 ? "kek" : `kek.${version}`);
+
+/** `folder` holds `kek`, `kek.2`, ... and `pepper`, 32 random bytes each, mode 0400. Throws SecretsMissing. */
+export function readSecretFiles(folder: string, hasAccounts: boolean): SecretFiles {
+  const keks = readKeks(folder);
   const pepper = read(join(folder, "pepper"));
-  if (kek && pepper) return { kek, kekVersion, pepper };
+  if (keks.length > 0 && pepper) return secretFiles(folder, keks, pepper);
   // The kek is made first: with it alone and no account, a first start was killed before it made the pepper.
   if (hasAccounts || pepper) {
-    const missing = kek ? "pepper" : pepper ? "kek" : "kek and pepper";
+    const missing = keks.length > 0 ? "pepper" : pepper ? "kek" : "kek and pepper";
     throw new SecretsMissing(
       `The database has accounts or keys whose secrets are gone: ${missing} is missing in ${folder}. ` +
         "Put the folder back from a backup; without it the API keys in the database cannot be read.",
     );
   }
   mkdirSync(folder, { recursive: true, mode: 0o700 });
-  return { kek: kek ?? make(join(folder, "kek")), kekVersion, pepper: make(join(folder, "pepper")) };
+  const first = keks.length > 0 ? keks : [{ version: 1, bytes: make(join(folder, kekFile(1))) }];
+  return secretFiles(folder, first, make(join(folder, "pepper")));
+}
+
+function secretFiles(folder: string, found: readonly Kek[], pepper: Buffer): SecretFiles {
+  let keks = found;
+  function reread(): boolean {
+    const known = new Set(keks.map(({ version }) => version));
+    const added = readKeks(folder).filter(({ version }) => !known.has(version));
+    if (added.length > 0) keks = newestFirst([...keks, ...added]);
+    return added.length > 0;
+  }
+  return {
+    folder,
+    pepper,
+    get keks() {
+      return keks;
+    },
+    reread,
+    addKek() {
+      const version = (keks[0]?.version ?? 0) + 1;
+      try {
+        make(join(folder, kekFile(version)));
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+      }
+      reread();
+      const added = keks.find((kek) => kek.version === version);
+      if (!added) throw new SecretsMissing(`${join(folder, kekFile(version))} was made and is gone again.`);
+      return added;
+    },
+  };
+}
+
+const newestFirst = (keks: readonly Kek[]): readonly Kek[] =>
+  keks.toSorted((one, other) => other.version - one.version);
+
+function readKeks(folder: string): readonly Kek[] {
+  const versions = namesIn(folder).map((name) =>
+    name === "kek" ? 1 : Number(/^kek\.([1-9]\d{0,8})$/.exec(name)?.[1]),
+  );
+  return newestFirst(
+    versions
+      .filter((version) => version >= 1)
+      .flatMap((version) => {
+        const bytes = read(join(folder, kekFile(version)));
+        return bytes ? [{ version, bytes }] : [];
+      }),
+  );
+}
+
+function namesIn(folder: string): readonly string[] {
+  try {
+    return readdirSync(folder);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return [];
+    throw new SecretsMissing(`${folder} cannot be read: ${(error as Error).message}. Make it readable for this user.`);
+  }
 }
 
 function read(path: string): Buffer | undefined {

@@ -6,6 +6,7 @@ export type { Act } from "./act.ts";
 export type { AccountChange, AccountDetail, AccountSummary, AdminAccountStore } from "./admin-accounts.ts";
 export type { ApplicationRecord, ApplicationStatus, ApplicationStore } from "./applications.ts";
 export type { AuditFilter, AuditRecord, AuditStore } from "./audit.ts";
+export type { KekStore } from "./rotate-kek.ts";
 export type { SuspendOutcome, SuspensionRecord, SuspensionStore } from "./suspension.ts";
 
 export interface NewAccount {
@@ -76,14 +77,14 @@ export interface SealedKey {
 }
 
 /** What an insert ran into. */
-export type CreateOutcome = "created" | "id_taken" | "email_taken" | "name_taken" | "not_empty";
+export type CreateOutcome = "created" | "id_taken" | "email_taken" | "name_taken" | "not_empty" | "kek_retired";
 
 /** Every method throws an Error with code `store_away` when PostgreSQL cannot be asked. */
 export interface AccountStore {
   hasAccounts(): Promise<boolean>;
   /**
    * One transaction: account, key, budget, credit in the ledger, audit, and the announcement. With `onlyFirst` nothing is made
-   * unless there is no account at all.
+   * unless there is no account at all. `kek_retired`: a rotation is past the version that wraps its data key.
    */
   create(account: NewAccount, onlyFirst: boolean): Promise<CreateOutcome>;
   /** A live key of a live account. */
@@ -98,6 +99,8 @@ export interface AccountStore {
   /** The live key of this name of the oldest admin account. */
   firstAdminKey(name: string): Promise<SealedKey | undefined>;
   wrappedDek(account: AccountId): Promise<Buffer | undefined>;
+  /** Versions of the key-encryption keys that data keys are wrapped by. */
+  kekVersions(): Promise<readonly number[]>;
   keysUsed(lastUsed: ReadonlyMap<KeyId, Date>): Promise<void>;
 }
 

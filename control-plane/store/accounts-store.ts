@@ -4,6 +4,7 @@ import type { AccountStore, CreateOutcome, NewAccount, SealedKey } from "../acco
 import { writeAudit } from "./audit-rows.ts";
 import { announce } from "./change-feed.ts";
 import { asking, inTransaction, uniqueViolation } from "./database.ts";
+import { isRetired } from "./kek-store.ts";
 import { accountColumns, accountOf, keyOf, liveKeyRows, liveKeys, signingKeyOf, signingKeyRows } from "./key-rows.ts";
 import { writeLedger } from "./ledger-rows.ts";
 import type { Database } from "./schema.ts";
@@ -28,6 +29,7 @@ export function createAccountStore(db: Kysely<Database>): AccountStore {
               await sql`select pg_advisory_xact_lock(${sql.lit(firstAccountLock)})`.execute(trx);
               if ((await countAccounts(trx)) > 0) return "not_empty";
             }
+            if (await isRetired(trx, wish.kekVersion)) return "kek_retired";
             await insertAccount(trx, wish);
             await announce(trx, "account", wish.account);
             await announce(trx, "key", wish.key.key);
@@ -102,6 +104,12 @@ export function createAccountStore(db: Kysely<Database>): AccountStore {
           .where("account_id", "=", account)
           .executeTakeFirst();
         return row?.wrapped_dek;
+      }),
+
+    kekVersions: () =>
+      asking(async () => {
+        const rows = await db.selectFrom("account").select("kek_version").distinct().execute();
+        return rows.map((row) => row.kek_version);
       }),
 
     keysUsed: (lastUsed) =>

@@ -10,6 +10,7 @@ import * as quotas from "./migrations/0005-quotas.ts";
 import * as payments from "./migrations/0006-payments.ts";
 import * as idempotency from "./migrations/0007-idempotency.ts";
 import * as gpuTime from "./migrations/0008-gpu-time.ts";
+import * as kek from "./migrations/0009-kek.ts";
 
 /** In order. Imported by name: what runs is what was reviewed, whatever lies in the folder. */
 const migrations: Record<string, Migration> = {
@@ -21,6 +22,7 @@ const migrations: Record<string, Migration> = {
   "0006-payments": payments,
   "0007-idempotency": idempotency,
   "0008-gpu-time": gpuTime,
+  "0009-kek": kek,
 };
 
 /** Public message: what happened, why, what to do. */

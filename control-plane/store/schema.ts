@@ -5,6 +5,7 @@ import type { DeploymentsTables } from "./schema/deployments.ts";
 import type { FleetTables } from "./schema/fleet.ts";
 import type { GpuTimeTables } from "./schema/gpu-time.ts";
 import type { IdempotencyTables } from "./schema/idempotency.ts";
+import type { KekTables } from "./schema/kek.ts";
 import type { MoneyTables } from "./schema/money.ts";
 import type { PaymentTables } from "./schema/payments.ts";
 import type { QuotasTables } from "./schema/quotas.ts";
@@ -17,4 +18,5 @@ export interface Database
     QuotasTables,
     PaymentTables,
     IdempotencyTables,
-    GpuTimeTables {}
+    GpuTimeTables,
+    KekTables {}

@@ -17,6 +17,7 @@ const forPeople = new Set([
   "ConfigRefused",
   "DatabaseNotReached",
   "MigrationRefused",
+  "RotationRefused",
   "SecretsMissing",
 ]);
 

@@ -1,49 +1,64 @@
-// Secrets of hosts and deployments at rest: ticket keys under a key derived from the operator's KEK, hub tokens under the
+// Secrets of hosts and deployments at rest: ticket keys under keys derived from the operator's KEKs, hub tokens under the
 // account's own data key. The additional data binds each to its row.
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from "node:crypto";
 import type { AccountId, HostId } from "../../proto/ids.ts";
-import { type AccountSecrets, openSecret, sealSecret, unwrapDek } from "../accounts/envelope.ts";
-import type { AccountStore } from "../accounts/store.ts";
+import type { DataKeys } from "../accounts/data-keys.ts";
+import { type AccountSecrets, type Kek, newestKek, openSecret, sealSecret, withAnyKek } from "../accounts/envelope.ts";
 import type { TicketKeySeal } from "../fleet/store.ts";
 
+const versionBytes = 4;
 const nonceBytes = 12;
 const tagBytes = 16;
 
+/** Version of the KEK (big-endian: a rotation finds old ones by comparing), nonce, tag, ciphertext. */
 export function ticketKeySeal(secrets: AccountSecrets): TicketKeySeal {
-  const key = Buffer.from(hkdfSync("sha256", secrets.kek, "", "stoker host ticket keys", 32));
-  const binding = (host: HostId) => Buffer.from(`host.ticket_key|${host}|v1`);
+  const derived = new WeakMap<Kek, Buffer>();
+  const keyOf = (kek: Kek): Buffer => {
+    const key = derived.get(kek) ?? Buffer.from(hkdfSync("sha256", kek.bytes, "", "stoker host ticket keys", 32));
+    derived.set(kek, key);
+    return key;
+  };
+  const binding = (host: HostId, version: number) => Buffer.from(`host.ticket_key|${host}|${version}`);
   return {
     seal(plain, host) {
+      const kek = newestKek(secrets);
+      const version = Buffer.alloc(versionBytes);
+      version.writeUInt32BE(kek.version);
       const nonce = randomBytes(nonceBytes);
-      const cipher = createCipheriv("aes-256-gcm", key, nonce).setAAD(binding(host));
+      const cipher = createCipheriv("aes-256-gcm", keyOf(kek), nonce).setAAD(binding(host, kek.version));
       const body = Buffer.concat([cipher.update(plain), cipher.final()]);
-      return Buffer.concat([nonce, cipher.getAuthTag(), body]);
+      return Buffer.concat([version, nonce, cipher.getAuthTag(), body]);
     },
     open(sealed, host) {
-      const nonce = sealed.subarray(0, nonceBytes);
-      const decipher = createDecipheriv("aes-256-gcm", key, nonce, { authTagLength: tagBytes })
-        .setAAD(binding(host))
-        .setAuthTag(sealed.subarray(nonceBytes, nonceBytes + tagBytes));
-      return Buffer.concat([decipher.update(sealed.subarray(nonceBytes + tagBytes)), decipher.final()]);
+      const version = sealed.readUInt32BE();
+      const nonce = sealed.subarray(versionBytes, versionBytes + nonceBytes);
+      const rest = sealed.subarray(versionBytes + nonceBytes);
+      return withAnyKek(secrets, (kek) => {
+        if (kek.version !== version) throw new Error(`the ticket key of ${host} is sealed by kek ${version}`);
+        const decipher = createDecipheriv("aes-256-gcm", keyOf(kek), nonce, { authTagLength: tagBytes })
+          .setAAD(binding(host, version))
+          .setAuthTag(rest.subarray(0, tagBytes));
+        return Buffer.concat([decipher.update(rest.subarray(tagBytes)), decipher.final()]);
+      });
     },
   };
 }
 
-/** Signs the links of invoice pages. */
+/** Signs the links of invoice pages, which outlive every key-encryption key: so it comes from the pepper. */
 export const invoiceLinkKey = (secrets: AccountSecrets): Buffer =>
-  Buffer.from(hkdfSync("sha256", secrets.kek, "", "stoker invoice links", 32));
+  Buffer.from(hkdfSync("sha256", secrets.pepper, "", "stoker invoice links", 32));
 
 export interface HubTokens {
   seal(account: AccountId, token: string): Promise<Buffer>;
   open(account: AccountId, sealed: Buffer): Promise<string>;
 }
 
-export function hubTokens(store: Pick<AccountStore, "wrappedDek">, secrets: AccountSecrets): HubTokens {
+export function hubTokens(dataKeys: DataKeys): HubTokens {
   const purpose = "deployment.weights_token";
   const dekOf = async (account: AccountId): Promise<Buffer> => {
-    const wrapped = await store.wrappedDek(account);
-    if (!wrapped) throw new Error(`account ${account} has no data key`);
-    return unwrapDek(secrets, wrapped, account);
+    const dek = await dataKeys.of(account);
+    if (!dek) throw new Error(`account ${account} has no data key`);
+    return dek;
   };
   return {
     seal: async (account, token) => sealSecret(await dekOf(account), token, account, purpose),

@@ -31,6 +31,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       deleted_at timestamptz
     )`.execute(db);
   await sql`create unique index account_email_key on account (lower(email))`.execute(db);
+  await sql`create index account_kek_version on account (kek_version)`.execute(db);
   await sql`
     create table api_key (
       token_id text primary key,

@@ -8,6 +8,7 @@ import { makeApiKey } from "../../../control-plane/accounts/api-key.ts";
 import { createAuthenticator } from "../../../control-plane/accounts/authenticate.ts";
 import type { Caller } from "../../../control-plane/accounts/caller.ts";
 import { checkSecrets } from "../../../control-plane/accounts/check-secrets.ts";
+import type { AccountSecrets } from "../../../control-plane/accounts/envelope.ts";
 import { AccountNameTaken, AccountStoreAway, InvalidApiKey } from "../../../control-plane/accounts/errors.ts";
 import { findOwnKey } from "../../../control-plane/accounts/own-key.ts";
 import { createProfiles } from "../../../control-plane/accounts/profile.ts";
@@ -35,6 +36,8 @@ function secretsFolder(): string {
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   return join(folder, "secrets");
 }
+
+const bytesOf = ({ keks, pepper }: AccountSecrets) => ({ keks, pepper });
 
 async function authenticator(world: World, nowMs?: () => number) {
   const feed = createChangeFeed({ pool: world.pool, log });
@@ -242,7 +245,7 @@ describe("secrets at rest", () => {
       dump += rows.map(({ row }) => row).join("\n");
     }
     expect(dump).toContain(ada.email);
-    for (const secret of [apiKey, world.secrets.kek, world.secrets.pepper]) {
+    for (const secret of [apiKey, world.secrets.keks[0]?.bytes, world.secrets.pepper]) {
       const bytes = Buffer.from(secret as string);
       for (const form of [bytes.toString(), bytes.toString("hex"), bytes.toString("base64")])
         expect(dump).not.toContain(form);
@@ -256,8 +259,8 @@ describe("secrets at rest", () => {
     const made = readSecretFiles(folder, false);
     expect(statSync(join(folder, "kek")).mode & 0o777).toBe(0o400);
     expect(statSync(join(folder, "pepper")).mode & 0o777).toBe(0o400);
-    expect(readSecretFiles(folder, true)).toEqual(made);
-    expect(made.kek.equals(made.pepper)).toBe(false);
+    expect(bytesOf(readSecretFiles(folder, true))).toEqual(bytesOf(made));
+    expect(new Set([...made.keks.map(({ bytes }) => bytes.toString("hex")), made.pepper.toString("hex")]).size).toBe(2);
   });
 
   it("refuse a start that would make every key unreadable, saying what is missing", () => {
@@ -271,11 +274,11 @@ describe("secrets at rest", () => {
 
   it("are completed where the first start was killed between the two", () => {
     const folder = secretsFolder();
-    const { kek } = readSecretFiles(folder, false);
+    const { keks } = readSecretFiles(folder, false);
     rmSync(join(folder, "pepper"), { force: true });
     const made = readSecretFiles(folder, false);
-    expect(made.kek).toEqual(kek);
-    expect(readSecretFiles(folder, true)).toEqual(made);
+    expect(made.keks).toEqual(keks);
+    expect(bytesOf(readSecretFiles(folder, true))).toEqual(bytesOf(made));
     expect(readdirSync(folder).sort()).toEqual(["kek", "pepper"]);
   });
 
@@ -284,7 +287,7 @@ describe("secrets at rest", () => {
     await checkSecrets(world.accountStore, world.secrets);
     await world.accounts.createAccount(ada);
     await checkSecrets(world.accountStore, world.secrets);
-    const otherKek = { ...world.secrets, kek: randomBytes(32) };
+    const otherKek = { ...world.secrets, keks: [{ version: 1, bytes: randomBytes(32) }] };
     const otherPepper = { ...world.secrets, pepper: randomBytes(32) };
     await expect(checkSecrets(world.accountStore, otherKek)).rejects.toThrow(/secrets\/kek/);
     await expect(checkSecrets(world.accountStore, otherPepper)).rejects.toThrow(/secrets\/pepper/);

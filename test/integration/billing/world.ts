@@ -39,7 +39,7 @@ export async function openWorld(postgres: TestPostgres) {
   const { db, pool, close } = openDatabase(url, { maxConnections: 20, log });
   const registry = new Registry();
   const metrics = createBillingMetrics(registry);
-  const secrets: AccountSecrets = { kek: randomBytes(32), kekVersion: 1, pepper: randomBytes(32) };
+  const secrets: AccountSecrets = { keks: [{ version: 1, bytes: randomBytes(32) }], pepper: randomBytes(32) };
   const accountStore = createAccountStore(db);
   const accounts = createAccounts({ store: accountStore, secrets });
   const leaseStore = createLeaseStore(db);

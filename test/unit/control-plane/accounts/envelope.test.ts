@@ -13,7 +13,8 @@ import {
 } from "../../../../control-plane/accounts/envelope.ts";
 import type { AccountId, KeyId } from "../../../../proto/ids.ts";
 
-const secrets = { kek: randomBytes(32), kekVersion: 1, pepper: randomBytes(32) };
+const kek = { version: 1, bytes: randomBytes(32) };
+const secrets = { keks: [kek], pepper: randomBytes(32) };
 const [ada, bob] = ["u:1", "u:2"] as AccountId[] as [AccountId, AccountId];
 const [first, second] = ["k1", "k2"] as KeyId[] as [KeyId, KeyId];
 
@@ -21,9 +22,29 @@ describe("the envelope", () => {
   it("gives back what was put in", () => {
     const dek = makeDek();
     const apiKey = makeApiKey();
-    const unwrapped = unwrapDek(secrets, wrapDek(secrets, dek, ada), ada);
+    const unwrapped = unwrapDek(secrets, wrapDek(kek, dek, ada), ada);
     expect(openApiKey(unwrapped, sealApiKey(dek, apiKey, ada, first), ada, first)).toBe(apiKey);
     expect(openSecret(dek, sealSecret(dek, "hf_x", ada, "deployment|d1"), ada, "deployment|d1")).toBe("hf_x");
+  });
+
+  it("opens under any key-encryption key at hand, and under one that a rotation makes meanwhile", () => {
+    const dek = makeDek();
+    const next = { version: 2, bytes: randomBytes(32) };
+    const [old, rewrapped] = [wrapDek(kek, dek, ada), wrapDek(next, dek, ada)];
+    const both = { ...secrets, keks: [next, kek] };
+    expect([old, rewrapped].map((wrapped) => unwrapDek(both, wrapped, ada).equals(dek))).toEqual([true, true]);
+    expect(() => unwrapDek(secrets, rewrapped, ada)).toThrow();
+    let looks = 0;
+    const growing = {
+      pepper: secrets.pepper,
+      get keks() {
+        return looks > 0 ? both.keks : [kek];
+      },
+      reread: () => ++looks === 1,
+    };
+    expect(unwrapDek(growing, rewrapped, ada).equals(dek)).toBe(true);
+    expect(() => unwrapDek(growing, wrapDek({ ...kek, version: 3 }, dek, ada), ada)).toThrow();
+    expect(looks).toBe(2);
   });
 
   it("never looks the same twice", () => {
@@ -39,10 +60,10 @@ describe("the envelope", () => {
     expect(() => openApiKey(dek, sealed, ada, second)).toThrow();
     expect(() => openApiKey(makeDek(), sealed, ada, first)).toThrow();
     expect(() => openSecret(dek, sealSecret(dek, "x", ada, "deployment|d1"), ada, "deployment|d2")).toThrow();
-    const wrapped = wrapDek(secrets, dek, ada);
+    const wrapped = wrapDek(kek, dek, ada);
     expect(() => unwrapDek(secrets, wrapped, bob)).toThrow();
-    expect(() => unwrapDek({ ...secrets, kekVersion: 2 }, wrapped, ada)).toThrow();
-    expect(() => unwrapDek({ ...secrets, kek: randomBytes(32) }, wrapped, ada)).toThrow();
+    expect(() => unwrapDek({ ...secrets, keks: [{ ...kek, version: 2 }] }, wrapped, ada)).toThrow();
+    expect(() => unwrapDek({ ...secrets, keks: [{ version: 1, bytes: randomBytes(32) }] }, wrapped, ada)).toThrow();
   });
 
   it("does not open when any byte was changed or its end cut off", () => {

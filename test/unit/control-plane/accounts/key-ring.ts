@@ -18,7 +18,8 @@ export interface RingKey {
 }
 
 export function openRing() {
-  const secrets = { kek: randomBytes(32), kekVersion: 1, pepper: randomBytes(32) };
+  const kek = { version: 1, bytes: randomBytes(32) };
+  const secrets = { keks: [kek], pepper: randomBytes(32) };
   const dek = makeDek();
   const rows = new Map<KeyId, SigningKeyRow & { readonly name: string }>();
   const heard = new Map<string, ((subject: string) => void)[]>();
@@ -80,7 +81,7 @@ export function openRing() {
         hasAccountLimit: false,
         hasKeyLimit: false,
         ciphertext: sealApiKey(dek, secret, user, id),
-        wrappedDek: wrapDek(secrets, dek, user),
+        wrappedDek: wrapDek(kek, dek, user),
         ...change,
       });
       announce("key", id);

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { CliError } from "../../../cli/cli-error.ts";
-import { keyEnvironment } from "../../../cli/commands/admin-key.ts";
+import { hostEnvironment } from "../../../cli/on-host.ts";
 
 function folder(): string {
   const made = mkdtempSync(join(tmpdir(), "stoker-cli-"));
@@ -21,20 +21,20 @@ it("finds the database that `up` runs for a data folder, and where the key belon
     STOKER_SECRETS_DIR: join(data, "secrets"),
     STOKER_ADMIN_KEY_FILE: join(data, "admin.key"),
   };
-  expect(keyEnvironment({}, data, "/")).toEqual(places);
-  expect(keyEnvironment({ STOKER_DATA: data }, undefined, "/")).toMatchObject(places);
+  expect(hostEnvironment({}, data, "/")).toEqual(places);
+  expect(hostEnvironment({ STOKER_DATA: data }, undefined, "/")).toMatchObject(places);
   const own = "postgresql://db.internal/stoker";
-  expect(keyEnvironment({ DATABASE_URL: own }, data, "/")).toEqual({ ...places, DATABASE_URL: own });
+  expect(hostEnvironment({ DATABASE_URL: own }, data, "/")).toEqual({ ...places, DATABASE_URL: own });
 });
 
 it("takes everything from the environment where there is no data folder", () => {
   const env = { DATABASE_URL: "postgresql://db/stoker", STOKER_SECRETS_DIR: "/s", STOKER_ADMIN_KEY_FILE: "/k" };
-  expect(keyEnvironment({ ...env, STOKER_DATA: "/nowhere" }, undefined, "/")).toMatchObject(env);
+  expect(hostEnvironment({ ...env, STOKER_DATA: "/nowhere" }, undefined, "/")).toMatchObject(env);
 });
 
 it("says what to name where nothing says which installation it is", () => {
-  expect(() => keyEnvironment({}, "/nowhere", "/")).toThrow(/--data/);
+  expect(() => hostEnvironment({}, "/nowhere", "/")).toThrow(/--data/);
   const data = folder();
   mkdirSync(join(data, "secrets"));
-  expect(() => keyEnvironment({}, data, "/")).toThrow(CliError);
+  expect(() => hostEnvironment({}, data, "/")).toThrow(CliError);
 });

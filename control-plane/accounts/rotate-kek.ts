@@ -1,0 +1,149 @@
+// Rotation of the key-encryption key. The new key is a file before anything is wrapped by it, the old ones stay, and each
+// row is changed by a guarded statement: whenever this stops, every key can be opened, and the next run goes on from there.
+import { setTimeout as wait } from "node:timers/promises";
+import type { Act } from "./act.ts";
+import { type Kek, kekFingerprint, newestKek } from "./envelope.ts";
+import { kekFile, type SecretFiles } from "./secret-files.ts";
+
+/** What is sealed by a key-encryption key: data keys of accounts, and ticket keys of hosts. */
+export type SealedKind = "data keys" | "ticket keys";
+const kinds: readonly SealedKind[] = ["data keys", "ticket keys"];
+
+export interface SealedRow {
+  /** Of the account, or of the host. */
+  readonly id: string;
+  readonly sealed: Buffer;
+}
+
+/** Every method throws an Error with code `store_away` when PostgreSQL cannot be asked. */
+export interface KekStore {
+  /** The last rotation; undefined when there was none. */
+  last(): Promise<{ readonly version: number; readonly isFinished: boolean } | undefined>;
+  /** Audited and announced as `kek`. False when that version belongs to another key. */
+  begin(version: number, fingerprint: Buffer, act: Act): Promise<boolean>;
+  /** Control planes seen in the last `withinMs` that do not hold `version`. */
+  lagging(version: number, withinMs: number): Promise<readonly string[]>;
+  /** From now on no account is made under an older version. */
+  use(version: number): Promise<void>;
+  /** Rows sealed by an older version, by id, past `after`. */
+  sealedBelow(kind: SealedKind, version: number, after: string, limit: number): Promise<readonly SealedRow[]>;
+  /** Changes those rows that are as they were read; tells how many. */
+  reseal(
+    kind: SealedKind,
+    version: number,
+    rows: readonly (SealedRow & { readonly resealed: Buffer })[],
+  ): Promise<number>;
+  countBelow(kind: SealedKind, version: number): Promise<number>;
+  finish(version: number, resealed: Readonly<Record<SealedKind, number>>, act: Act): Promise<void>;
+  /** Notes the newest version that this control plane holds. */
+  hold(replica: string, version: number): Promise<void>;
+}
+
+export interface Rotation {
+  readonly version: number;
+  readonly resealed: Readonly<Record<SealedKind, number>>;
+  /** Still sealed by an older version: they opened under no key of the folder. */
+  readonly left: Readonly<Record<SealedKind, number>>;
+}
+
+/** The message is for the operator: what happened, why, what to do. */
+export class RotationRefused extends Error {
+  override readonly name = "RotationRefused";
+}
+
+export interface RotateDeps {
+  readonly store: KekStore;
+  readonly secrets: SecretFiles;
+  /** The same secret under the newest key. Throws when it opens under none. */
+  readonly reseal: Readonly<Record<SealedKind, (id: string, sealed: Buffer) => Buffer>>;
+  readonly act: Act;
+  readonly tell: (line: string) => void;
+}
+
+export interface RotateOptions {
+  /** How long control planes may take to read the new file. */
+  readonly waitMs: number;
+  readonly pollMs: number;
+  /** A control plane that was not seen for so long is gone. */
+  readonly aliveMs: number;
+  readonly batch: number;
+}
+
+/** A rotation that did not end is taken up where it stopped; otherwise a new one begins. Throws RotationRefused. */
+export async function rotateKek(deps: RotateDeps, options: RotateOptions): Promise<Rotation> {
+  const { store, secrets } = deps;
+  const kek = (await unfinished(deps)) ?? secrets.addKek();
+  const { version } = kek;
+  if (!(await store.begin(version, kekFingerprint(kek), deps.act))) {
+    throw new RotationRefused(
+      `Another machine made another ${kekFile(version)}. Move the one in ${secrets.folder} aside, copy that machine's here, ` +
+        "then run this again.",
+    );
+  }
+  await allHold(deps, options, version);
+  await store.use(version);
+  const resealed = { "data keys": 0, "ticket keys": 0 };
+  const left = { "data keys": 0, "ticket keys": 0 };
+  for (const kind of kinds) {
+    resealed[kind] = await resealAll(deps, kind, version, options.batch);
+    left[kind] = await store.countBelow(kind, version);
+  }
+  await store.finish(version, resealed, deps.act);
+  return { version, resealed, left };
+}
+
+async function unfinished({ store, secrets }: RotateDeps): Promise<Kek | undefined> {
+  const kek = newestKek(secrets);
+  const last = (await store.last()) ?? { version: 1, isFinished: true };
+  if (last.version > kek.version) {
+    throw new RotationRefused(
+      `A rotation to ${kekFile(last.version)} began on another machine. Copy that file to ${secrets.folder} (mode 0400), then run ` +
+        "this again.",
+    );
+  }
+  if (last.version < kek.version || !last.isFinished) return kek;
+  for (const kind of kinds) if ((await store.countBelow(kind, kek.version)) > 0) return kek;
+  return undefined;
+}
+
+/** A control plane without the new key could not open what is re-wrapped. */
+async function allHold({ store, secrets, tell }: RotateDeps, options: RotateOptions, version: number): Promise<void> {
+  const endsAtMs = performance.now() + options.waitMs;
+  for (let isFirst = true; ; isFirst = false) {
+    const lagging = await store.lagging(version, options.aliveMs);
+    if (lagging.length === 0) return;
+    if (isFirst)
+      tell(
+        `Waiting until ${lagging.length} control planes have read ${kekFile(version)}. On other machines: copy it from ` +
+          `${secrets.folder} to their secrets folder (mode 0400) now.`,
+      );
+    if (performance.now() >= endsAtMs) {
+      throw new RotationRefused(
+        `${lagging.length} control planes do not hold ${kekFile(version)} yet (${lagging.join(", ")}), so nothing was ` +
+          `re-wrapped. Copy it from ${secrets.folder} to the secrets folder of every machine that runs one, then run this ` +
+          "again. One that was stopped is forgotten after half a minute.",
+      );
+    }
+    await wait(options.pollMs);
+  }
+}
+
+async function resealAll(deps: RotateDeps, kind: SealedKind, version: number, batch: number): Promise<number> {
+  let after = "";
+  let count = 0;
+  for (;;) {
+    const rows = await deps.store.sealedBelow(kind, version, after, batch);
+    const last = rows.at(-1);
+    if (!last) return count;
+    const changed = rows.flatMap((row) => {
+      try {
+        return [{ ...row, resealed: deps.reseal[kind](row.id, row.sealed) }];
+      } catch {
+        // It opens under no key here: it stays as it is, and is counted as left.
+        return [];
+      }
+    });
+    if (changed.length > 0) count += await deps.store.reseal(kind, version, changed);
+    after = last.id;
+  }
+}

@@ -1,0 +1,53 @@
+// Makes the next key-encryption key and re-wraps all data keys with it. Run by `stoker admin rotate-kek`, on a host that has
+// the secrets, while control planes run or not; run again, it goes on where it was stopped.
+import { pino } from "pino";
+import { bySystem } from "./accounts/act.ts";
+import { checkSecrets } from "./accounts/check-secrets.ts";
+import { rotateKek } from "./accounts/rotate-kek.ts";
+import { readSecretFiles } from "./accounts/secret-files.ts";
+import { readConfig } from "./config.ts";
+import { createAccountStore } from "./store/accounts-store.ts";
+import { openDatabase } from "./store/database.ts";
+import { createKekStore } from "./store/kek-store.ts";
+import { pingDatabase } from "./store/ping.ts";
+import { tellAndExit } from "./wiring/defects.ts";
+import { resealers, rotationReport } from "./wiring/kek-rotation.ts";
+import { DatabaseNotReached, waitForDatabase } from "./wiring/wait-for-database.ts";
+
+async function main(): Promise<void> {
+  const config = readConfig(process.env);
+  const log = pino({ level: "silent" });
+  // A count over many accounts may take longer than what a request is given.
+  const { db, close } = openDatabase(config.databaseUrl, { maxConnections: 2, statementTimeoutMs: 60_000, log });
+  try {
+    const url = config.databaseUrl;
+    const waiting = { url, limitMs: 5_000, log, signal: AbortSignal.timeout(30_000) };
+    await waitForDatabase(() => pingDatabase(db), waiting);
+    const secrets = readSecretFiles(config.secretsDir, true);
+    await checkSecrets(createAccountStore(db), secrets);
+    const rotation = await rotateKek(
+      {
+        store: createKekStore(db),
+        secrets,
+        reseal: resealers(secrets),
+        act: bySystem("stoker admin rotate-kek, on the host"),
+        tell: (line) => void process.stderr.write(`${line}\n`),
+      },
+      { waitMs: 60_000, pollMs: 250, aliveMs: 30_000, batch: 500 },
+    );
+    const report = rotationReport(rotation, secrets);
+    process.stdout.write(`${report.text}\n`);
+    if (!report.isWhole) process.exitCode = 1;
+  } finally {
+    await close();
+  }
+}
+
+await main().catch((error: unknown) => {
+  if (!(error instanceof DatabaseNotReached)) return tellAndExit(error);
+  process.stderr.write(
+    `${error.message} Under ./scripts/up PostgreSQL runs only as long as it does: start it elsewhere, then run this again.\n`,
+  );
+  // Of the CLI's own codes: not available at the moment.
+  process.exit(7);
+});
