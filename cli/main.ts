@@ -20,6 +20,7 @@ import { addLimits } from "./commands/limits.ts";
 import { addLog } from "./commands/log.ts";
 import { addLogin } from "./commands/login.ts";
 import { addModel } from "./commands/model.ts";
+import { addToken } from "./commands/token.ts";
 import { addUp } from "./commands/up.ts";
 import { addVersion } from "./commands/version.ts";
 
@@ -45,6 +46,7 @@ for (const add of [
   addLimits,
   addAuth,
   addLogin,
+  addToken,
   addAdminAccount,
   addAdminApplication,
   addAdminAudit,

@@ -12,11 +12,11 @@ export function atLeast(least: number): (text: string) => number {
 
 export const collect = (text: string, before: string[] = []): string[] => [...before, text];
 
-/** `90`, `90s`, `30m` or `2h`, in seconds. */
+/** `90`, `90s`, `30m`, `2h` or `7d`, in seconds. */
 export function seconds(text: string): number {
-  const found = /^(\d+)(s|m|h)?$/.exec(text);
-  if (!found) throw new InvalidArgumentError("Give a time such as 90s, 30m or 2h.");
-  return Number(found[1]) * { s: 1, m: 60, h: 3600 }[(found[2] ?? "s") as "s" | "m" | "h"];
+  const found = /^(\d+)(s|m|h|d)?$/.exec(text);
+  if (!found) throw new InvalidArgumentError("Give a time such as 90s, 30m, 2h or 7d.");
+  return Number(found[1]) * { s: 1, m: 60, h: 3600, d: 86_400 }[(found[2] ?? "s") as "s" | "m" | "h" | "d"];
 }
 
 /** `-i name=value` and `-i name=@file`; a value that reads as JSON is taken as such, except text fields. */

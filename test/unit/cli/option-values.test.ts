@@ -15,8 +15,10 @@ test("an input without a name or with an unreadable file is wrong usage", () => 
   expect(() => inputs("prompt=@/nowhere/at/all")).toThrow(InvalidArgumentError);
 });
 
-test("times are taken in seconds, minutes and hours", () => {
-  expect([seconds("90"), seconds("90s"), seconds("30m"), seconds("2h")]).toEqual([90, 90, 1800, 7200]);
+test("times are taken in seconds, minutes, hours and days", () => {
+  expect([seconds("90"), seconds("90s"), seconds("30m"), seconds("2h"), seconds("7d")]).toEqual([
+    90, 90, 1800, 7200, 604_800,
+  ]);
   expect(() => seconds("soon")).toThrow(InvalidArgumentError);
 });
 
