@@ -4,6 +4,7 @@ import { once } from "node:events";
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { text } from "node:stream/consumers";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { type FakeAgent, startFakeAgent } from "../../fakes/agent-session.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
@@ -96,6 +97,40 @@ describe("the control plane's process", () => {
     expect(key()).toBe(first);
     expect((await call(again, "GET", "/v1/me")).status).toBe(200);
     expect(output).not.toContain(first);
+  });
+
+  it("serves while its key-encryption key is rotated, and starts again with the new file alone", async () => {
+    const ports = await serving();
+    const mint = (at: Ports) => call(at, "POST", "/v1/scoped-jwt", { api_key_name: "auto", expires_delta: 600 });
+    const use = async (at: Ports, token: string) =>
+      (
+        await fetch(`http://127.0.0.1:${at.http}/v1/completions`, {
+          method: "POST",
+          headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+          body: JSON.stringify({ model: "org/none", prompt: "x" }),
+        })
+      ).status;
+    const before = (await mint(ports)).body.token;
+    expect(await use(ports, before)).toBe(404);
+    for (const version of [2, 3]) {
+      const rotation = spawn(process.execPath, [join(main, "../rotate-kek.ts")], {
+        env: { ...process.env, DATABASE_URL: url, STOKER_SECRETS_DIR: join(folder, "secrets") },
+      });
+      const said = text(rotation.stdout);
+      expect((await once(rotation, "exit"))[0]).toBe(0);
+      expect(await said).toContain(`Key-encryption key ${version} is in use: 1 data keys`);
+    }
+    expect((await mint(ports)).status).toBe(200);
+    const made = await call(ports, "POST", "/v1/admin/accounts", { email: "b@example.com", display_name: "b" });
+    expect(made.status).toBeLessThan(300);
+
+    child?.kill("SIGTERM");
+    if (child) await once(child, "exit");
+    for (const old of ["kek", "kek.2"]) rmSync(join(folder, "secrets", old));
+    const again = await serving();
+    expect(await use(again, before)).toBe(404);
+    expect(await use(again, `${before}x`)).toBe(401);
+    expect((await mint(again)).status).toBe(200);
   });
 
   it("takes a deployment over HTTP to a connected agent and keeps it over kill -9", async () => {
