@@ -8,6 +8,7 @@ import { createSettlement } from "../control-plane/billing/settle.ts";
 import { openDatabase } from "../control-plane/store/database.ts";
 import { migrateDatabase } from "../control-plane/store/migrate.ts";
 import { createSettlementStore } from "../control-plane/store/settlement-store.ts";
+import { createUnrecordedStore } from "../control-plane/store/unrecorded-store.ts";
 import type { UsageRecord__Output } from "../proto/gen/stoker/fleet/v1/UsageRecord.ts";
 import { randomId } from "../proto/ids.ts";
 import { startPostgres } from "../test/fakes/postgres.ts";
@@ -31,7 +32,13 @@ export async function benchMoney({ rounds }: { rounds: number; only: string | un
     await seed(pool);
     const store = createSettlementStore(db);
     await store.ensureMoneyMonths(new Date());
-    const settlement = createSettlement({ store, log, metrics: createBillingMetrics(new Registry()), gatherMs: 0 });
+    const settlement = createSettlement({
+      store,
+      quarantine: createUnrecordedStore(db),
+      log,
+      metrics: createBillingMetrics(new Registry()),
+      gatherMs: 0,
+    });
     const out = [`\nmoney: settled records per second, medians of ${rounds} rounds; one bare statement = 1`];
     for (const group of groups) {
       const ours: number[] = [];

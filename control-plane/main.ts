@@ -13,7 +13,7 @@ import { readSecretFiles } from "./accounts/secret-files.ts";
 import { createDirectory } from "./catalog/directory.ts";
 import { readConfig } from "./config.ts";
 import { hostClockLimits } from "./fleet/host-clocks.ts";
-import { openLeaseIds } from "./fleet/open-leases.ts";
+import { openLeaseIds, voidedLeases } from "./fleet/open-leases.ts";
 import { createAdminHttp } from "./http/create-admin-http.ts";
 import { createHttp } from "./http/create-http.ts";
 import { createGrpcServer } from "./rpc/grpc-server.ts";
@@ -91,6 +91,7 @@ async function main(): Promise<void> {
     registry,
     changes: feed,
     openLeaseIds: () => openLeaseIds(fleetStore, config.sliceClockScale),
+    voidedLeases: () => voidedLeases(fleetStore),
     clockScale: config.sliceClockScale,
     log,
   });
@@ -131,6 +132,7 @@ async function main(): Promise<void> {
     what: "models",
     refresh: directory.refresh,
     everyMs: 10_000,
+    untilStaleMs: () => directory.untilNextPriceMs,
     log,
   });
   const discountLoop = refreshOn(feed, ["price"], {

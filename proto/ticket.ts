@@ -97,6 +97,9 @@ export function verifyTicket(header: string, keys: readonly Buffer[], nowMs: num
   const given = Buffer.from(header.slice(0, dot), "latin1");
   const genuine = keys.some((key) => timingSafeEqual(given, Buffer.from(mac(key, json), "latin1")));
   if (!genuine) return "bad_signature";
-  const ticket = JSON.parse(json) as Ticket;
+  const parsed = JSON.parse(json) as Ticket;
+  // A control plane of the version before this one, in a rollout, sends the bound alone.
+  const ticket =
+    parsed.inputTokensEstimate === undefined ? { ...parsed, inputTokensEstimate: parsed.inputTokensBound } : parsed;
   return ticket.expiresAtMs < nowMs ? "expired" : ticket;
 }

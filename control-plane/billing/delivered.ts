@@ -1,5 +1,30 @@
-import type { AccountId, LeaseId, RequestId } from "../../proto/ids.ts";
-import type { NanoUsd } from "../../proto/money.ts";
+import type {
+  AccountId,
+  DeploymentId,
+  HostId,
+  InstanceId,
+  KeyId,
+  LeaseId,
+  ReplicaId,
+  RequestId,
+} from "../../proto/ids.ts";
+import type { NanoUsd, TokenRates } from "../../proto/money.ts";
+
+/** What the gateway knows of an attempt, to bill it by if its host never speaks again. */
+export interface LostAttempt {
+  readonly host: HostId;
+  readonly key: KeyId;
+  readonly replica: ReplicaId;
+  readonly model: string;
+  readonly deployId: DeploymentId;
+  readonly instanceId: InstanceId;
+  readonly admittedAtMs: number;
+  /** Estimated. */
+  readonly inputTokens: number;
+  readonly rates: TokenRates;
+  readonly priceVersion: bigint;
+  readonly discountId: string | null;
+}
 
 /** The gateway's own count of what it delivered of an attempt whose upstream broke: the most that attempt may cost. */
 export interface DeliveredCount {
@@ -9,6 +34,7 @@ export interface DeliveredCount {
   readonly outputTokens: number;
   readonly leaseIds: readonly LeaseId[];
   readonly hold: NanoUsd;
+  readonly lost?: LostAttempt;
 }
 
 export interface DeliveredCounts {

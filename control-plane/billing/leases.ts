@@ -21,6 +21,8 @@ export interface BudgetsDeps {
   readonly metrics: BillingMetrics;
   /** Lease ids that some agent still has a request or a record of; undefined while a known host has not been heard yet. */
   readonly openLeaseIds: () => Promise<ReadonlySet<string> | undefined>;
+  /** Those of hosts that were silent for a day, each with its host: released all the same, with an audit row. */
+  readonly voidedLeases?: () => Promise<ReadonlyMap<string, string>>;
   readonly clock?: Clock;
   readonly timing?: Partial<SliceTiming>;
 }

@@ -9,6 +9,7 @@ export interface BillingMetrics {
   readonly holdsExpired: Counter;
   readonly gpuSecondsBilled: Counter<"gpu">;
   readonly platformLoss: Counter<"reason">;
+  readonly released: Counter<"what">;
   readonly imbalance: Gauge;
   /** What this replica holds now; read at each scrape, from memory alone. */
   watchHolds(read: () => HoldFigures): void;
@@ -61,6 +62,12 @@ export function createBillingMetrics(registry: Registry): BillingMetrics {
       registers,
     }),
     platformLoss,
+    released: new Counter<"what">({
+      name: "stoker_unrecorded_released_total",
+      help: "Attempts and leases released in the customer's favour: no usage record came within 24 hours",
+      labelNames: ["what"] as const satisfies readonly string[],
+      registers,
+    }),
     imbalance: new Gauge({
       name: "stoker_ledger_imbalance_nanousd",
       help: "Sum of unbalanced ledger transactions of the last minutes; must be 0",

@@ -8,7 +8,7 @@ import { type Clock, systemClock } from "./clock.ts";
 import type { BillingMetrics } from "./metrics.ts";
 import { moneyRules, type Postings } from "./post.ts";
 import { asDelivered, readRecord, recordKey, type SettledRecord } from "./record.ts";
-import type { SettlementStore } from "./store.ts";
+import type { QuarantineStore, SettlementStore } from "./store.ts";
 
 export interface Settlement {
   /**
@@ -20,6 +20,7 @@ export interface Settlement {
 
 export interface SettlementDeps {
   readonly store: SettlementStore;
+  readonly quarantine: QuarantineStore;
   readonly log: Logger;
   readonly metrics: BillingMetrics;
   readonly clock?: Clock;
@@ -39,6 +40,7 @@ const replicaLiveMs = 30_000;
 
 interface Waiting {
   readonly record: SettledRecord;
+  readonly wire: UsageRecord__Output;
   readonly done: (isDurable: boolean) => void;
 }
 
@@ -77,11 +79,34 @@ export function createSettlement(deps: SettlementDeps): Settlement {
         for (const waiting of group) await settleGroup([waiting]);
         return;
       }
+      const [only] = group;
+      if (only && isRefusedValue(error)) return only.done(await setAside(only.wire, only.wire.nodeEpoch, error));
       if (!isAway || !isAwayError(error))
         deps.log.error({ err: error, records: group.length }, "usage was not settled; it comes again");
       isAway = isAwayError(error);
       for (const { done } of group) done(false);
     }
+  }
+
+  /** A record that can never become money is kept for people and acknowledged: in a spool it would stand for ever. */
+  async function setAside(wire: UsageRecord__Output, nodeEpoch: string, cause: unknown): Promise<boolean> {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    const { requestId, attempt } = wire;
+    try {
+      await deps.quarantine.quarantine({ requestId, attempt, nodeEpoch, why, record: JSON.stringify(wire) });
+    } catch (error) {
+      deps.log.error(
+        { err: error, requestId, nodeEpoch },
+        "a usage record was not put into quarantine; it comes again",
+      );
+      return false;
+    }
+    deps.metrics.usageEvents.inc({ result: "quarantined" });
+    deps.log.error(
+      { err: cause, requestId, attempt, nodeEpoch },
+      "a usage record cannot be billed: it is in quarantine",
+    );
+    return true;
   }
 
   /** Returns the keys of the records that must come again. */
@@ -141,19 +166,19 @@ export function createSettlement(deps: SettlementDeps): Settlement {
   return {
     async settle(records, nodeEpoch) {
       const durable: string[] = [];
-      const settled = records.map((wire) => {
-        if (queue.length >= queueLimit) return undefined;
+      const settled = records.map(async (wire) => {
+        if (queue.length >= queueLimit) return;
         let record: SettledRecord;
         try {
           record = readRecord(wire);
         } catch (error) {
-          // Kept in the agent's spool, whose age raises an alert: dropping it would lose money without a word.
-          deps.log.error({ err: error, requestId: wire.requestId, nodeEpoch }, "unreadable usage record");
-          return undefined;
+          if (await setAside(wire, nodeEpoch, error)) durable.push(wire.spoolId);
+          return;
         }
-        return new Promise<void>((resolve) => {
+        await new Promise<void>((resolve) => {
           queue.push({
             record,
+            wire,
             done(isDurable) {
               if (isDurable) durable.push(wire.spoolId);
               resolve();
@@ -168,6 +193,11 @@ export function createSettlement(deps: SettlementDeps): Settlement {
   };
 }
 
-function isAwayError(error: unknown): boolean {
+/** A value that PostgreSQL will never take: SQLSTATE class 22, data exceptions. */
+function isRefusedValue(error: unknown): boolean {
+  return error instanceof Error && "code" in error && /^22...$/.test(String(error.code));
+}
+
+export function isAwayError(error: unknown): boolean {
   return error instanceof Error && "code" in error && error.code === "store_away";
 }

@@ -2,7 +2,7 @@
 import type { AccountId, BudgetId, KeyId, LeaseId, ReplicaId, RequestId } from "../../proto/ids.ts";
 import type { DeliveredCount } from "./delivered.ts";
 
-export type { DeliveredCount } from "./delivered.ts";
+export type { DeliveredCount, LostAttempt } from "./delivered.ts";
 export type { FoundHold, HoldVerdict, Span } from "./gpu-hold.ts";
 export type { GpuPrice } from "./gpu-price.ts";
 export type { GpuTimeStore, KnownMinute } from "./gpu-store.ts";
@@ -93,8 +93,15 @@ export interface LeaseStore {
   giveBack(replica: Replica, items: readonly GiveBack[], why: ReturnReason): Promise<readonly GivenBack[]>;
   /** Open leases of any replica that ran out at least `graceMs` ago. */
   expiredLeases(graceMs: number): Promise<readonly LeaseId[]>;
-  /** Closes those of them that are still open and still expired, and returns what was left. */
-  closeExpired(leaseIds: readonly LeaseId[], graceMs: number): Promise<readonly GivenBack[]>;
+  /**
+   * Closes those of them that are still open and still expired, and returns what was left. Each that is in `voided` leaves an
+   * audit row: the hosts there were silent for so long that what they hold is void.
+   */
+  closeExpired(
+    leaseIds: readonly LeaseId[],
+    graceMs: number,
+    voided: ReadonlyMap<string, string>,
+  ): Promise<readonly GivenBack[]>;
 }
 
 export interface NewFacts {
@@ -126,6 +133,39 @@ export interface SettlementStore {
   ensureMoneyMonths(now: Date): Promise<void>;
   /** Sum of the absolute sums of unbalanced ledger transactions of the last minutes: anything but 0 is a defect. */
   recentImbalance(): Promise<bigint>;
+}
+
+/** A count without a record. */
+export interface OpenCount extends DeliveredCount {
+  readonly reportedAtMs: number;
+  /** Its host was heard within the asked time. */
+  readonly isHostLive: boolean;
+}
+
+export interface CountStore {
+  /** Adds to counts that stand what they are billed by if their record never comes. */
+  keepLost(counts: readonly DeliveredCount[]): Promise<void>;
+  /** Ends the wait of the counts whose record stands. */
+  resolveRecorded(): Promise<void>;
+  /** Counts older than `silentMs` that still wait, the oldest first. */
+  openCounts(silentMs: number, limit: number): Promise<readonly OpenCount[]>;
+  /** Ends the wait with an audit row: nothing is billed. False when it had ended before. */
+  release(count: DeliveredCount, why: string): Promise<boolean>;
+}
+
+/** A usage record that cannot become money, as it came. */
+export interface QuarantinedRecord {
+  readonly requestId: string;
+  readonly attempt: number;
+  readonly nodeEpoch: string;
+  readonly why: string;
+  /** JSON. */
+  readonly record: string;
+}
+
+export interface QuarantineStore {
+  /** The same record again changes nothing. */
+  quarantine(record: QuarantinedRecord): Promise<void>;
 }
 
 export interface RequestLabel {

@@ -7,6 +7,7 @@ export interface SweepDeps {
   readonly log: Logger;
   readonly metrics: BillingMetrics;
   readonly openLeaseIds: () => Promise<ReadonlySet<string> | undefined>;
+  readonly voidedLeases?: () => Promise<ReadonlyMap<string, string>>;
 }
 
 /**
@@ -20,7 +21,9 @@ export async function sweepExpired(deps: SweepDeps, graceMs: number): Promise<vo
   if (!open) return;
   const unheld = expired.filter((leaseId) => !open.has(leaseId));
   if (unheld.length === 0) return;
-  const closed = await deps.store.closeExpired(unheld, graceMs);
+  const voided = (await deps.voidedLeases?.()) ?? new Map<string, string>();
+  const closed = await deps.store.closeExpired(unheld, graceMs, voided);
+  deps.metrics.released.inc({ what: "lease" }, closed.filter(({ leaseId }) => voided.has(leaseId)).length);
   for (const { leaseId, given } of closed)
     deps.log.info({ lease: leaseId, given: String(given) }, "expired lease returned");
   deps.metrics.leaseReturns.inc({ why: "dead" }, closed.length);

@@ -9,6 +9,8 @@ export interface Directory extends ModelDirectory {
   /** Throws when the database is away. */
   refresh(): Promise<void>;
   readonly isLoaded: boolean;
+  /** When the last reading is out of date by itself: the time from it to the next price. Undefined: no later price is set. */
+  readonly untilNextPriceMs: number | undefined;
   /** Deployments by status, of all accounts: for metrics. */
   countByStatus(): ReadonlyMap<string, number>;
 }
@@ -24,6 +26,7 @@ const idPrefix = "deploy_id:";
 
 export function createDirectory(store: CatalogStore): Directory {
   let tables: Tables | undefined;
+  let untilNextPriceMs: number | undefined;
 
   function named(name: string, caller: AccountId): ServedModel | undefined {
     const own = tables?.own.get(caller)?.get(name);
@@ -36,10 +39,16 @@ export function createDirectory(store: CatalogStore): Directory {
     get isLoaded() {
       return tables !== undefined;
     },
+    get untilNextPriceMs() {
+      return untilNextPriceMs;
+    },
     async refresh() {
+      // Before the prices: one that takes effect in between is read twice, never missed.
+      const untilNext = await store.untilNextPriceMs();
       // Offers first: an offer of a deployment that is not yet read would vanish for a moment the other way round.
       const offered = await store.offered();
       tables = tabulate(await store.deployed(), offered);
+      untilNextPriceMs = untilNext;
     },
     resolve(model, caller) {
       if (model.startsWith(idPrefix)) {

@@ -38,6 +38,8 @@ export interface CatalogStore {
   deployed(): Promise<readonly DeployedModel[]>;
   /** Models offered to every account, at the price that is effective now. */
   offered(): Promise<readonly OfferedModel[]>;
+  /** Until the next price of a model takes effect, by the clock that `offered` reads; undefined: none is set. */
+  untilNextPriceMs(): Promise<number | undefined>;
   /** Offers it, in a new price version if the rates are new ones. Undefined when there is no such deployment. */
   offer(offer: Offer): Promise<OfferedModel | undefined>;
 }

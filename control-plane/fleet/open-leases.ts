@@ -17,3 +17,9 @@ export async function openLeaseIds(
   if (hosts.some((host) => host.reportAgeMs > freshMs * clockScale)) return undefined;
   return new Set(hosts.flatMap((host) => host.leaseIds));
 }
+
+/** Leases that a host unheard for a day reported last, each with that host. Throws when the database is away. */
+export async function voidedLeases(store: Pick<FleetStore, "openLeases">): Promise<ReadonlyMap<string, string>> {
+  const gone = (await store.openLeases()).filter((host) => host.reportAgeMs >= voidMs);
+  return new Map(gone.flatMap((host) => host.leaseIds.map((leaseId) => [leaseId, host.hostId] as const)));
+}

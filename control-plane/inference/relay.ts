@@ -1,9 +1,10 @@
 // The way of an admitted request to an instance and back, with another instance where that is safe: before the first data
 // byte, never after it.
+import type { ReplicaId } from "../../proto/ids.ts";
 import { nano, type TokenRates } from "../../proto/money.ts";
 import { signTicket } from "../../proto/ticket.ts";
 import type { UsageFigures } from "../../proto/usage.ts";
-import type { DeliveredCounts } from "../billing/delivered.ts";
+import type { DeliveredCounts, LostAttempt } from "../billing/delivered.ts";
 import type { Route, Routes } from "../fleet/routes.ts";
 import type { ServiceError } from "../service-error.ts";
 import type { Admission } from "./admit.ts";
@@ -102,6 +103,7 @@ export async function relay(
           outputTokens: last.frames,
           leaseIds: admission.hold.leaseIds,
           hold: nano(admission.hold.amount),
+          lost: lostAttempt(deps.replicaId, route, admission, trace),
         });
         if (last.kind === "timeout") {
           return broken(ranAttempt, last.frames, new UpstreamTimeout({ cause: last.cause }));
@@ -115,6 +117,20 @@ export async function relay(
   }
   return broken(ranAttempt, 0, noInstance(admission, last, busySeconds));
 }
+
+const lostAttempt = (replica: string, route: Route, admission: Admission, trace: Trace): LostAttempt => ({
+  host: route.hostId,
+  key: admission.key,
+  replica: replica as ReplicaId,
+  model: admission.model.name,
+  deployId: admission.model.deployId,
+  instanceId: route.instanceId,
+  admittedAtMs: trace.admittedAtMs,
+  inputTokens: admission.inputTokensEstimate,
+  rates: admission.rates,
+  priceVersion: BigInt(admission.model.priceVersion),
+  discountId: admission.discountId ?? null,
+});
 
 const broken = (ranAttempt: number, frames: number, error: ServiceError): RelayEnd => ({
   kind: "failed",

@@ -46,6 +46,13 @@ export function createCatalogStore(db: Kysely<Database>): CatalogStore {
 
     offered: async () => (await offers(db, undefined)).map(asOffered),
 
+    async untilNextPriceMs() {
+      const { rows } = await sql<{ ms: number | null }>`
+        select (extract(epoch from min(effective_from) - now()) * 1000)::float8 as ms from price
+        where kind = 'model' and effective_from > now()`.execute(db);
+      return rows[0]?.ms ?? undefined;
+    },
+
     offer: (offer) =>
       inTransaction(db, async (trx) => {
         const deployment = await trx

@@ -1,6 +1,7 @@
 import { type Kysely, sql, type Transaction } from "kysely";
 import type { AccountId, BudgetId, LeaseId, ReplicaId, RequestId } from "../../proto/ids.ts";
 import type { GivenBack, LeaseState, LeaseStore, Replica } from "../billing/store.ts";
+import { writeAudit } from "./audit-rows.ts";
 import { createBudgetMaker } from "./budget-making.ts";
 import {
   type LeaseMove,
@@ -130,7 +131,7 @@ export function createLeaseStore(db: Kysely<Database>): LeaseStore {
         return rows.map((row) => row.lease_id);
       }),
 
-    closeExpired: (leaseIds, graceMs) =>
+    closeExpired: (leaseIds, graceMs, voided) =>
       movingMoney(db, async (trx) => {
         const owners = await trx
           .selectFrom("lease")
@@ -139,9 +140,32 @@ export function createLeaseStore(db: Kysely<Database>): LeaseStore {
           .execute();
         await lockBudgets(trx, [...new Set(owners.map((owner) => owner.budget_id as BudgetId))].sort());
         const leases = (await lockLeases(trx, leaseIds, graceMs)).filter((lease) => lease.isOpen && lease.isExpired);
-        return await giveUp(trx, leases, (_, left) => ({ amount: left, why: "dead" }));
+        const given = await giveUp(trx, leases, (_, left) => ({ amount: left, why: "dead" }));
+        for (const { leaseId, given: amount } of given) {
+          const host = voided.get(leaseId);
+          if (host !== undefined) await auditVoid(trx, leaseId, host, amount);
+        }
+        return given;
       }),
   };
+}
+
+async function auditVoid(trx: Transaction<Database>, lease: LeaseId, host: string, amount: bigint): Promise<void> {
+  const owner = await trx
+    .selectFrom("lease as l")
+    .innerJoin("budget as b", "b.budget_id", "l.budget_id")
+    .select("b.account_id")
+    .where("l.lease_id", "=", lease)
+    .executeTakeFirst();
+  await writeAudit(trx, {
+    actor: "system",
+    action: "lease.void",
+    subject: lease,
+    account: owner?.account_id ?? null,
+    ip: "",
+    after: { host, given_nano_usd: String(amount) },
+    note: "the host that reported requests on it has been silent for 24 hours",
+  });
 }
 
 interface StateRow {

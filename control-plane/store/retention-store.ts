@@ -15,7 +15,8 @@ const old: Readonly<Record<Kept, (before: Date, limit: number) => RawBuilder<unk
   "delivered-counts": (before, limit) => sql`
     delete from delivered_count where (request_id, attempt) in (
       select request_id, attempt from delivered_count d where at < ${before}
-        and exists (select 1 from usage u where u.request_id = d.request_id and u.attempt = d.attempt) limit ${limit})`,
+        and (resolved_at is not null
+          or exists (select 1 from usage u where u.request_id = d.request_id and u.attempt = d.attempt)) limit ${limit})`,
   leases: (before, limit) => sql`
     delete from lease where lease_id in (select lease_id from lease where closed_at < ${before} limit ${limit})`,
   replicas: (before, limit) => sql`

@@ -5,6 +5,7 @@ import { randomId } from "../../proto/ids.ts";
 import { createDeliveredCounts } from "../billing/delivered-counts.ts";
 import { createDiscounts } from "../billing/discounts.ts";
 import { createBudgets } from "../billing/leases.ts";
+import { createLostAttempts } from "../billing/lost-attempts.ts";
 import { createBillingMetrics } from "../billing/metrics.ts";
 import { createPriceBook } from "../billing/price-book.ts";
 import { createRequestLabels } from "../billing/request-labels.ts";
@@ -16,6 +17,7 @@ import type { OpenDatabase } from "../store/database.ts";
 import { createLeaseStore } from "../store/lease-store.ts";
 import { createPriceStore } from "../store/price-store.ts";
 import { createSettlementStore } from "../store/settlement-store.ts";
+import { createUnrecordedStore } from "../store/unrecorded-store.ts";
 import { createUsageStore } from "../store/usage-store.ts";
 import { createGpuBilling } from "./gpu-time.ts";
 
@@ -28,6 +30,7 @@ export async function createMoney(deps: {
   /** Limits and standing of accounts: held slices follow them at once. */
   readonly changes: { on(topic: string, handler: (subject: string) => void): void };
   readonly openLeaseIds: () => Promise<ReadonlySet<string> | undefined>;
+  readonly voidedLeases: () => Promise<ReadonlyMap<string, string>>;
   /** 1, or less in tests: slices live that much shorter. */
   readonly clockScale: number;
   readonly log: Logger;
@@ -36,6 +39,7 @@ export async function createMoney(deps: {
   const metrics = createBillingMetrics(deps.registry);
   const leaseStore = createLeaseStore(db);
   const settlementStore = createSettlementStore(db);
+  const unrecorded = createUnrecordedStore(db);
   const usageStore = createUsageStore(db);
   const replica = await leaseStore.registerReplica(randomId<"replica">(16));
   const budgets = createBudgets({
@@ -44,6 +48,7 @@ export async function createMoney(deps: {
     log,
     metrics,
     openLeaseIds: deps.openLeaseIds,
+    voidedLeases: deps.voidedLeases,
     timing: scaledTiming(deps.clockScale),
   });
   for (const topic of ["account", "limit"]) deps.changes.on(topic, budgets.recall);
@@ -51,9 +56,10 @@ export async function createMoney(deps: {
   const prices = createPriceBook({ store: priceStore });
   const discounts = createDiscounts({ store: priceStore });
   const labels = createRequestLabels({ store: usageStore, log });
-  const delivered = createDeliveredCounts({ store: settlementStore, log, metrics });
+  const delivered = createDeliveredCounts({ store: settlementStore, counts: unrecorded, log, metrics });
+  const lostAttempts = createLostAttempts({ store: unrecorded, settlement: settlementStore, log, metrics });
   const upkeep = createBillingUpkeep({ store: settlementStore, log, metrics });
-  const settlement = createSettlement({ store: settlementStore, log, metrics });
+  const settlement = createSettlement({ store: settlementStore, quarantine: unrecorded, log, metrics });
   return {
     replica,
     budgets,
@@ -67,10 +73,12 @@ export async function createMoney(deps: {
       await upkeep.start();
       budgets.start();
       labels.start();
+      lostAttempts.start();
     },
     /** In the order in which money flows: counts and labels first, slices back last. */
     async stop() {
       await delivered.stop();
+      await lostAttempts.stop();
       await labels.stop();
       await upkeep.stop();
       await budgets.stop();

@@ -14,6 +14,8 @@ export function refreshOn(
     readonly what: string;
     readonly refresh: () => Promise<void>;
     readonly everyMs: number;
+    /** When what was read goes out of date by itself, in ms after the reading; undefined: not by itself. */
+    readonly untilStaleMs?: () => number | undefined;
     readonly log: Logger;
   },
 ): RefreshLoop {
@@ -25,6 +27,7 @@ export function refreshOn(
       wake();
     });
   }
+  const pauseMs = () => Math.min(target.everyMs, Math.ceil(target.untilStaleMs?.() ?? target.everyMs) + 1);
   return {
     async run(signal) {
       let isAway = false;
@@ -35,7 +38,7 @@ export function refreshOn(
         });
         if (!isWanted) {
           const end = AbortSignal.any([signal, timer.signal]);
-          await Promise.race([woken, wait(target.everyMs, undefined, { signal: end }).catch(() => {})]);
+          await Promise.race([woken, wait(pauseMs(), undefined, { signal: end }).catch(() => {})]);
           timer.abort();
         }
         if (signal.aborted) return;

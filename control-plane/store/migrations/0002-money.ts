@@ -117,8 +117,12 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       lease_ids text[] not null,
       hold bigint not null,
       at timestamptz not null default now(),
+      host_id text,
+      lost jsonb,
+      resolved_at timestamptz,
       primary key (request_id, attempt)
     )`.execute(db);
+  await sql`create index delivered_count_open on delivered_count (at) where resolved_at is null`.execute(db);
   await sql`create table request_label (
       request_id text primary key, label text not null, account_id text not null, at timestamptz not null default now()
     )`.execute(db);
@@ -165,8 +169,9 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       node_epoch text not null,
       why text not null,
       record text not null,
-      at timestamptz not null default now(),
-      unique (request_id, attempt, node_epoch)
+      at timestamptz not null default now()
     )`.execute(db);
+  // The same record comes again until it is acknowledged; two unreadable ones may share whatever names them.
+  await sql`create unique index usage_quarantine_once on usage_quarantine (md5(record), node_epoch)`.execute(db);
   await createSettlementFunctions(db);
 }

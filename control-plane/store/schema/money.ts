@@ -1,5 +1,5 @@
 import type { Generated } from "kysely";
-import type { DefaultTime, Time } from "./columns.ts";
+import type { DefaultTime, OptionalJson, Time } from "./columns.ts";
 
 export interface MoneyTables {
   budget: {
@@ -107,6 +107,11 @@ export interface MoneyTables {
     lease_ids: string[];
     hold: bigint;
     at: DefaultTime;
+    host_id: string | null;
+    /** What is billed if the host never speaks again; amounts are decimal texts. Null: the gateway did not say. */
+    lost: OptionalJson<unknown>;
+    /** The record stands, or is waited for no longer. */
+    resolved_at: Time | null;
   };
   /** The caller's own `x-request-id`, for look-ups only. */
   request_label: { request_id: string; label: string; account_id: string; at: DefaultTime };

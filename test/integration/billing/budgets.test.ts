@@ -206,6 +206,22 @@ describe("leases", () => {
     expect(await checkBooks(world.db)).toEqual(wholeBooks);
   });
 
+  it("of a host that was silent for a day go back with a metric and an audit row", async () => {
+    const world = await openWorld(postgres);
+    const account = await world.account(usd);
+    const hold = await (await world.replica()).hold(ask(account, 100n * tokenPrice));
+    await world.pool.query("update lease set expires_at = now() - interval '1 minute'");
+    const clock = handClock();
+    const voided = new Map(hold.leaseIds.map((leaseId) => [leaseId as string, "host-1"]));
+    const survivor = await world.replica({ clock, metrics: world.metrics, voidedLeases: async () => voided });
+    clock.pass(10_001);
+    await survivor.tick();
+    expect(await world.budget(account)).toEqual({ limit: usd, spent: 0n, leased: 0n });
+    const { rows } = await world.pool.query("select subject, account_id, after->>'host' as host from audit");
+    expect(rows).toContainEqual({ subject: hold.leaseIds[0], account_id: account, host: "host-1" });
+    expect(await world.registry.metrics()).toContain('stoker_unrecorded_released_total{what="lease"} 1');
+  });
+
   it("that another replica closed hold nothing more for a replica that wakes up late", async () => {
     const world = await openWorld(postgres);
     const account = await world.account(usd);

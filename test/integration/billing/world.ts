@@ -19,6 +19,7 @@ import { createLeaseStore } from "../../../control-plane/store/lease-store.ts";
 import { migrateDatabase } from "../../../control-plane/store/migrate.ts";
 import { createSettlementStore } from "../../../control-plane/store/settlement-store.ts";
 import { createTokenStore } from "../../../control-plane/store/tokens-store.ts";
+import { createUnrecordedStore } from "../../../control-plane/store/unrecorded-store.ts";
 import { createUsageStore } from "../../../control-plane/store/usage-store.ts";
 import type { UsageRecord__Output } from "../../../proto/gen/stoker/fleet/v1/UsageRecord.ts";
 import { type AccountId, type KeyId, type LeaseId, type ReplicaId, randomId } from "../../../proto/ids.ts";
@@ -44,7 +45,14 @@ export async function openWorld(postgres: TestPostgres) {
   const accounts = createAccounts({ store: accountStore, secrets });
   const leaseStore = createLeaseStore(db);
   const settlementStore = createSettlementStore(db);
-  const settlement = createSettlement({ store: settlementStore, log, metrics, lostWaitMs: 500 });
+  const unrecorded = createUnrecordedStore(db);
+  const settlement = createSettlement({
+    store: settlementStore,
+    quarantine: unrecorded,
+    log,
+    metrics,
+    lostWaitMs: 500,
+  });
   let names = 0;
   onTestFinished(close);
 
@@ -60,6 +68,7 @@ export async function openWorld(postgres: TestPostgres) {
     accounts,
     leaseStore,
     settlementStore,
+    unrecorded,
     settlement,
     usageStore: createUsageStore(db),
     invoiceStore: createInvoiceStore(db),

@@ -51,6 +51,14 @@ describe("a ticket", () => {
     expect(verifyTicket(header, [old], nowMs + 60_001)).toBe("expired");
   });
 
+  it("without an estimate of its input, as an older control plane signs it, bills by the bound", () => {
+    const key = randomBytes(32);
+    const { inputTokensEstimate: _, ...older } = ticket();
+    const header = signTicket(older as Ticket, key);
+    expect(header).not.toContain("inputTokensEstimate");
+    expect(verifyTicket(header, [key], nowMs)).toEqual(ticket({ inputTokensEstimate: older.inputTokensBound }));
+  });
+
   it("is refused once a character of it was changed", () => {
     const key = randomBytes(32);
     const header = signTicket(ticket(), key);

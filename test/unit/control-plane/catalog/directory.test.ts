@@ -37,6 +37,7 @@ async function directory(models: DeployedModel[], offers: OfferedModel[] = []) {
   const found = createDirectory({
     deployed: async () => models,
     offered: async () => offers,
+    untilNextPriceMs: async () => undefined,
     offer: async () => undefined,
   });
   await found.refresh();

@@ -1,0 +1,120 @@
+// Attempts without a usage record, and usage records that cannot become money.
+import { type Kysely, sql } from "kysely";
+import type { AccountId, LeaseId, RequestId } from "../../proto/ids.ts";
+import { nano } from "../../proto/money.ts";
+import type { CountStore, LostAttempt, QuarantineStore } from "../billing/store.ts";
+import { asked } from "./asked.ts";
+import { writeAudit } from "./audit-rows.ts";
+import { inTransaction } from "./database.ts";
+import type { Database } from "./schema.ts";
+
+export function createUnrecordedStore(db: Kysely<Database>): CountStore & QuarantineStore {
+  return asked<CountStore & QuarantineStore>({
+    async keepLost(counts) {
+      const known = counts.flatMap(({ requestId, attempt, lost }) =>
+        lost ? [{ request_id: requestId, attempt, host_id: lost.host, lost: jsonOf(lost) }] : [],
+      );
+      if (known.length === 0) return;
+      await sql`update delivered_count d set host_id = k.host_id, lost = k.lost
+        from json_to_recordset(${JSON.stringify(known)}::json)
+          as k (request_id text, attempt integer, host_id text, lost jsonb)
+        where d.request_id = k.request_id and d.attempt = k.attempt and d.lost is null`.execute(db);
+    },
+
+    async resolveRecorded() {
+      await sql`update delivered_count d set resolved_at = now() where resolved_at is null
+        and exists (select 1 from usage u where u.request_id = d.request_id and u.attempt = d.attempt)`.execute(db);
+    },
+
+    async openCounts(silentMs, limit) {
+      const silence = sql<Date>`now() - make_interval(secs => ${silentMs / 1000})`;
+      const rows = await db
+        .selectFrom("delivered_count as d")
+        .leftJoin("host as h", "h.host_id", "d.host_id")
+        .selectAll("d")
+        .select(sql<boolean>`coalesce(h.seen_at >= ${silence}, false)`.as("is_live"))
+        .where("d.resolved_at", "is", null)
+        .where("d.at", "<", silence)
+        // Those of a host that lives wait for a day and must not stand before the others.
+        .orderBy("is_live")
+        .orderBy("d.at")
+        .limit(limit)
+        .execute();
+      return rows.map((row) => {
+        const lost = row.lost === null ? undefined : lostOf(row.lost as LostJson);
+        return {
+          requestId: row.request_id as RequestId,
+          attempt: row.attempt,
+          account: row.account_id as AccountId,
+          outputTokens: Number(row.output_tokens),
+          leaseIds: row.lease_ids as LeaseId[],
+          hold: nano(row.hold),
+          ...(lost ? { lost } : {}),
+          reportedAtMs: row.at.getTime(),
+          isHostLive: row.is_live,
+        };
+      });
+    },
+
+    release: (count, why) =>
+      inTransaction(db, async (trx) => {
+        const { numUpdatedRows } = await trx
+          .updateTable("delivered_count")
+          .set({ resolved_at: sql<Date>`now()` })
+          .where("request_id", "=", count.requestId)
+          .where("attempt", "=", count.attempt)
+          .where("resolved_at", "is", null)
+          .executeTakeFirstOrThrow();
+        if (numUpdatedRows === 0n) return false;
+        await writeAudit(trx, {
+          actor: "system",
+          action: "usage.release",
+          subject: `${count.requestId}/${count.attempt}`,
+          account: count.account,
+          ip: "",
+          before: { output_tokens: count.outputTokens, hold_nano_usd: String(count.hold) },
+          note: why,
+        });
+        return true;
+      }),
+
+    async quarantine(record) {
+      await db
+        .insertInto("usage_quarantine")
+        .values({
+          request_id: plain(record.requestId),
+          attempt: Math.min(record.attempt, 2 ** 31 - 1),
+          node_epoch: plain(record.nodeEpoch),
+          why: plain(record.why),
+          record: record.record,
+        })
+        .onConflict((conflict) => conflict.doNothing())
+        .execute();
+    },
+  });
+}
+
+/** PostgreSQL's text holds every character but one; what names a record comes from a host. */
+const plain = (text: string): string => text.replaceAll("\0", "");
+
+/** JSON has no bigint. */
+const jsonOf = (lost: LostAttempt) => ({
+  ...lost,
+  priceVersion: String(lost.priceVersion),
+  rates: {
+    input: String(lost.rates.input),
+    cachedInput: String(lost.rates.cachedInput),
+    output: String(lost.rates.output),
+  },
+});
+type LostJson = ReturnType<typeof jsonOf>;
+
+const lostOf = (json: LostJson): LostAttempt => ({
+  ...json,
+  priceVersion: BigInt(json.priceVersion),
+  rates: {
+    input: BigInt(json.rates.input),
+    cachedInput: BigInt(json.rates.cachedInput),
+    output: BigInt(json.rates.output),
+  },
+});

@@ -1,0 +1,180 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { createDeliveredCounts } from "../../../control-plane/billing/delivered-counts.ts";
+import { createLostAttempts } from "../../../control-plane/billing/lost-attempts.ts";
+import type { DeliveredCount, LostAttempt } from "../../../control-plane/billing/store.ts";
+import { checkBooks } from "../../../control-plane/store/check-books.ts";
+import {
+  type AccountId,
+  type DeploymentId,
+  type HostId,
+  type InstanceId,
+  type KeyId,
+  type ReplicaId,
+  randomId,
+} from "../../../proto/ids.ts";
+import { nano } from "../../../proto/money.ts";
+import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { handClock, log, openWorld, patience, tokenPrice, usageRecord, type World, wholeBooks } from "./world.ts";
+
+let postgres: TestPostgres;
+beforeAll(async () => {
+  postgres = await startPostgres();
+});
+afterAll(() => postgres.stop());
+
+const usd = 1_000_000_000n;
+const perMillion = 1_000_000n * tokenPrice;
+
+async function world() {
+  const opened = await openWorld(postgres);
+  const clock = handClock();
+  const { unrecorded: store, settlementStore: settlement, metrics } = opened;
+  const make = () => createLostAttempts({ store, settlement, log, metrics, clock });
+  const look = make();
+  await look.round();
+  return {
+    ...opened,
+    clock,
+    make,
+    look,
+    counts: createDeliveredCounts({ store: settlement, counts: store, log, metrics }),
+    /** Everything that waits is this much older. */
+    async age(interval: string) {
+      await opened.pool.query(`update delivered_count set at = at - interval '${interval}'`);
+    },
+    async host(id: string, silent: string) {
+      await opened.pool.query(
+        `insert into host (host_id, hostname, advertise, inventory, node_epoch, ticket_key, condition, agent_version, seen_at)
+         values ($1, $1, '', '{}', 1, '', '', '', now() - $2::interval) on conflict (host_id) do update set seen_at = excluded.seen_at`,
+        [id, silent],
+      );
+    },
+  };
+}
+
+function count(account: AccountId, host: string, outputTokens: number, hasLost = true): DeliveredCount {
+  const lost: LostAttempt = {
+    host: host as HostId,
+    key: "key" as KeyId,
+    replica: "replica" as ReplicaId,
+    model: "acme/model",
+    deployId: "deployment" as DeploymentId,
+    instanceId: "instance" as InstanceId,
+    admittedAtMs: Date.now(),
+    inputTokens: 10,
+    rates: { input: nano(perMillion), cachedInput: nano(perMillion), output: nano(perMillion) },
+    priceVersion: 1n,
+    discountId: null,
+  };
+  const requestId = randomId<"request">(24);
+  const base = { requestId, attempt: 1, account, outputTokens, leaseIds: [], hold: nano(usd) };
+  return hasLost ? { ...base, lost } : base;
+}
+
+const standing = async (world: World) =>
+  (await world.pool.query("select 1 from delivered_count where resolved_at is null")).rowCount;
+
+describe("a delivered count whose record never comes", () => {
+  it("bills what was delivered once the host has been lost for a minute, and a late record changes no bill", async () => {
+    const w = await world();
+    const account = await w.account(usd);
+    await w.host("gone", "2 minutes");
+    const sent = count(account, "gone", 40);
+    const untouched = count(account, "gone", 0);
+    w.counts.report(sent);
+    w.counts.report(untouched);
+    await w.counts.stop();
+    expect(await standing(w)).toBe(2);
+    w.clock.pass(60_000);
+    await w.look.round();
+    expect(await w.budget(account), "it is younger than a minute").toMatchObject({ spent: 0n });
+    await w.age("61 seconds");
+    await w.look.round();
+    // Nothing delivered is nothing billed, its prompt included.
+    expect(await w.budget(account)).toMatchObject({ spent: 50n * tokenPrice });
+    expect(await standing(w)).toBe(0);
+    const late = usageRecord(account, { input: 10, output: 500 }, { requestId: sent.requestId });
+    const admittedAtMs = String(sent.lost?.admittedAtMs);
+    expect(await w.settlement.settle([{ ...late, admittedAtMs }], "1")).toEqual([late.spoolId]);
+    expect(await w.budget(account)).toMatchObject({ spent: 50n * tokenPrice });
+    expect(await checkBooks(w.db)).toEqual(wholeBooks);
+  });
+
+  it("waits while its host lives, and while this control plane has not listened for a minute itself", async () => {
+    const w = await world();
+    const account = await w.account(usd);
+    await w.host("alive", "1 second");
+    await w.host("gone", "1 hour");
+    for (const host of ["alive", "gone"]) w.counts.report(count(account, host, 40));
+    await w.counts.stop();
+    expect(await standing(w)).toBe(2);
+    await w.age("1 hour");
+    const fresh = w.make();
+    await fresh.round();
+    w.clock.pass(59_000);
+    await fresh.round();
+    expect(await standing(w)).toBe(2);
+    w.clock.pass(1_000);
+    await fresh.round();
+    expect(await standing(w)).toBe(1);
+    expect(await w.budget(account)).toMatchObject({ spent: 50n * tokenPrice });
+  });
+
+  it("is released after a day, once, in the customer's favour, with a metric and an audit row", async () => {
+    const w = await world();
+    const account = await w.account(usd);
+    await w.host("alive", "1 second");
+    const sent = [count(account, "alive", 40), count(account, "gone", 40, false)];
+    for (const one of sent) w.counts.report(one);
+    await w.counts.stop();
+    expect(await standing(w)).toBe(2);
+    w.clock.pass(60_000);
+    await w.age("23 hours");
+    await w.look.round();
+    expect(await standing(w)).toBe(2);
+    await w.age("1 hour");
+    await Promise.all([w.look.round(), w.look.round()]);
+    expect(await standing(w)).toBe(0);
+    const { rows } = await w.pool.query("select subject, account_id from audit where action = 'usage.release'");
+    expect(rows.map((row) => row.subject).sort()).toEqual(sent.map((one) => `${one.requestId}/1`).sort());
+    expect(rows.every((row) => row.account_id === account)).toBe(true);
+    expect(await w.registry.metrics()).toContain('stoker_unrecorded_released_total{what="attempt"} 2');
+    expect(await w.budget(account)).toMatchObject({ spent: 0n });
+    expect(await checkBooks(w.db)).toEqual(wholeBooks);
+  });
+});
+
+describe("one count that PostgreSQL will not take", () => {
+  it("does not hold up the others of its group", async () => {
+    const w = await world();
+    const account = await w.account(usd);
+    const poisoned = { ...count(account, "gone", 40), requestId: "nul\0" as DeliveredCount["requestId"] };
+    const good = [1, 2, 3].map((tokens) => count(account, "gone", tokens));
+    for (const one of [poisoned, ...good]) w.counts.report(one);
+    await expect.poll(() => standing(w), patience).toBe(3);
+    await w.counts.stop();
+  });
+});
+
+describe("a usage record that can never become money", () => {
+  it("goes into quarantine once, is acknowledged and counted, and the others of its batch are settled", async () => {
+    const w = await world();
+    const account = await w.account(usd);
+    const unreadable = usageRecord(account, { input: 1, output: 1 }, { outputTokens: "-5" });
+    const refused = usageRecord(account, { input: 1, output: 1 }, { model: "nul\0" });
+    const nameless = [1, 2].map(() => usageRecord(account, { input: 1, output: 1 }, { requestId: "" }));
+    const good = usageRecord(account, { input: 1, output: 1 });
+    const all = [unreadable, refused, ...nameless, good];
+    const ids = all.map((record) => record.spoolId).sort();
+    for (let round = 0; round < 2; round++) expect((await w.settlement.settle(all, "1")).sort()).toEqual(ids);
+    const { rows } = await w.pool.query("select request_id, why, record from usage_quarantine order by quarantine_id");
+    expect(rows).toHaveLength(4);
+    expect(rows.find((row) => row.request_id === unreadable.requestId)).toMatchObject({
+      why: "usage record with outputTokens -5",
+      record: JSON.stringify(unreadable),
+    });
+    expect(await w.registry.metrics()).toContain('stoker_usage_events_total{result="quarantined"}');
+    expect(await w.budget(account)).toMatchObject({ spent: 2n * tokenPrice });
+    expect(await checkBooks(w.db)).toEqual(wholeBooks);
+  });
+});
