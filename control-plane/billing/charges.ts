@@ -4,9 +4,10 @@
 import type { Logger } from "pino";
 import type { AccountId } from "../../proto/ids.ts";
 import { ServiceError } from "../service-error.ts";
+import { invoiceAmount, wantsTopup } from "./charge-amounts.ts";
 import type { Funds } from "./funds.ts";
-import { nanoPerCent, type PaymentNews, type PaymentProvider } from "./payments.ts";
-import type { Charge, ChargeStore, Doer } from "./store.ts";
+import { type ChargeOutcome, nanoPerCent, type PaymentNews, type PaymentProvider } from "./payments.ts";
+import type { Books, Charge, ChargeStore, Doer, FailureCause } from "./store.ts";
 
 /** How long one replica may ask the provider before another does. */
 const claimMs = 120_000;
@@ -28,8 +29,10 @@ export class ChargeEnded extends ServiceError {
 export interface Charges {
   /** Starts a top-up unless one is in flight; never throws for a provider that is away: the next round asks again. */
   topUp(account: AccountId, amount: bigint): Promise<void>;
-  /** Asks for what is due of an invoice, once. */
-  chargeInvoice(account: AccountId, invoiceId: string, due: bigint): Promise<void>;
+  /** The account's own top-up, if its funds are still below the threshold when it begins. */
+  topUpIfLow(account: AccountId): Promise<void>;
+  /** Asks for what is due of an invoice when it begins, unless a charge for it is in flight or the card cannot be charged. */
+  chargeInvoice(account: AccountId, invoiceId: string): Promise<void>;
   /** Takes up charges whose replica went away. */
   resume(): Promise<void>;
   /** What the provider tells of a payment; told twice or out of order it ends the same. */
@@ -45,32 +48,46 @@ export function createCharges(deps: {
   readonly store: ChargeStore;
   readonly provider: PaymentProvider;
   readonly funds: Funds;
-  /** After a charge was declined: the account's standing changes. */
+  /** Nano-USD: an invoice with less due is not charged. */
+  readonly leastDue: bigint;
+  /** After a request was fulfilled: the account may be able to pay again. */
+  readonly onGranted: (account: AccountId) => Promise<void>;
+  /** After a charge failed: the account's standing changes. */
   readonly onFailed: (account: AccountId) => Promise<void>;
   readonly log: Logger;
 }): Charges {
   const { store, provider, funds, log } = deps;
 
-  async function start(charge: Pick<Charge, "account" | "amount" | "purpose" | "invoiceId">): Promise<void> {
-    const begun = await store.begin({ ...charge, provider: provider.name }, claimMs);
+  async function start(
+    charge: Pick<Charge, "account" | "purpose" | "invoiceId">,
+    amountOf: (books: Pick<Books, "money" | "owed">) => bigint,
+  ): Promise<void> {
+    const begun = await store.begin({ ...charge, provider: provider.name }, amountOf, claimMs);
     if (begun) await ask(begun);
   }
 
   /** Errors stay here: the claim ends, and the charge is asked again. */
   async function ask(charge: Charge): Promise<void> {
     try {
-      const { account, purpose } = charge;
-      const order = { account, purpose, chargeId: charge.id, customer: charge.customer };
-      const outcome = await provider.charge({ ...order, amountCents: Number(charge.amount / nanoPerCent) });
+      const outcome = await outcomeOf(charge);
       if (outcome.kind === "paid") await paid(charge, outcome.paymentId);
-      else if (outcome.kind === "declined") await declined(charge, outcome.why);
-      else if (outcome.kind === "requested") await store.move(charge.id, "charging", "requested", "");
+      else if (outcome.kind === "declined") await failed(charge, outcome.why, "card");
+      else if (outcome.kind === "nothing_on_file") await failed(charge, "no payment method is on file", outcome.kind);
+      else if (outcome.kind === "pending") await store.move(charge.id, "charging", "charging", outcome.paymentId);
+      else await store.move(charge.id, "charging", "requested", "");
     } catch (error) {
       log.warn(
         { err: error, charge: charge.id, account: charge.account },
         "a charge could not be made; it is tried again",
       );
     }
+  }
+
+  /** A payment that is known is looked up: providers forget after a day that the same order asked again is the same. */
+  function outcomeOf(charge: Charge): Promise<ChargeOutcome> {
+    if (charge.paymentId !== null) return provider.outcomeOf(charge.paymentId);
+    const { account, purpose, customer, id: chargeId } = charge;
+    return provider.charge({ account, purpose, chargeId, customer, amountCents: Number(charge.amount / nanoPerCent) });
   }
 
   /** The credit first, under the payment's own reference: whoever comes second, or again, finds it there. */
@@ -86,9 +103,9 @@ export function createCharges(deps: {
       { actor: "system", ip: "" },
     );
 
-  async function declined(charge: Pick<Charge, "id" | "account">, why: string): Promise<void> {
-    if (!(await store.fail(charge.id, "charging", why, true))) return;
-    log.warn({ charge: charge.id, account: charge.account, why }, "charge declined");
+  async function failed(charge: Pick<Charge, "id" | "account">, why: string, cause: FailureCause): Promise<void> {
+    if (!(await store.fail(charge.id, "charging", why, cause))) return;
+    log.warn({ charge: charge.id, account: charge.account, why }, "charge failed");
     await deps.onFailed(charge.account);
   }
 
@@ -100,12 +117,13 @@ export function createCharges(deps: {
   }
 
   return {
-    topUp: (account, amount) => start({ account, amount, purpose: "topup", invoiceId: null }),
-    chargeInvoice: (account, invoiceId, due) => {
-      // Providers take whole cents; less than one is left to the next invoice.
-      const amount = due - (due % nanoPerCent);
-      return amount === 0n ? Promise.resolve() : start({ account, amount, purpose: "invoice", invoiceId });
-    },
+    topUp: (account, amount) => start({ account, purpose: "topup", invoiceId: null }, () => amount),
+    topUpIfLow: (account) =>
+      start({ account, purpose: "topup", invoiceId: null }, ({ money }) =>
+        wantsTopup(money) ? money.topup.amount : 0n,
+      ),
+    chargeInvoice: (account, invoiceId) =>
+      start({ account, purpose: "invoice", invoiceId }, (books) => invoiceAmount(books, invoiceId, deps.leastDue)),
 
     async resume() {
       for (const charge of await store.claimAbandoned(claimMs)) await ask(charge);
@@ -123,7 +141,7 @@ export function createCharges(deps: {
           return;
         }
         case "declined":
-          return declined({ id: news.chargeId, account: news.account }, news.why);
+          return failed({ id: news.chargeId, account: news.account }, news.why, "card");
         case "on_file":
           // Events come in any order: what is on file now is asked for, not taken from the message.
           return store.onFile(news.customer, await provider.onFile(news.customer));
@@ -136,14 +154,14 @@ export function createCharges(deps: {
       const charge = await requested(id);
       const { account, amount } = charge;
       const grant = { account, amount, kind: "topup", reference: `manual/${id}`, note: by.note } as const;
-      await funds.grantCredit(grant, { actor: by.actor, ip: by.ip });
-      if (!(await store.move(id, "requested", "done", `manual/${id}`))) throw new ChargeEnded();
+      if (!(await store.fulfil(charge, grant, by))) throw new ChargeEnded();
+      await deps.onGranted(account);
       return { ...charge, state: "done" };
     },
 
     async reject(id, by) {
       const charge = await requested(id);
-      if (!(await store.fail(id, "requested", by.note, false, by))) throw new ChargeEnded();
+      if (!(await store.fail(id, "requested", by.note, "person", by))) throw new ChargeEnded();
       await deps.onFailed(charge.account);
       return { ...charge, state: "failed" };
     },

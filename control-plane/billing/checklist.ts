@@ -36,6 +36,8 @@ export function createChecklists(deps: {
   readonly store: BillingStore & Pick<InvoiceStore, "owed">;
   /** Gives and lifts suspensions as the books say. */
   readonly judge: (account: AccountId) => Promise<void>;
+  /** Nano-USD: an invoice with less due counts as paid. */
+  readonly leastDue: bigint;
   readonly clock?: Clock;
 }): Checklists {
   const clock = deps.clock ?? systemClock;
@@ -46,7 +48,7 @@ export function createChecklists(deps: {
       const money = await deps.store.accountMoney(account, monthStartMs(monthOf(nowMs)));
       if (!money) return undefined;
       const owed = await deps.store.owed(account);
-      const due = dueOf(owed);
+      const due = dueOf(owed, deps.leastDue);
       const overdue = owed.open.filter((invoice, i) => stateOf(invoice, due[i] ?? 0n, nowMs).status === "overdue");
       return checklistOf(money, overdue.length);
     },

@@ -36,6 +36,8 @@ export function createInvoiceQueries(deps: {
   readonly store: InvoiceStore;
   /** Signs the links of invoices. */
   readonly linkKey: Buffer;
+  /** Nano-USD: less counts as paid. */
+  readonly leastDue: bigint;
   readonly clock?: Clock;
 }): InvoiceQueries {
   const { store, linkKey } = deps;
@@ -44,7 +46,7 @@ export function createInvoiceQueries(deps: {
 
   async function view<One extends Invoice>(account: AccountId, invoices: readonly One[]) {
     const owed = await store.owed(account);
-    const amounts = dueOf(owed);
+    const amounts = dueOf(owed, deps.leastDue);
     const due = new Map(owed.open.map((invoice, i) => [invoice.id, amounts[i] ?? 0n]));
     return invoices.map((invoice) => ({
       ...invoice,

@@ -31,10 +31,10 @@ export function draftInvoice(lines: readonly UsageLine[], dueDays: number, nowMs
 
 const least = (a: bigint, b: bigint): bigint => (a < b ? a : b);
 
-/** Amounts due of the open invoices, in their order. An account without a limit owes nothing. */
-export function dueOf(owed: Owed): bigint[] {
+/** Amounts due of the open invoices, in their order. An account without a limit owes nothing. `leastDue`: as amountsDue. */
+export function dueOf(owed: Owed, leastDue: bigint): bigint[] {
   const totals = owed.open.map((invoice) => invoice.total);
-  return owed.credits === null ? totals.map(() => 0n) : amountsDue(totals, owed.credits - owed.paid);
+  return owed.credits === null ? totals.map(() => 0n) : amountsDue(totals, owed.credits - owed.paid, leastDue);
 }
 
 export interface InvoiceState {
@@ -44,13 +44,18 @@ export interface InvoiceState {
 
 /**
  * Credits pay invoices in the order of their months: how much of each is still due, oldest first. A negative total (a month
- * of corrections) lowers what the later ones ask for.
+ * of corrections) lowers what the later ones ask for. What is less than `leastDue` cannot be taken by the provider: that
+ * invoice counts as paid, and the next one asks for it too, as it does for what earlier ones left (credits below zero).
  */
-export function amountsDue(totals: readonly bigint[], credits: bigint): bigint[] {
+export function amountsDue(totals: readonly bigint[], credits: bigint, leastDue: bigint): bigint[] {
   let owed = -credits;
+  let carried = credits < 0n ? -credits : 0n;
   return totals.map((total) => {
     owed += total;
-    return least(owed, total) > 0n ? least(owed, total) : 0n;
+    if (total <= 0n) return 0n;
+    const due = least(owed, total + carried);
+    carried = due > 0n && due < leastDue ? due : 0n;
+    return due > carried ? due : 0n;
   });
 }
 

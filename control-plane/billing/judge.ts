@@ -1,17 +1,18 @@
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { AccountId } from "../../proto/ids.ts";
+import { canCharge, wantsTopup } from "./charge-amounts.ts";
 import type { Charges } from "./charges.ts";
 import { type Clock, systemClock } from "./clock.ts";
 import { dueOf, stateOf } from "./invoices.ts";
 import { monthOf, monthStartMs } from "./period.ts";
 import { reasonsOf, standingChanges } from "./standing.ts";
-import type { AccountMoney, Books, StandingDecision, StandingStore } from "./store.ts";
+import type { Books, StandingDecision, StandingStore } from "./store.ts";
 
 const everyMs = 5_000;
 
 export interface Judge {
-  /** Makes the account stand as its books say, and starts the top-up that is due. */
+  /** Makes the account stand as its books say, and charges the top-up and the invoices that are due. */
   judge(account: AccountId): Promise<void>;
   /** All accounts that may need it. */
   round(): Promise<void>;
@@ -20,21 +21,34 @@ export interface Judge {
 
 export function createJudge(deps: {
   readonly store: StandingStore;
-  readonly charges: Pick<Charges, "topUp" | "resume">;
+  readonly charges: Pick<Charges, "topUpIfLow" | "chargeInvoice" | "resume">;
+  /** Nano-USD: an invoice with less due counts as paid. */
+  readonly leastDue: bigint;
   readonly log: Logger;
   readonly clock?: Clock;
 }): Judge {
-  const { store, charges, log } = deps;
+  const { store, charges, leastDue, log } = deps;
   const clock = deps.clock ?? systemClock;
   const monthMs = () => monthStartMs(monthOf(clock.unixMs()));
 
   async function judge(account: AccountId): Promise<void> {
-    const money = await store.restand(account, monthMs(), (books) => decide(books, clock.unixMs()));
-    if (money && wantsTopup(money)) await charges.topUp(account, money.topup.amount);
+    const books = await store.restand(account, monthMs(), (found) => decide(found, clock.unixMs(), leastDue));
+    if (!books) return;
+    if (wantsTopup(books.money)) await charges.topUpIfLow(account);
+    if (!canCharge(books.money)) return;
+    const due = dueOf(books.owed, leastDue);
+    for (const [i, invoice] of books.owed.open.entries())
+      if ((due[i] ?? 0n) > 0n) await charges.chargeInvoice(account, invoice.id);
   }
 
   async function round(): Promise<void> {
-    for (const account of await store.toJudge(monthMs())) await judge(account);
+    for (const account of await store.toJudge(monthMs())) {
+      try {
+        await judge(account);
+      } catch (error) {
+        log.warn({ err: error, account }, "an account cannot be judged; the others are, and it is tried again");
+      }
+    }
     await charges.resume();
   }
 
@@ -58,8 +72,8 @@ export function createJudge(deps: {
 }
 
 /** Pure. */
-export function decide({ money, owed, held }: Books, nowMs: number): StandingDecision {
-  const due = dueOf(owed);
+export function decide({ money, owed, held }: Books, nowMs: number, leastDue: bigint): StandingDecision {
+  const due = dueOf(owed, leastDue);
   const states = owed.open.map((invoice, i) => ({ id: invoice.id, ...stateOf(invoice, due[i] ?? 0n, nowMs) }));
   const wanted = reasonsOf({
     left: money.limit === null ? null : money.limit - money.spent,
@@ -74,10 +88,4 @@ export function decide({ money, owed, held }: Books, nowMs: number): StandingDec
     paidInvoices: states.filter((state) => state.status === "paid").map((state) => state.id),
     ...standingChanges(wanted, held),
   };
-}
-
-/** After a failed one nothing is charged until the customer or the operator did something about it. */
-export function wantsTopup({ topup, limit, spent, creditLine }: AccountMoney): boolean {
-  if (!topup.isOn || topup.hasFailed || topup.amount <= 0n || limit === null) return false;
-  return limit - creditLine - spent < topup.threshold;
 }

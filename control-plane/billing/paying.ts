@@ -62,10 +62,11 @@ export function createPaying(deps: {
     },
 
     async setTopup(account, topup, by) {
-      if (topup.isOn && topup.amount < nanoPerCent)
-        throw new TopupRefused("A top-up needs an amount. Give `amount` in cents, or switch it off with `enabled`.", {
-          param: "amount",
-        });
+      if (topup.isOn && topup.amount < BigInt(provider.leastCents) * nanoPerCent)
+        throw new TopupRefused(
+          `A top-up needs an amount of at least ${provider.leastCents} cents. Give \`amount\` in cents, or switch it off with \`enabled\`.`,
+          { param: "amount" },
+        );
       await store.setTopup(account, topup, by);
       await judge(account);
     },

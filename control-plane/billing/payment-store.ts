@@ -3,6 +3,7 @@ import type { AccountId, BudgetId, KeyId } from "../../proto/ids.ts";
 import type { Invoice, InvoiceDraft } from "./invoices.ts";
 import type { Month } from "./period.ts";
 import type { BookedReason, HeldReason } from "./standing.ts";
+import type { CreditGrant } from "./store.ts";
 import type { UsageLine } from "./usage-line.ts";
 
 export type { Invoice, InvoiceDraft } from "./invoices.ts";
@@ -124,6 +125,8 @@ export interface Charge {
   /** Nano-USD, whole cents. */
   readonly amount: bigint;
   readonly state: ChargeState;
+  /** The provider's id of the payment, once it is known: while charging, of one that is pending. */
+  readonly paymentId: string | null;
   readonly createdAtMs: number;
 }
 
@@ -132,10 +135,17 @@ export interface OnFile {
   readonly hasBillingAddress: boolean;
 }
 
+/** `card`: it was refused; `nothing_on_file`: the account has none; `person`: somebody said no, which says nothing of a card. */
+export type FailureCause = "card" | "nothing_on_file" | "person";
+
 export interface ChargeStore {
-  /** Undefined when the account has a top-up in flight, or the invoice a charge that did not fail. */
+  /**
+   * Undefined when the account has a top-up in flight, or the invoice a charge, or when `amountOf` answers 0 or less. It reads
+   * the books under the lock that every credit takes: a charge that was paid meanwhile is in them. It must be pure.
+   */
   begin(
-    charge: Pick<Charge, "account" | "amount" | "purpose" | "invoiceId"> & { readonly provider: string },
+    charge: Pick<Charge, "account" | "purpose" | "invoiceId"> & { readonly provider: string },
+    amountOf: (books: Pick<Books, "money" | "owed">) => bigint,
     claimMs: number,
   ): Promise<Charge | undefined>;
   find(id: string): Promise<Charge | undefined>;
@@ -143,8 +153,10 @@ export interface ChargeStore {
   claimAbandoned(claimMs: number): Promise<readonly Charge[]>;
   /** False: it was not in that state. */
   move(id: string, from: ChargeState, to: ChargeState, reference: string): Promise<boolean>;
-  /** The same to `failed`, with the account's marks: a top-up stops; with `isCard` the card counts as refused. */
-  fail(id: string, from: ChargeState, why: string, isCard: boolean, by?: Doer): Promise<boolean>;
+  /** The same to `failed`, with the account's marks: a top-up stops, and what `cause` says of the card. */
+  fail(id: string, from: ChargeState, why: string, cause: FailureCause, by?: Doer): Promise<boolean>;
+  /** Requested to done and its credit, in one transaction, with audit. False: it was not requested any more. */
+  fulfil(charge: Charge, grant: CreditGrant, by: Doer): Promise<boolean>;
   requested(): Promise<readonly Charge[]>;
   /** A payment method that was not there before also clears the failures of the one before. */
   onFile(customer: string, found: OnFile): Promise<void>;
@@ -161,7 +173,7 @@ export interface StandingStore {
     account: AccountId,
     monthStartMs: number,
     decide: (books: Books) => StandingDecision,
-  ): Promise<AccountMoney | undefined>;
+  ): Promise<Books | undefined>;
 }
 
 export interface Books {

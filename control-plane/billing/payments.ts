@@ -16,14 +16,18 @@ export interface ChargeOrder {
 export type ChargeOutcome =
   | { readonly kind: "paid"; readonly paymentId: string }
   | { readonly kind: "declined"; readonly why: string }
+  /** There is no card to charge: nobody refused anything. */
+  | { readonly kind: "nothing_on_file" }
   /** The provider will tell later. */
-  | { readonly kind: "pending" }
+  | { readonly kind: "pending"; readonly paymentId: string }
   /** A person decides: the request stands in a list until then. */
   | { readonly kind: "requested" };
 
 /** Every method throws PaymentProviderAway when the provider could not be asked; a charge may then have been made or not. */
 export interface PaymentProvider {
   readonly name: "manual" | "stripe";
+  /** Less is not taken; at least 1. */
+  readonly leastCents: number;
   /** The customer's id, made at the first call; null where there is nothing to make. */
   openCustomer(account: AccountId, email: string): Promise<string | null>;
   /** Where a person changes card and address. */
@@ -36,6 +40,8 @@ export interface PaymentProvider {
   /** What the provider has of a customer now. */
   onFile(customer: string): Promise<OnFile>;
   charge(order: ChargeOrder): Promise<ChargeOutcome>;
+  /** What became of a payment that was pending. */
+  outcomeOf(paymentId: string): Promise<ChargeOutcome>;
   /** What a signed message of the provider says. Throws BadPaymentEvent. */
   readEvent(body: Buffer, signature: string): PaymentEvent;
 }

@@ -4,12 +4,14 @@ import { NoPaymentEvents, type PaymentProvider } from "../billing/payments.ts";
 export function createManualPayments(): PaymentProvider {
   return {
     name: "manual",
+    leastCents: 1,
     openCustomer: () => Promise.resolve(null),
     // The console's own billing page, which is where the caller of this came from.
     portal: (_customer, returnUrl) => Promise.resolve(returnUrl),
     checkout: () => Promise.resolve(null),
     onFile: () => Promise.resolve({ hasPaymentMethod: false, hasBillingAddress: false }),
     charge: () => Promise.resolve({ kind: "requested" }),
+    outcomeOf: () => Promise.resolve({ kind: "requested" }),
     readEvent() {
       throw new NoPaymentEvents();
     },

@@ -13,6 +13,9 @@ export interface StripeSettings {
 
 const timeoutMs = 20_000;
 
+/** Stripe's least charge in USD: https://docs.stripe.com/currencies#minimum-and-maximum-charge-amounts */
+const leastCents = 50;
+
 export function createStripePayments(settings: StripeSettings): PaymentProvider {
   const base = settings.apiBase === undefined ? undefined : new URL(settings.apiBase);
   const stripe = new Stripe(settings.secretKey, {
@@ -30,6 +33,7 @@ export function createStripePayments(settings: StripeSettings): PaymentProvider 
 
   return {
     name: "stripe",
+    leastCents,
 
     openCustomer: (account, email) =>
       asking(async () => {
@@ -77,10 +81,10 @@ export function createStripePayments(settings: StripeSettings): PaymentProvider 
     charge: (order) =>
       asking(async (): Promise<ChargeOutcome> => {
         const { account, customer, amountCents, chargeId } = order;
-        if (customer === null) return { kind: "declined", why: "no payment method is on file" };
+        if (customer === null) return { kind: "nothing_on_file" };
         const methods = await stripe.customers.listPaymentMethods(customer, { limit: 1 });
         const method = methods.data[0]?.id;
-        if (method === undefined) return { kind: "declined", why: "no payment method is on file" };
+        if (method === undefined) return { kind: "nothing_on_file" };
         try {
           const intent = await stripe.paymentIntents.create(
             {
@@ -102,6 +106,8 @@ export function createStripePayments(settings: StripeSettings): PaymentProvider 
         }
       }),
 
+    outcomeOf: (paymentId) => asking(async () => outcomeOf(await stripe.paymentIntents.retrieve(paymentId))),
+
     readEvent(body, signature) {
       let event: Stripe.Event;
       try {
@@ -116,7 +122,7 @@ export function createStripePayments(settings: StripeSettings): PaymentProvider 
 
 function outcomeOf(intent: Stripe.PaymentIntent): ChargeOutcome {
   if (intent.status === "succeeded") return { kind: "paid", paymentId: intent.id };
-  if (intent.status === "processing") return { kind: "pending" };
+  if (intent.status === "processing") return { kind: "pending", paymentId: intent.id };
   return { kind: "declined", why: intent.last_payment_error?.code ?? intent.status };
 }
 

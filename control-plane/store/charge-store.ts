@@ -1,9 +1,12 @@
 import { type Kysely, type Selectable, sql, type Transaction } from "kysely";
-import { type AccountId, randomId } from "../../proto/ids.ts";
+import { type AccountId, type BudgetId, randomId } from "../../proto/ids.ts";
 import type { Charge, ChargeStore } from "../billing/store.ts";
+import { accountMoney, owedOf } from "./account-money.ts";
 import { asked } from "./asked.ts";
 import { writeAudit } from "./audit-rows.ts";
+import { lockBudgets, movingMoney } from "./budget-rows.ts";
 import { inTransaction } from "./database.ts";
+import { grantIn } from "./funds-store.ts";
 import type { Database } from "./schema.ts";
 
 export function createChargeStore(db: Kysely<Database>): ChargeStore {
@@ -15,28 +18,35 @@ export function createChargeStore(db: Kysely<Database>): ChargeStore {
       .select("b.customer");
 
   return asked<ChargeStore>({
-    async begin({ account, amount, purpose, invoiceId, provider }, claimMs) {
-      const charge_id = `chg_${randomId(20)}`;
-      // One partial unique index or the other refuses the second.
-      const inserted = await db
-        .insertInto("charge")
-        .values({
-          charge_id,
-          account_id: account,
-          amount,
-          purpose,
-          invoice_id: invoiceId,
-          provider,
-          state: "charging",
-          claimed_until: until(claimMs),
-        })
-        .onConflict((conflict) => conflict.doNothing())
-        .returning("charge_id")
-        .executeTakeFirst();
-      if (!inserted) return undefined;
-      const row = await withCustomer(db).where("charge_id", "=", charge_id).executeTakeFirst();
-      return row && chargeOf(row);
-    },
+    begin: ({ account, purpose, invoiceId, provider }, amountOf, claimMs) =>
+      inTransaction(db, async (trx) => {
+        const charge_id = `chg_${randomId(20)}`;
+        // A charge is credited before it ends, and credits take this lock: whoever ended is in the books read after it, and
+        // whoever has not is refused by one partial unique index or the other.
+        await lockBudgets(trx, [`account/${account}` as BudgetId]);
+        const money = await accountMoney(trx, account, Date.now());
+        if (!money) return undefined;
+        const amount = amountOf({ money, owed: await owedOf(trx, account) });
+        if (amount <= 0n) return undefined;
+        const inserted = await trx
+          .insertInto("charge")
+          .values({
+            charge_id,
+            account_id: account,
+            amount,
+            purpose,
+            invoice_id: invoiceId,
+            provider,
+            state: "charging",
+            claimed_until: until(claimMs),
+          })
+          .onConflict((conflict) => conflict.doNothing())
+          .returning("charge_id")
+          .executeTakeFirst();
+        if (!inserted) return undefined;
+        const row = await withCustomer(trx).where("charge_id", "=", charge_id).executeTakeFirst();
+        return row && chargeOf(row);
+      }),
 
     async find(id) {
       const row = await withCustomer(db).where("charge_id", "=", id).executeTakeFirst();
@@ -67,7 +77,7 @@ export function createChargeStore(db: Kysely<Database>): ChargeStore {
       return numUpdatedRows > 0n;
     },
 
-    fail: (id, from, why, isCard, by) =>
+    fail: (id, from, why, cause, by) =>
       inTransaction(db, async (trx) => {
         const failed = await trx
           .updateTable("charge")
@@ -79,7 +89,9 @@ export function createChargeStore(db: Kysely<Database>): ChargeStore {
         if (!failed) return false;
         const marks = {
           ...(failed.purpose === "topup" ? { topup_failed: true } : {}),
-          ...(isCard ? { card_failed: true } : {}),
+          ...(cause === "card" ? { card_failed: true } : {}),
+          // Until the provider tells of one, nothing is tried again.
+          ...(cause === "nothing_on_file" ? { has_payment_method: false } : {}),
         };
         await trx
           .insertInto("account_billing")
@@ -87,6 +99,22 @@ export function createChargeStore(db: Kysely<Database>): ChargeStore {
           .onConflict((conflict) => conflict.column("account_id").doUpdateSet(marks))
           .execute();
         await auditFailure(trx, id, failed.account_id, why, by);
+        return true;
+      }),
+
+    fulfil: ({ id, account }, grant, { actor, ip }) =>
+      movingMoney(db, async (trx) => {
+        // The budget first, as everywhere: `begin` waits for a charge's row while it holds the budget.
+        await lockBudgets(trx, [`account/${account}` as BudgetId]);
+        const { numUpdatedRows } = await trx
+          .updateTable("charge")
+          .set({ state: "done", reference: grant.reference, ended_at: sql<Date>`now()` })
+          .where("charge_id", "=", id)
+          .where("state", "=", "requested")
+          .executeTakeFirst();
+        if (numUpdatedRows === 0n) return false;
+        const outcome = await grantIn(trx, grant, { actor, ip });
+        if (outcome.kind !== "granted") throw new Error(`the credit of charge ${id} was not granted: ${outcome.kind}`);
         return true;
       }),
 
@@ -128,6 +156,7 @@ function chargeOf(row: Selectable<Database["charge"]> & { customer: string | nul
     invoiceId: row.invoice_id,
     amount: row.amount,
     state: row.state,
+    paymentId: row.reference,
     createdAtMs: row.created_at.getTime(),
   };
 }

@@ -1,5 +1,5 @@
-import type { Kysely } from "kysely";
-import type { FundsStore } from "../billing/store.ts";
+import type { Kysely, Transaction } from "kysely";
+import type { CreditGrant, CreditOutcome, FundsStore } from "../billing/store.ts";
 import { writeAudit } from "./audit-rows.ts";
 import { movingMoney } from "./budget-rows.ts";
 import { announce } from "./change-feed.ts";
@@ -7,26 +7,30 @@ import { creditFunds } from "./credit-rows.ts";
 import type { Database } from "./schema.ts";
 
 export function createFundsStore(db: Kysely<Database>): FundsStore {
-  return {
-    grantCredit: (grant, by) =>
-      movingMoney(db, async (trx) => {
-        const outcome = await creditFunds(trx, grant);
-        if (outcome.kind !== "granted") return outcome;
-        if (by) {
-          await writeAudit(trx, {
-            ...by,
-            action: `${grant.kind}.grant`,
-            subject: grant.reference,
-            account: grant.account,
-            before: { limit: text(outcome.before.limit), spent: text(outcome.before.spent) },
-            after: { limit: text(outcome.funds.limit), spent: text(outcome.funds.spent), amount: text(grant.amount) },
-            note: grant.note,
-          });
-        }
-        await announce(trx, "limit", grant.account);
-        return outcome;
-      }),
-  };
+  return { grantCredit: (grant, by) => movingMoney(db, (trx) => grantIn(trx, grant, by)) };
+}
+
+/** The grant with its audit entry, announced: the last statements of its transaction. */
+export async function grantIn(
+  trx: Transaction<Database>,
+  grant: CreditGrant,
+  by?: { readonly actor: string; readonly ip: string },
+): Promise<CreditOutcome> {
+  const outcome = await creditFunds(trx, grant);
+  if (outcome.kind !== "granted") return outcome;
+  if (by) {
+    await writeAudit(trx, {
+      ...by,
+      action: `${grant.kind}.grant`,
+      subject: grant.reference,
+      account: grant.account,
+      before: { limit: text(outcome.before.limit), spent: text(outcome.before.spent) },
+      after: { limit: text(outcome.funds.limit), spent: text(outcome.funds.spent), amount: text(grant.amount) },
+      note: grant.note,
+    });
+  }
+  await announce(trx, "limit", grant.account);
+  return outcome;
 }
 
 /** JSON has no bigint. */

@@ -41,7 +41,8 @@ export function createStandingStore(db: Kysely<Database>): StandingStore {
         if (!(await lockReasons(trx, account))) return undefined;
         const money = await accountMoney(trx, account, monthStartMs);
         if (!money) return undefined;
-        const decision = decide({ money, owed: await owedOf(trx, account), held: await heldBy(trx, account) });
+        const books = { money, owed: await owedOf(trx, account), held: await heldBy(trx, account) };
+        const decision = decide(books);
         await markPaid(trx, account, decision.paidInvoices);
         await trx
           .insertInto("account_billing")
@@ -54,7 +55,7 @@ export function createStandingStore(db: Kysely<Database>): StandingStore {
         if (decision.lift.length > 0)
           isChanged = (await liftIn(trx, account, decision.lift, act("its cause is gone"))) || isChanged;
         if (isChanged) await announce(trx, "account", account);
-        return money;
+        return books;
       }),
   });
 }

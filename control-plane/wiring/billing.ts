@@ -5,12 +5,11 @@ import { createCharges } from "../billing/charges.ts";
 import { createChecklists } from "../billing/checklist.ts";
 import { createFunds } from "../billing/funds.ts";
 import { createInvoiceQueries } from "../billing/invoice-queries.ts";
-import { dueOf } from "../billing/invoices.ts";
 import { createJudge } from "../billing/judge.ts";
 import { createLimits } from "../billing/limits.ts";
 import { createMonthClosing } from "../billing/months.ts";
 import { createPaying } from "../billing/paying.ts";
-import type { PaymentProvider } from "../billing/payments.ts";
+import { nanoPerCent, type PaymentProvider } from "../billing/payments.ts";
 import { createBillingStore } from "../store/billing-store.ts";
 import { createChargeStore } from "../store/charge-store.ts";
 import type { OpenDatabase } from "../store/database.ts";
@@ -31,6 +30,7 @@ export function createBilling(deps: {
 }) {
   const { db, provider, log } = deps;
   const clock = deps.clock ? { clock: deps.clock } : {};
+  const leastDue = BigInt(provider.leastCents) * nanoPerCent;
   const store = createBillingStore(db);
   const invoiceStore = createInvoiceStore(db);
   // The account can pay again, or has paid what it owed: its standing follows before the grant is answered.
@@ -44,19 +44,9 @@ export function createBilling(deps: {
   };
   const funds = createFunds({ store: createFundsStore(db), onGranted });
   const onFailed = (account: AccountId) => judge.judge(account);
-  const charges = createCharges({ store: createChargeStore(db), provider, funds, onFailed, log });
-  const judge = createJudge({ store: createStandingStore(db), charges, log, ...clock });
-  const months = createMonthClosing({ store: invoiceStore, log, onClosed: collect, ...clock });
-
-  /** What an invoice leaves due is taken from the card on file; without one it waits for its day. */
-  async function collect(account: AccountId): Promise<void> {
-    await judge.judge(account);
-    const owed = await invoiceStore.owed(account);
-    const due = dueOf(owed);
-    const money = await store.accountMoney(account, 0);
-    if (!money?.hasPaymentMethod) return;
-    for (const [i, invoice] of owed.open.entries()) await charges.chargeInvoice(account, invoice.id, due[i] ?? 0n);
-  }
+  const charges = createCharges({ store: createChargeStore(db), provider, funds, leastDue, onGranted, onFailed, log });
+  const judge = createJudge({ store: createStandingStore(db), charges, leastDue, log, ...clock });
+  const months = createMonthClosing({ store: invoiceStore, log, onClosed: judge.judge, ...clock });
 
   return {
     funds,
@@ -64,8 +54,8 @@ export function createBilling(deps: {
     judge: judge.judge,
     judgeRound: judge.round,
     closeMonths: months.closeMonths,
-    checklists: createChecklists({ store: { ...store, ...invoiceStore }, judge: judge.judge, ...clock }),
-    invoices: createInvoiceQueries({ store: invoiceStore, linkKey: deps.invoiceLinkKey, ...clock }),
+    checklists: createChecklists({ store: { ...store, ...invoiceStore }, judge: judge.judge, leastDue, ...clock }),
+    invoices: createInvoiceQueries({ store: invoiceStore, linkKey: deps.invoiceLinkKey, leastDue, ...clock }),
     limits: createLimits({ store: createLimitStore(db), judge: judge.judge, ...clock }),
     paying: createPaying({ provider, store, charges, judge: judge.judge }),
     run: judge.run,

@@ -106,6 +106,7 @@ const topupRequest: Charge = {
   invoiceId: null,
   amount: 20_000_000_000n,
   state: "requested",
+  paymentId: null,
   createdAtMs: 1_786_000_000_000,
 };
 

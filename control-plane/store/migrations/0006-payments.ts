@@ -70,7 +70,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   // Two replicas that see the threshold crossed at once must start one charge.
   await sql`create unique index charge_one_topup on charge (account_id)
     where purpose = 'topup' and state in ('charging', 'requested')`.execute(db);
-  await sql`create unique index charge_one_invoice on charge (invoice_id) where state <> 'failed'`.execute(db);
+  await sql`create unique index charge_one_invoice on charge (invoice_id)
+    where state in ('charging', 'requested')`.execute(db);
   await sql`create index charge_open on charge (created_at) where state in ('charging', 'requested')`.execute(db);
   await sql`create table payment_event (
       event_id text primary key,

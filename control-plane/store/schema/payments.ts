@@ -64,7 +64,7 @@ export interface PaymentTables {
     state: "charging" | "requested" | "done" | "failed";
     /** A replica is asking the provider until then. */
     claimed_until: Time | null;
-    /** The provider's id of the payment. */
+    /** The provider's id of the payment, also of one that is pending. */
     reference: string | null;
     note: Generated<string>;
     created_at: DefaultTime;

@@ -7,8 +7,9 @@ import type {
   PaymentProvider,
 } from "../../../control-plane/billing/payments.ts";
 import { createBilling } from "../../../control-plane/wiring/billing.ts";
+import type { AccountId } from "../../../proto/ids.ts";
 import type { TestPostgres } from "../../fakes/postgres.ts";
-import { log, openWorld } from "./world.ts";
+import { log, openWorld, usageRecord } from "./world.ts";
 
 export const usd = 1_000_000_000n;
 export const by = { actor: "u:operator", ip: "127.0.0.1", note: "test" };
@@ -16,11 +17,13 @@ export const by = { actor: "u:operator", ip: "127.0.0.1", note: "test" };
 /** Takes money as Stripe does: the same charge id is the same payment. */
 export class FakeProvider implements PaymentProvider {
   readonly name = "stripe";
+  readonly leastCents = 50;
   readonly payments = new Map<string, string>();
   readonly asked: ChargeOrder[] = [];
+  readonly lookedUp: string[] = [];
   found = { hasPaymentMethod: true, hasBillingAddress: true };
   /** What the next charges come to. */
-  outcome: "paid" | "declined" | "pending" | "lost" | "away" = "paid";
+  outcome: "paid" | "declined" | "pending" | "nothing" | "lost" | "away" = "paid";
   openCustomer = (account: string) => Promise.resolve(`cus_${account}`);
   portal = () => Promise.resolve("https://provider.example/portal");
   checkout = () => Promise.resolve("https://provider.example/pay");
@@ -32,14 +35,26 @@ export class FakeProvider implements PaymentProvider {
     this.asked.push(order);
     if (this.outcome === "away") return Promise.reject(new Error("connect ECONNREFUSED"));
     if (this.outcome === "declined") return Promise.resolve({ kind: "declined", why: "card_declined" });
-    if (this.outcome === "pending") return Promise.resolve({ kind: "pending" });
+    if (this.outcome === "pending") return Promise.resolve({ kind: "pending", paymentId: `pi_of_${order.chargeId}` });
+    if (this.outcome === "nothing") return Promise.resolve({ kind: "nothing_on_file" });
     const paymentId = this.payments.get(order.chargeId) ?? `pi_${this.payments.size + 1}`;
     this.payments.set(order.chargeId, paymentId);
     // The money is taken, and nobody hears of it.
     if (this.outcome === "lost") return Promise.reject(new Error("socket hang up"));
     return Promise.resolve({ kind: "paid", paymentId });
   }
+  outcomeOf(paymentId: string): Promise<ChargeOutcome> {
+    this.lookedUp.push(paymentId);
+    return Promise.resolve({ kind: this.outcome === "paid" ? "paid" : "pending", paymentId });
+  }
 }
+
+/** Tokens cost a thousand nano-USD: a million of them a thousandth of a dollar. */
+export const spend = (world: BillingWorld, account: AccountId, nanoUsd: bigint) =>
+  world.settlement.settle(
+    [usageRecord(account, { input: 0, output: Number(nanoUsd / 1000n) }, { holdNanoUsd: String(nanoUsd) })],
+    "1",
+  );
 
 export type BillingWorld = Awaited<ReturnType<typeof openBillingWorld>>;
 

@@ -1,9 +1,12 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { createManualPayments } from "../../../control-plane/payments/manual.ts";
+import { createJudge } from "../../../control-plane/billing/judge.ts";
+import { monthOf, monthStartMs } from "../../../control-plane/billing/period.ts";
+import type { StandingStore } from "../../../control-plane/billing/store.ts";
+import { createStandingStore } from "../../../control-plane/store/standing-store.ts";
 import type { AccountId, KeyId } from "../../../proto/ids.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
-import { type BillingWorld, by, openBillingWorld, usd } from "./billing-world.ts";
-import { usageRecord } from "./world.ts";
+import { type BillingWorld, by, openBillingWorld, spend, usd } from "./billing-world.ts";
+import { log, usageRecord } from "./world.ts";
 
 let postgres: TestPostgres;
 beforeAll(async () => {
@@ -11,12 +14,6 @@ beforeAll(async () => {
 });
 afterAll(() => postgres.stop());
 
-/** Tokens cost a thousand nano-USD: a million of them a thousandth of a dollar. */
-const spend = (world: BillingWorld, account: AccountId, nanoUsd: bigint) =>
-  world.settlement.settle(
-    [usageRecord(account, { input: 0, output: Number(nanoUsd / 1000n) }, { holdNanoUsd: String(nanoUsd) })],
-    "1",
-  );
 const credit = (world: BillingWorld, account: AccountId, amount: bigint, reference: string) =>
   world.billing.funds.grantCredit({ account, amount, kind: "credit", reference, note: "" }, { actor: "x", ip: "" });
 
@@ -90,6 +87,96 @@ describe("an account's standing", () => {
     ]);
   });
 
+  /** An account with a credit line, a month with `spent` in it behind it, and what was charged of its invoice. */
+  const invoiced = async (world: BillingWorld, spent: bigint, card = true) => {
+    const account = await world.account(0n);
+    const terms = { creditLine: 50n * usd, dueDays: 10, needsPaymentMethod: false };
+    await world.billing.paying.setTerms(account, terms, by);
+    if (card) await putCard(world, account);
+    await spend(world, account, spent);
+    const now = new Date(world.clock.unixMs());
+    world.setClock(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1, 6));
+    return account;
+  };
+  const putCard = (world: BillingWorld, account: AccountId) =>
+    world.db
+      .insertInto("account_billing")
+      .values({ account_id: account, has_payment_method: true, customer: `cus_${account}` })
+      .onConflict((conflict) => conflict.column("account_id").doUpdateSet({ has_payment_method: true }))
+      .execute();
+  const overdueDay = (world: BillingWorld) => world.setClock(world.clock.unixMs() + 11 * 86_400_000);
+  const statuses = async (world: BillingWorld, account: AccountId) =>
+    (await world.billing.invoices.list(account, 10, undefined)).invoices.map(({ status }) => status);
+
+  it("is not overdue for the fraction of a cent that a charge leaves of an invoice", async () => {
+    const world = await openBillingWorld(postgres);
+    const account = await invoiced(world, 1_234_567_000n);
+    await world.billing.closeMonths();
+    expect(world.provider.asked).toMatchObject([{ account, amountCents: 123, purpose: "invoice" }]);
+    expect(await statuses(world, account)).toEqual(["paid"]);
+    overdueDay(world);
+    await world.billing.judgeRound();
+    expect(await world.reasons(account)).toEqual([]);
+    expect(world.provider.asked).toHaveLength(1);
+  });
+
+  it("is neither charged nor overdue for an invoice below what the provider takes", async () => {
+    const world = await openBillingWorld(postgres);
+    const account = await invoiced(world, (usd * 49n) / 100n);
+    await world.billing.closeMonths();
+    overdueDay(world);
+    await world.billing.judgeRound();
+    expect(world.provider.asked).toEqual([]);
+    expect(await world.reasons(account)).toEqual([]);
+    expect(await statuses(world, account)).toEqual(["paid"]);
+    expect((await world.checklist(account)).paymentsBalance).toBe((usd * 49n) / 100n);
+  });
+
+  it("is charged for its invoices by a later round, where a crash or a missing card kept the first from it", async () => {
+    const world = await openBillingWorld(postgres);
+    const account = await invoiced(world, 2n * usd, false);
+    await world.billing.closeMonths();
+    expect(world.provider.asked).toEqual([]);
+    await putCard(world, account);
+    await Promise.all([world.billing.judgeRound(), world.make().judgeRound()]);
+    await world.billing.judgeRound();
+    expect(world.provider.asked).toMatchObject([{ account, amountCents: 200, purpose: "invoice" }]);
+    expect(await statuses(world, account)).toEqual(["paid"]);
+  });
+
+  it("is charged for an invoice once more only after the card that was refused was replaced", async () => {
+    const world = await openBillingWorld(postgres);
+    const account = await invoiced(world, 2n * usd);
+    world.provider.outcome = "declined";
+    await world.billing.closeMonths();
+    await world.billing.judgeRound();
+    expect(world.provider.asked).toHaveLength(1);
+    world.provider.outcome = "paid";
+    await world.db.updateTable("account_billing").set({ card_failed: false }).execute();
+    await world.billing.judgeRound();
+    expect(world.provider.asked).toHaveLength(2);
+    expect(await statuses(world, account)).toEqual(["paid"]);
+  });
+
+  it("is judged though another account of the round cannot be", async () => {
+    const world = await openBillingWorld(postgres);
+    const store = createStandingStore(world.db);
+    const accounts = [await world.account(usd), await world.account(usd)];
+    for (const account of accounts) await spend(world, account, usd);
+    const [first] = await store.toJudge(monthStartMs(monthOf(Date.now())));
+    const broken: StandingStore = {
+      toJudge: store.toJudge,
+      restand: (account, ...rest) =>
+        account === first ? Promise.reject(new Error("broken books")) : store.restand(account, ...rest),
+    };
+    const { charges } = world.billing;
+    await createJudge({ store: broken, charges, leastDue: 1n, log, clock: world.clock }).round();
+    const reasons = await Promise.all(accounts.map(async (one) => [one, await world.reasons(one)]));
+    expect(Object.fromEntries(reasons)).toEqual(
+      Object.fromEntries(accounts.map((one) => [one, one === first ? [] : ["balance"]])),
+    );
+  });
+
   it("leaves alone what an operator decided by hand", async () => {
     const world = await openBillingWorld(postgres);
     const account = await world.account(usd);
@@ -99,102 +186,6 @@ describe("an account's standing", () => {
       .execute();
     await world.billing.judge(account);
     expect(await world.reasons(account)).toEqual(["bad-cc"]);
-  });
-});
-
-describe("a top-up", () => {
-  const withTopup = async (world: BillingWorld) => {
-    const account = await world.account(10n * usd);
-    await world.billing.paying.addFunds(account, 500, "https://stoker.example/billing");
-    await world.billing.paying.setTopup(account, { isOn: true, amount: 20n * usd, threshold: 5n * usd }, by);
-    return account;
-  };
-  const limitOf = async (world: BillingWorld, account: AccountId) => (await world.budget(account)).limit;
-
-  it("charges once when the threshold is crossed, with two replicas that see it at once", async () => {
-    const world = await openBillingWorld(postgres);
-    const account = await withTopup(world);
-    await world.billing.judgeRound();
-    expect(world.provider.asked).toEqual([]);
-    await spend(world, account, 6n * usd);
-    const other = world.make();
-    await Promise.all([world.billing.judgeRound(), other.judgeRound(), world.billing.judgeRound()]);
-    expect(world.provider.asked).toMatchObject([{ account, amountCents: 2000, purpose: "topup" }]);
-    expect(await limitOf(world, account)).toBe(30n * usd);
-    await world.billing.judgeRound();
-    expect(world.provider.asked).toHaveLength(1);
-  });
-
-  it("takes the money once though nobody heard the provider's yes", async () => {
-    const world = await openBillingWorld(postgres);
-    const account = await withTopup(world);
-    world.provider.outcome = "lost";
-    await spend(world, account, 6n * usd);
-    await world.billing.judgeRound();
-    expect(await limitOf(world, account)).toBe(10n * usd);
-    world.provider.outcome = "paid";
-    await world.pool.query("update charge set claimed_until = now() - interval '1 second'");
-    await Promise.all([world.billing.judgeRound(), world.make().judgeRound()]);
-    expect(world.provider.payments.size).toBe(1);
-    expect(await limitOf(world, account)).toBe(30n * usd);
-    expect((await world.charges(account)).map((row) => row.state)).toEqual(["done"]);
-  });
-
-  it("that is declined says so, suspends for the card, asks no more, and a payment lifts it", async () => {
-    const world = await openBillingWorld(postgres);
-    const account = await withTopup(world);
-    world.provider.outcome = "declined";
-    await spend(world, account, 6n * usd);
-    await world.billing.judgeRound();
-    await world.billing.judgeRound();
-    expect(world.provider.asked).toHaveLength(1);
-    expect(await world.reasons(account)).toEqual(["bad-cc"]);
-    expect((await world.checklist(account)).topup.hasFailed).toBe(true);
-    world.provider.outcome = "paid";
-    const paid = { kind: "paid", account, amountCents: 700, paymentId: "pi_by_hand" };
-    const event = Buffer.from(JSON.stringify({ id: "evt_2", kind: "payment_intent.succeeded", news: paid }));
-    await world.billing.paying.takeEvent(event, "");
-    await world.billing.paying.takeEvent(event, "");
-    expect(await world.reasons(account)).toEqual([]);
-    expect(await limitOf(world, account)).toBe(17n * usd);
-  });
-
-  it("that is pending is ended by the event, whichever way and however often it comes", async () => {
-    const world = await openBillingWorld(postgres);
-    const account = await withTopup(world);
-    world.provider.outcome = "pending";
-    await spend(world, account, 6n * usd);
-    await world.billing.judgeRound();
-    const [charge] = await world.charges(account);
-    const chargeId = charge?.charge_id ?? "";
-    const tell = (id: string, news: object) =>
-      world.billing.paying.takeEvent(Buffer.from(JSON.stringify({ id, kind: "x", news })), "");
-    await tell("evt_3", { kind: "declined", account, chargeId, why: "processing_error" });
-    await tell("evt_4", { kind: "paid", account, amountCents: 2000, paymentId: "pi_9", chargeId });
-    await tell("evt_3", { kind: "declined", account, chargeId, why: "processing_error" });
-    await tell("evt_4", { kind: "paid", account, amountCents: 2000, paymentId: "pi_9", chargeId });
-    expect((await world.charges(account)).map((row) => row.state)).toEqual(["done"]);
-    expect(await limitOf(world, account)).toBe(30n * usd);
-    expect(await world.reasons(account)).toEqual([]);
-  });
-
-  it("under manual opens one request, which the operator fulfils once", async () => {
-    const world = await openBillingWorld(postgres);
-    const account = await world.account(10n * usd);
-    const manual = world.make(createManualPayments());
-    await manual.paying.setTopup(account, { isOn: true, amount: 20n * usd, threshold: 5n * usd }, by);
-    await spend(world, account, 6n * usd);
-    await Promise.all([manual.judgeRound(), manual.judgeRound()]);
-    await manual.judgeRound();
-    const requests = await manual.charges.requests();
-    expect(requests).toMatchObject([{ account, amount: 20n * usd, state: "requested" }]);
-    expect(await manual.paying.addFunds(account, 700, "")).toBeNull();
-    expect(await manual.charges.requests()).toHaveLength(1);
-    const id = requests[0]?.id ?? "";
-    const outcomes = await Promise.allSettled([manual.charges.fulfil(id, by), manual.charges.fulfil(id, by)]);
-    expect(outcomes.some(({ status }) => status === "fulfilled")).toBe(true);
-    await expect(manual.charges.fulfil(id, by)).rejects.toMatchObject({ code: "topup_request_ended" });
-    expect(await limitOf(world, account)).toBe(30n * usd);
   });
 });
 

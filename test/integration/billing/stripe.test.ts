@@ -1,6 +1,7 @@
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
-import { createServer } from "node:net";
+import { createServer as createHttpServer } from "node:http";
+import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Stripe } from "stripe";
@@ -78,6 +79,37 @@ describe("the stripe adapter against stripe-mock", () => {
     // The mock keeps no state: its payment is always one that still asks for a payment method.
     expect(await adapter().charge(order)).toEqual({ kind: "declined", why: "requires_payment_method" });
   });
+});
+
+it("an account that Stripe does not know has nothing on file, which is not a refusal", async () => {
+  const order = { account, customer: null, amountCents: 2000, chargeId: "chg_2", purpose: "topup" as const };
+  expect(await adapter().charge(order)).toEqual({ kind: "nothing_on_file" });
+});
+
+it("a payment that is pending has an id, by which it is looked up", async () => {
+  const asked: string[] = [];
+  const server = createHttpServer((request, response) => {
+    asked.push(`${request.method} ${request.url?.split("?")[0]}`);
+    request.resume();
+    const status = request.method === "POST" ? "processing" : "succeeded";
+    const isList = request.url?.includes("payment_methods") ?? false;
+    const answer = isList
+      ? { object: "list", data: [{ id: "pm_1", object: "payment_method" }] }
+      : { id: "pi_7", object: "payment_intent", status };
+    response.setHeader("content-type", "application/json").end(JSON.stringify(answer));
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  try {
+    const { port } = server.address() as AddressInfo;
+    const stripe = createStripePayments({ secretKey, webhookSecret, apiBase: `http://127.0.0.1:${port}` });
+    const order = { account, customer: "cus_1", amountCents: 2000, chargeId: "chg_3", purpose: "topup" as const };
+    expect(await stripe.charge(order)).toEqual({ kind: "pending", paymentId: "pi_7" });
+    expect(await stripe.outcomeOf("pi_7")).toEqual({ kind: "paid", paymentId: "pi_7" });
+    expect(asked.slice(1)).toEqual(["POST /v1/payment_intents", "GET /v1/payment_intents/pi_7"]);
+  } finally {
+    server.closeAllConnections();
+    server.close();
+  }
 });
 
 it("a provider that cannot be reached is told from a card that was refused", async () => {

@@ -53,7 +53,7 @@ describe("what is due", () => {
   it("is together what was invoiced beyond the credits, and never more of one invoice than its total", () => {
     fc.assert(
       fc.property(amounts, fc.bigInt({ min: 0n, max: 2_000_000n }), (totals, credits) => {
-        const due = amountsDue(totals, credits);
+        const due = amountsDue(totals, credits, 1n);
         for (const [i, amount] of due.entries()) {
           expect(amount >= 0n).toBe(true);
           const total = totals[i] ?? 0n;
@@ -68,7 +68,16 @@ describe("what is due", () => {
   });
 
   it("is taken from the oldest first", () => {
-    expect(amountsDue([10n, 10n, 10n], 15n)).toEqual([0n, 5n, 10n]);
+    expect(amountsDue([10n, 10n, 10n], 15n, 1n)).toEqual([0n, 5n, 10n]);
+  });
+
+  it("below the least a provider takes counts as paid, and the next invoice asks for it too", () => {
+    expect(amountsDue([1_234_567n], 1_230_000n, 10_000n)).toEqual([0n]);
+    expect(amountsDue([1_234_567n, 1_000_000n], 1_230_000n, 10_000n)).toEqual([0n, 1_004_567n]);
+    // The first was marked paid meanwhile: its rest is asked for all the same.
+    expect(amountsDue([1_000_000n], 1_230_000n - 1_234_567n, 10_000n)).toEqual([1_004_567n]);
+    expect(amountsDue([30n, 30n, 30n], 0n, 50n)).toEqual([0n, 60n, 0n]);
+    expect(amountsDue([-1n, 10n], -3n, 1n)).toEqual([0n, 12n]);
   });
 
   it("makes an invoice overdue only after its day, and never once it was paid", () => {

@@ -1,0 +1,190 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { createJudge } from "../../../control-plane/billing/judge.ts";
+import type { StandingStore } from "../../../control-plane/billing/store.ts";
+import { createManualPayments } from "../../../control-plane/payments/manual.ts";
+import { createChargeStore } from "../../../control-plane/store/charge-store.ts";
+import { createStandingStore } from "../../../control-plane/store/standing-store.ts";
+import type { AccountId } from "../../../proto/ids.ts";
+import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { type BillingWorld, by, openBillingWorld, spend, usd } from "./billing-world.ts";
+import { log } from "./world.ts";
+
+let postgres: TestPostgres;
+beforeAll(async () => {
+  postgres = await startPostgres();
+});
+afterAll(() => postgres.stop());
+
+describe("a top-up", () => {
+  const withTopup = async (world: BillingWorld) => {
+    const account = await world.account(10n * usd);
+    await world.billing.paying.addFunds(account, 500, "https://stoker.example/billing");
+    await world.billing.paying.setTopup(account, { isOn: true, amount: 20n * usd, threshold: 5n * usd }, by);
+    return account;
+  };
+  const limitOf = async (world: BillingWorld, account: AccountId) => (await world.budget(account)).limit;
+
+  it("charges once when the threshold is crossed, with two replicas that see it at once", async () => {
+    const world = await openBillingWorld(postgres);
+    const account = await withTopup(world);
+    await world.billing.judgeRound();
+    expect(world.provider.asked).toEqual([]);
+    await spend(world, account, 6n * usd);
+    const other = world.make();
+    await Promise.all([world.billing.judgeRound(), other.judgeRound(), world.billing.judgeRound()]);
+    expect(world.provider.asked).toMatchObject([{ account, amountCents: 2000, purpose: "topup" }]);
+    expect(await limitOf(world, account)).toBe(30n * usd);
+    await world.billing.judgeRound();
+    expect(world.provider.asked).toHaveLength(1);
+  });
+
+  it("is not charged again by a replica whose view of the funds is from before the first charge ended", async () => {
+    const world = await openBillingWorld(postgres);
+    const account = await withTopup(world);
+    await spend(world, account, 6n * usd);
+    const store = createStandingStore(world.db);
+    const late: StandingStore = {
+      toJudge: store.toJudge,
+      async restand(...args) {
+        const books = await store.restand(...args);
+        await world.billing.judgeRound();
+        return books;
+      },
+    };
+    const { charges } = world.make();
+    await createJudge({ store: late, charges, leastDue: 1n, log, clock: world.clock }).judge(account);
+    expect(world.provider.asked).toHaveLength(1);
+    expect(await limitOf(world, account)).toBe(30n * usd);
+  });
+
+  it("without a card on file stops, and says nothing of the card", async () => {
+    const world = await openBillingWorld(postgres);
+    const account = await withTopup(world);
+    world.provider.outcome = "nothing";
+    await spend(world, account, 6n * usd);
+    await world.billing.judgeRound();
+    await world.billing.judgeRound();
+    expect(world.provider.asked).toHaveLength(1);
+    expect(await world.reasons(account)).toEqual([]);
+    expect(await world.checklist(account)).toMatchObject({ hasPaymentMethod: false, topup: { hasFailed: true } });
+    world.provider.outcome = "paid";
+    const news = { kind: "on_file", customer: `cus_${account}` };
+    await world.billing.paying.takeEvent(Buffer.from(JSON.stringify({ id: "evt_5", kind: "x", news })), "");
+    expect(await limitOf(world, account)).toBe(30n * usd);
+  });
+
+  it("of less than the provider takes is refused", async () => {
+    const world = await openBillingWorld(postgres);
+    const account = await world.account(usd);
+    const topup = { isOn: true, amount: (usd * 49n) / 100n, threshold: usd };
+    await expect(world.billing.paying.setTopup(account, topup, by)).rejects.toMatchObject({ code: "topup_refused" });
+  });
+
+  it("that is pending is looked up from then on, not made again", async () => {
+    const world = await openBillingWorld(postgres);
+    const account = await withTopup(world);
+    world.provider.outcome = "pending";
+    await spend(world, account, 6n * usd);
+    await world.billing.judgeRound();
+    const id = (await world.charges(account))[0]?.charge_id ?? "";
+    for (const outcome of ["pending", "paid"] as const) {
+      world.provider.outcome = outcome;
+      await world.pool.query("update charge set claimed_until = now() - interval '1 second'");
+      await world.billing.judgeRound();
+    }
+    expect(world.provider.asked).toHaveLength(1);
+    expect(world.provider.lookedUp).toEqual([`pi_of_${id}`, `pi_of_${id}`]);
+    expect(await world.charges(account)).toMatchObject([{ state: "done", reference: `pi_of_${id}` }]);
+    expect(await limitOf(world, account)).toBe(30n * usd);
+  });
+
+  it("that is rejected while it is fulfilled is either, never credited and failed", async () => {
+    const world = await openBillingWorld(postgres);
+    const account = await world.account(usd);
+    const manual = world.make(createManualPayments());
+    await manual.paying.addFunds(account, 700, "");
+    const id = (await manual.charges.requests())[0]?.id ?? "";
+    const store = createChargeStore(world.db);
+    const found = await store.find(id);
+    if (!found) throw new Error("no charge");
+    await manual.charges.reject(id, by);
+    // As of a replica that read the request before the rejection.
+    const grant = { account, amount: found.amount, kind: "topup", reference: `manual/${id}`, note: "" } as const;
+    expect(await store.fulfil(found, grant, by)).toBe(false);
+    expect(await limitOf(world, account)).toBe(usd);
+    expect(await world.charges(account)).toMatchObject([{ state: "failed" }]);
+  });
+
+  it("takes the money once though nobody heard the provider's yes", async () => {
+    const world = await openBillingWorld(postgres);
+    const account = await withTopup(world);
+    world.provider.outcome = "lost";
+    await spend(world, account, 6n * usd);
+    await world.billing.judgeRound();
+    expect(await limitOf(world, account)).toBe(10n * usd);
+    world.provider.outcome = "paid";
+    await world.pool.query("update charge set claimed_until = now() - interval '1 second'");
+    await Promise.all([world.billing.judgeRound(), world.make().judgeRound()]);
+    expect(world.provider.payments.size).toBe(1);
+    expect(await limitOf(world, account)).toBe(30n * usd);
+    expect((await world.charges(account)).map((row) => row.state)).toEqual(["done"]);
+  });
+
+  it("that is declined says so, suspends for the card, asks no more, and a payment lifts it", async () => {
+    const world = await openBillingWorld(postgres);
+    const account = await withTopup(world);
+    world.provider.outcome = "declined";
+    await spend(world, account, 6n * usd);
+    await world.billing.judgeRound();
+    await world.billing.judgeRound();
+    expect(world.provider.asked).toHaveLength(1);
+    expect(await world.reasons(account)).toEqual(["bad-cc"]);
+    expect((await world.checklist(account)).topup.hasFailed).toBe(true);
+    world.provider.outcome = "paid";
+    const paid = { kind: "paid", account, amountCents: 700, paymentId: "pi_by_hand" };
+    const event = Buffer.from(JSON.stringify({ id: "evt_2", kind: "payment_intent.succeeded", news: paid }));
+    await world.billing.paying.takeEvent(event, "");
+    await world.billing.paying.takeEvent(event, "");
+    expect(await world.reasons(account)).toEqual([]);
+    expect(await limitOf(world, account)).toBe(17n * usd);
+  });
+
+  it("that is pending is ended by the event, whichever way and however often it comes", async () => {
+    const world = await openBillingWorld(postgres);
+    const account = await withTopup(world);
+    world.provider.outcome = "pending";
+    await spend(world, account, 6n * usd);
+    await world.billing.judgeRound();
+    const [charge] = await world.charges(account);
+    const chargeId = charge?.charge_id ?? "";
+    const tell = (id: string, news: object) =>
+      world.billing.paying.takeEvent(Buffer.from(JSON.stringify({ id, kind: "x", news })), "");
+    await tell("evt_3", { kind: "declined", account, chargeId, why: "processing_error" });
+    await tell("evt_4", { kind: "paid", account, amountCents: 2000, paymentId: "pi_9", chargeId });
+    await tell("evt_3", { kind: "declined", account, chargeId, why: "processing_error" });
+    await tell("evt_4", { kind: "paid", account, amountCents: 2000, paymentId: "pi_9", chargeId });
+    expect((await world.charges(account)).map((row) => row.state)).toEqual(["done"]);
+    expect(await limitOf(world, account)).toBe(30n * usd);
+    expect(await world.reasons(account)).toEqual([]);
+  });
+
+  it("under manual opens one request, which the operator fulfils once", async () => {
+    const world = await openBillingWorld(postgres);
+    const account = await world.account(10n * usd);
+    const manual = world.make(createManualPayments());
+    await manual.paying.setTopup(account, { isOn: true, amount: 20n * usd, threshold: 5n * usd }, by);
+    await spend(world, account, 6n * usd);
+    await Promise.all([manual.judgeRound(), manual.judgeRound()]);
+    await manual.judgeRound();
+    const requests = await manual.charges.requests();
+    expect(requests).toMatchObject([{ account, amount: 20n * usd, state: "requested" }]);
+    expect(await manual.paying.addFunds(account, 700, "")).toBeNull();
+    expect(await manual.charges.requests()).toHaveLength(1);
+    const id = requests[0]?.id ?? "";
+    const outcomes = await Promise.allSettled([manual.charges.fulfil(id, by), manual.charges.fulfil(id, by)]);
+    expect(outcomes.some(({ status }) => status === "fulfilled")).toBe(true);
+    await expect(manual.charges.fulfil(id, by)).rejects.toMatchObject({ code: "topup_request_ended" });
+    expect(await limitOf(world, account)).toBe(30n * usd);
+    expect(outcomes.filter(({ status }) => status === "fulfilled")).toHaveLength(1);
+  });
+});
