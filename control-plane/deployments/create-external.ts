@@ -2,7 +2,7 @@ import { randomId } from "../../proto/ids.ts";
 import type { Owner } from "./create.ts";
 import { versionOf } from "./create.ts";
 import type { Deployment } from "./deployment.ts";
-import { DeploymentNameTaken, DeploymentRefused, HostNotFound } from "./errors.ts";
+import { AccountEnded, DeploymentNameTaken, DeploymentRefused, HostNotFound } from "./errors.ts";
 import type { DeploymentStore, NewDeployment } from "./store.ts";
 
 export interface ExternalRequest {
@@ -59,7 +59,8 @@ export async function createExternal(
   };
   // It takes no GPU of ours.
   const created = await deps.store.insert(next, () => {});
-  if (created) return created;
+  if (created === "account_gone") throw new AccountEnded();
+  if (created !== "name_taken") return created;
   const own = await deps.store.list(owner.account, undefined);
   const same = own.find(
     (one) => one.modelName === request.name && one.externalUrl === url && !["deleted", "failed"].includes(one.status),

@@ -5,7 +5,7 @@ import { type AccountId, randomId } from "../../proto/ids.ts";
 import { type GpuDefaults, type GpuUse, requireGpus } from "../quotas/gpu-limits.ts";
 import { type FundsDeps, requireFunds } from "./dedicated-money.ts";
 import type { Deployment, WeightsSource } from "./deployment.ts";
-import { AccountSuspended, BaseModelUnknown, DeploymentNameTaken, DeploymentRefused } from "./errors.ts";
+import { AccountEnded, AccountSuspended, BaseModelUnknown, DeploymentNameTaken, DeploymentRefused } from "./errors.ts";
 import { checkExtraArgs, contextLengthOf } from "./extra-args.ts";
 import { expectedMemoryBytes } from "./resources.ts";
 import type { DeploymentStore, NewDeployment } from "./store.ts";
@@ -87,7 +87,8 @@ export async function createDeployment(deps: CreateDeps, owner: Owner, request: 
     memoryBytes: model.memoryBytes || expectedMemoryBytes(model.weights.sizeBytes ?? 0),
   };
   const created = await deps.store.insert(next, checkGpus);
-  if (!created) throw new DeploymentNameTaken(modelName);
+  if (created === "account_gone") throw new AccountEnded();
+  if (created === "name_taken") throw new DeploymentNameTaken(modelName);
   return created;
 }
 

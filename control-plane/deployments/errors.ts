@@ -58,6 +58,14 @@ export class AccountSuspended extends ServiceError {
   }
 }
 
+/** The account was deleted while its request ran. */
+export class AccountEnded extends ServiceError {
+  readonly code = "account_not_found";
+  constructor() {
+    super("The account of this key no longer exists.");
+  }
+}
+
 export class WrongDeploymentState extends ServiceError {
   readonly code = "wrong_state";
 }

@@ -90,8 +90,8 @@ export interface Change {
 }
 
 export interface DeploymentStore {
-  /** Undefined when the account already has a live deployment of that name. */
-  insert(deployment: NewDeployment, check: GpuCheck): Promise<Deployment | undefined>;
+  /** `name_taken`: the account has a live deployment of that name; `account_gone`: it was deleted meanwhile. */
+  insert(deployment: NewDeployment, check: GpuCheck): Promise<Deployment | "name_taken" | "account_gone">;
   get(id: DeploymentId, account: AccountId): Promise<Deployment | undefined>;
   list(account: AccountId, statuses: readonly DeploymentStatus[] | undefined): Promise<readonly Deployment[]>;
   /** Instances that are not on their way out; of all deployments without an id. */

@@ -89,6 +89,7 @@ const statusOf = new Map<ErrorClass, number>([
   [deployments.ExtraArgRefused, 422],
   [deployments.NoFunds, 402],
   [deployments.AccountSuspended, 423],
+  [deployments.AccountEnded, 404],
   [deployments.WrongDeploymentState, 400],
   [deployments.DeploymentConflict, 409],
   [deployments.HostNotFound, 404],

@@ -15,8 +15,8 @@ export function createDeploymentStore(db: Kysely<Database>): DeploymentStore {
   return asked<DeploymentStore>({
     async insert(next, check) {
       try {
-        await inTransaction(db, async (trx) => {
-          await lockAccount(trx, next.account);
+        const isMade = await inTransaction(db, async (trx) => {
+          if (!(await lockAccount(trx, next.account))) return false;
           check(await readGpuUse(trx, next.account, next.gpu, undefined));
           await trx
             .insertInto("deployment")
@@ -44,12 +44,14 @@ export function createDeploymentStore(db: Kysely<Database>): DeploymentStore {
             })
             .execute();
           await announce(trx, "deployment", next.id);
+          return true;
         });
+        if (!isMade) return "account_gone";
       } catch (error) {
-        if (uniqueViolation(error) === "deployment_name") return undefined;
+        if (uniqueViolation(error) === "deployment_name") return "name_taken";
         throw error;
       }
-      return this.get(next.id, next.account);
+      return (await this.get(next.id, next.account)) ?? "account_gone";
     },
 
     async get(id, account) {

@@ -47,6 +47,7 @@ export function createTokenStore(db: Kysely<Database>): TokenStore {
             subject: key.key,
             account,
             ip: act.ip,
+            note: act.note,
             after: { name: key.name, allowed_ips: key.allowedIps },
           });
           await announce(trx, "key", key.key);
@@ -90,6 +91,7 @@ export function createTokenStore(db: Kysely<Database>): TokenStore {
           subject: key,
           account,
           ip: act.ip,
+          note: act.note,
           before: { name: before.name, allowed_ips: before.allowed_ips },
           after: { name: before.name, allowed_ips: allowedIps },
         });
@@ -114,6 +116,7 @@ export function createTokenStore(db: Kysely<Database>): TokenStore {
           subject: key,
           account,
           ip: act.ip,
+          note: act.note,
           before: { name: row.name, allowed_ips: row.allowed_ips },
         });
         await announce(trx, "key", key);
@@ -136,6 +139,7 @@ export function createTokenStore(db: Kysely<Database>): TokenStore {
           subject: mint.key,
           account: mint.account,
           ip: act.ip,
+          note: act.note,
           after: {
             budget: mint.budget,
             expires_at: mint.expiresAtS,
