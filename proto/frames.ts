@@ -104,7 +104,7 @@ export class FrameSocket {
 
   /** Leaves with the rest of this turn. False: more than the socket likes is waiting; `drained` tells when it is not. */
   send(kind: FrameKind, stream: number, payload: Buffer = noBytes): boolean {
-    if (this.#isClosed) return true;
+    if (this.#isClosed || this.#socket.writableEnded) return true;
     const isSmall = payload.length <= 16_384;
     const head = Buffer.allocUnsafe(isSmall ? headerBytes + payload.length : headerBytes);
     head.writeUInt32BE(payload.length, 0);
@@ -120,12 +120,19 @@ export class FrameSocket {
 
   /** Writes what this turn brought so far. */
   flush(): void {
-    if (this.#out.length === 0 || this.#isClosed) return;
+    if (this.#out.length === 0 || this.#isClosed || this.#socket.writableEnded) return;
     const all = this.#out.length === 1 ? (this.#out[0] as Buffer) : Buffer.concat(this.#out, this.#outBytes);
     const wasFull = this.#outBytes > 1_048_576;
     this.#out = [];
     this.#outBytes = 0;
     if (this.#socket.write(all) && wasFull) this.#listener.drained();
+  }
+
+  /** Closes once what was sent has left; the caller bounds how long that may take. */
+  end(): void {
+    if (this.#isClosed || this.#socket.writableEnded) return;
+    this.flush();
+    this.#socket.end();
   }
 
   close(error: Error): void {
@@ -173,8 +180,8 @@ export class FrameSocket {
     try {
       this.#listener.frame(kind, stream, payload);
     } catch (error) {
-      if (!(error instanceof BadFrame)) throw error;
-      this.close(error);
+      // Whatever one peer can send must end no more than its own connection.
+      this.close(error as Error);
     }
   }
 

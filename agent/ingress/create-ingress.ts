@@ -20,7 +20,7 @@ import { ingressMetrics } from "./ingress-metrics.ts";
 import { defaultLimits, type Limits, type Plane } from "./plane.ts";
 import { type ReadBody, readBody } from "./read-body.ts";
 import { answerJson, errorBody, refuse } from "./refuse.ts";
-import { acceptShared } from "./shared-connection.ts";
+import { acceptShared, type SharedServer } from "./shared-connection.ts";
 import type { UsageSpool } from "./spool.ts";
 import { type IngressTarget, Target } from "./target.ts";
 
@@ -139,14 +139,16 @@ export function createIngress(options: IngressOptions): Ingress {
     } else noSuchPath(answer);
   }
 
-  const shared = new Set<() => void>();
+  const shared = new Set<SharedServer>();
   function upgrade(req: IncomingMessage, socket: Duplex, first: Buffer): void {
+    // node:http takes its own listener away: without one a reset by the other side would end this process.
+    socket.on("error", () => socket.destroy());
     if (isClosing || req.url !== sharedPath || req.headers.upgrade !== sharedProtocol) {
       socket.end("HTTP/1.1 404 Not Found\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
       return;
     }
     socket.write(`HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: ${sharedProtocol}\r\n\r\n`);
-    const cut = acceptShared(
+    const connection = acceptShared(
       socket,
       first,
       plane,
@@ -155,9 +157,9 @@ export function createIngress(options: IngressOptions): Ingress {
         if (at && isInference(at)) infer(at, ticket, contentType, answer, read);
         else noSuchPath(answer);
       },
-      () => shared.delete(cut),
+      () => shared.delete(connection),
     );
-    shared.add(cut);
+    shared.add(connection);
   }
 
   const server = createServer({ keepAlive: true, noDelay: true, requestTimeout: 120_000 }, route);
@@ -203,12 +205,12 @@ export function createIngress(options: IngressOptions): Ingress {
       // Answers that were just ended get a second to leave.
       for (let i = 0; i < 50 && !isClosed; i++) {
         server.closeIdleConnections();
-        // A shared connection has no end of its own: once its answers have left, it may go.
-        if (i > 0) for (const cut of shared) cut();
+        // A shared connection has no end of its own: once its answers have left, it goes.
+        for (const connection of shared) connection.end();
         await wait(20);
       }
       server.closeAllConnections();
-      for (const cut of shared) cut();
+      for (const connection of shared) connection.cut();
       await Promise.all(all.map((target) => target.pool.destroy()));
       plane.deadlines.close();
     },

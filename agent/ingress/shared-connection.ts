@@ -4,6 +4,7 @@ import { BadFrame, FrameSocket, frameKind, readFields } from "../../proto/frames
 import type { Answer } from "./answer.ts";
 import type { Plane } from "./plane.ts";
 import type { BodyProblem, ReadBody } from "./read-body.ts";
+import { refuse } from "./refuse.ts";
 import { SharedAnswer } from "./shared-answer.ts";
 
 export interface SharedRequest {
@@ -14,7 +15,7 @@ export interface SharedRequest {
   readonly readBody: ReadBody;
 }
 
-/** Requests open at once on one connection; more is no gateway of ours. */
+/** Requests open at once on one connection. */
 const mostStreams = 10_000;
 
 interface Stream {
@@ -22,25 +23,35 @@ interface Stream {
   readonly body: SharedBody;
 }
 
-/** Returns how to cut it. Calls back once when it is gone. */
+export interface SharedServer {
+  /** Closes it once everything queued has left; nothing more is taken. May be called again. */
+  end(): void;
+  cut(): void;
+}
+
+/** `gone` is called once, never before this returns. */
 export function acceptShared(
   socket: Duplex,
   first: Buffer,
   plane: Plane,
   handle: (request: SharedRequest) => void,
   gone: () => void,
-): () => void {
+): SharedServer {
   const streams = new Map<number, Stream>();
 
   function open(id: number, payload: Buffer, isWhole: boolean): void {
     const { fields, rest } = readFields(payload);
     const [path = "", contentType = "", ticket = ""] = fields;
-    if (streams.has(id) || streams.size >= mostStreams) throw new BadFrame(`stream ${id} cannot be opened`);
+    if (streams.has(id)) throw new BadFrame(`stream ${id} is open already`);
     const body = new SharedBody(plane);
     const answer = new SharedAnswer(frames, id, () => {
       streams.delete(id);
       body.letGo();
     });
+    if (streams.size >= mostStreams) {
+      refuse(answer, "busy", "this host holds too many requests", 1);
+      return;
+    }
     streams.set(id, { answer, body });
     body.add(rest);
     if (isWhole) body.end();
@@ -62,12 +73,16 @@ export function acceptShared(
     drained() {
       for (const { answer } of streams.values()) answer.socketDrained();
     },
-    closed() {
+    closed(error) {
+      plane.log.info({ reason: error.message }, "a gateway's connection ended");
       for (const { answer } of [...streams.values()]) answer.wasCut();
       gone();
     },
   });
-  return () => frames.close(new Error("the agent is shutting down"));
+  return {
+    end: () => frames.end(),
+    cut: () => frames.close(new Error("the agent is shutting down")),
+  };
 }
 
 /** A request's body as it comes. What all requests hold together is bounded as well as what each one holds. */

@@ -2,10 +2,11 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { pino } from "pino";
 import type { Answer } from "../../agent/ingress/answer.ts";
 import { HttpAnswer } from "../../agent/ingress/http-answer.ts";
 import { defaultLimits, type Plane } from "../../agent/ingress/plane.ts";
-import { acceptShared } from "../../agent/ingress/shared-connection.ts";
+import { acceptShared, type SharedServer } from "../../agent/ingress/shared-connection.ts";
 import { sharedPath, sharedProtocol } from "../../proto/frames.ts";
 import { type Ticket, type TicketProblem, verifyTicket } from "../../proto/ticket.ts";
 import { encodeUsage, type Refusal, refusalHeader, type UsageFigures, usageHeader } from "../../proto/usage.ts";
@@ -81,7 +82,7 @@ export function gateAfter(free: number) {
 export async function startFakeAgent({ shared = true }: { readonly shared?: boolean } = {}): Promise<FakeAgent> {
   const asked: Asked[] = [];
   let scripts: Script[] = [{ kind: "whole" }];
-  const connections = new Set<() => void>();
+  const connections = new Set<SharedServer>();
 
   function serve(path: string, ticket: string, body: Buffer, answer: Answer): void {
     const entry: Asked = {
@@ -111,24 +112,24 @@ export async function startFakeAgent({ shared = true }: { readonly shared?: bool
 
   const server = createServer((req, res) => void serveAlone(req, res).catch(() => res.destroy()));
   if (shared) {
-    const plane = { limits: defaultLimits, heldBodyBytes: 0 } as Plane;
+    const plane = { limits: defaultLimits, heldBodyBytes: 0, log: pino({ level: "silent" }) } as unknown as Plane;
     server.on("upgrade", (_req, socket, first) => {
       socket.write(`HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: ${sharedProtocol}\r\n\r\n`);
-      const cut = acceptShared(
+      const connection = acceptShared(
         socket,
         first,
         plane,
         ({ path, ticket, answer, readBody }) => readBody((body) => serve(path, ticket, body as Buffer, answer)),
-        () => connections.delete(cut),
+        () => connections.delete(connection),
       );
-      connections.add(cut);
+      connections.add(connection);
     });
   }
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   const cutAll = () => {
     server.closeAllConnections();
-    for (const cut of connections) cut();
+    for (const connection of connections) connection.cut();
   };
   return {
     origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,

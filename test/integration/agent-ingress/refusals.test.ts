@@ -1,3 +1,5 @@
+import { once } from "node:events";
+import { connect } from "node:net";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { UsageSpool } from "../../../agent/ingress/spool.ts";
 import type { InstanceId } from "../../../proto/ids.ts";
@@ -126,4 +128,15 @@ it("proves its address to who can sign, and lists an instance's logs", async () 
   const bad = await call(other.port, { method: "GET", path: "/i/instance00000001/logs?limit=0" });
   expect(bad.status).toBe(400);
   await other.close();
+});
+
+it("survives strangers who ask for an upgrade and break off", async () => {
+  for (const url of ["/nothing", "/frames"]) {
+    const socket = connect(path.port, "127.0.0.1");
+    await once(socket, "connect");
+    socket.write(`GET ${url} HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: y\r\n\r\n`);
+    socket.resetAndDestroy();
+    await once(socket, "close");
+  }
+  expect((await call(path.port)).status).toBe(200);
 });

@@ -74,6 +74,38 @@ describe("frames", () => {
     socket.close(new Error("over"));
   });
 
+  it("that were sent all leave before an orderly end, however slowly they are taken", async () => {
+    let taken = 0;
+    const slow = new Duplex({
+      read() {},
+      write(chunk: Buffer, _encoding, done) {
+        taken += chunk.length;
+        setImmediate(done);
+      },
+    });
+    const socket = new FrameSocket(slow, Buffer.alloc(0), { frame() {}, drained() {}, closed() {} });
+    for (let i = 0; i < 100; i++) socket.send(frameKind.data, 1, Buffer.alloc(60_000));
+    socket.end();
+    socket.end();
+    await vi.waitFor(() => expect(slow.writableFinished).toBe(true));
+    expect(taken).toBe(100 * (9 + 60_000));
+    socket.close(new Error("over"));
+  });
+
+  it("that the listener cannot bear end the connection, not the process", async () => {
+    const pipe = new Duplex({ read() {}, write: (_chunk, _encoding, done) => done() });
+    const ends: Error[] = [];
+    new FrameSocket(pipe, Buffer.alloc(0), {
+      frame() {
+        throw new Error("a defect");
+      },
+      drained() {},
+      closed: (error) => void ends.push(error),
+    });
+    pipe.push(Buffer.alloc(9, frameKind.data).fill(0, 0, 8));
+    await vi.waitFor(() => expect(ends.map((error) => error.message)).toEqual(["a defect"]));
+  });
+
   it("longer than any of ours end the connection instead of filling memory", async () => {
     const { pipe, ends } = open();
     const head = Buffer.alloc(9);

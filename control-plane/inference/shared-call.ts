@@ -1,0 +1,118 @@
+// One request on a shared connection, as the gateway sees it: frames in, callbacks out.
+import { answerWindow, BadFrame, type FrameSocket, frameKind, readFields } from "../../proto/frames.ts";
+import { usageHeader } from "../../proto/usage.ts";
+import type { UpstreamCall, UpstreamHeaders, UpstreamListener } from "./upstreams.ts";
+
+const noHeaders: UpstreamHeaders = {};
+
+export class SharedCall implements UpstreamCall {
+  isOver = false;
+  readonly #frames: FrameSocket;
+  readonly #stream: number;
+  readonly #listener: UpstreamListener;
+  readonly #left: () => void;
+  #isPaused = false;
+  /** What came while paused. */
+  #kept: { readonly kind: number; readonly payload: Buffer }[] = [];
+  /** Passed on and not yet told. */
+  #taken = 0;
+
+  constructor(frames: FrameSocket, stream: number, listener: UpstreamListener, left: () => void) {
+    this.#frames = frames;
+    this.#stream = stream;
+    this.#listener = listener;
+    this.#left = left;
+  }
+
+  // The listener's side.
+
+  abort(): void {
+    if (this.isOver) return;
+    this.#end();
+    this.#frames.send(frameKind.reset, this.#stream);
+  }
+
+  pause(): void {
+    this.#isPaused = true;
+  }
+
+  resume(): void {
+    this.#isPaused = false;
+    const kept = this.#kept;
+    this.#kept = [];
+    for (const { kind, payload } of kept) this.take(kind, payload);
+  }
+
+  // The agent's side.
+
+  take(kind: number, payload: Buffer): void {
+    if (this.isOver) return;
+    if (this.#isPaused) {
+      this.#kept.push({ kind, payload });
+      return;
+    }
+    switch (kind) {
+      case frameKind.whole: {
+        const { status, headers, rest } = headOf(payload);
+        this.#listener.onResponseStart(this, status, { ...headers, "content-length": String(rest.length) });
+        if (rest.length > 0 && !this.isOver) this.#listener.onResponseData(this, rest);
+        this.#finish(noHeaders);
+        return;
+      }
+      case frameKind.head: {
+        const { status, headers } = headOf(payload);
+        this.#listener.onResponseStart(this, status, headers);
+        return;
+      }
+      case frameKind.data:
+        this.#listener.onResponseData(this, payload);
+        this.#credit(payload.length);
+        return;
+      case frameKind.end:
+        this.#finish(payload.length === 0 ? noHeaders : { [usageHeader]: payload.toString("latin1") });
+        return;
+      case frameKind.reset:
+        this.broke(new Error("the agent broke off the answer"));
+        return;
+      default:
+        throw new BadFrame(`a frame of kind ${kind}`);
+    }
+  }
+
+  broke(error: Error): void {
+    if (this.isOver) return;
+    this.#end();
+    this.#listener.onResponseError(this, error);
+  }
+
+  /** Told in quarters of the window: a frame per chunk would cost as much as the chunk. */
+  #credit(bytes: number): void {
+    this.#taken += bytes;
+    if (this.#taken < answerWindow / 4 || this.isOver) return;
+    const credit = Buffer.allocUnsafe(4);
+    credit.writeUInt32BE(this.#taken, 0);
+    this.#taken = 0;
+    this.#frames.send(frameKind.credit, this.#stream, credit);
+  }
+
+  #finish(trailers: UpstreamHeaders): void {
+    if (this.isOver) return;
+    this.#end();
+    this.#listener.onResponseEnd(this, trailers);
+  }
+
+  #end(): void {
+    this.isOver = true;
+    this.#kept = [];
+    this.#left();
+  }
+}
+
+function headOf(payload: Buffer): { status: number; headers: Record<string, string>; rest: Buffer } {
+  const { fields, rest } = readFields(payload);
+  const headers: Record<string, string> = {};
+  for (let i = 1; i + 1 < fields.length; i += 2) headers[fields[i] as string] = fields[i + 1] as string;
+  const status = Number(fields[0]);
+  if (!Number.isInteger(status) || status < 200 || status > 599) throw new BadFrame("an answer without a status");
+  return { status, headers, rest };
+}
