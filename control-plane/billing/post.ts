@@ -152,8 +152,10 @@ function deserved(row: UsageRow): bigint {
 }
 
 function deliveredCost(row: UsageRow): bigint {
-  if (row.deliveredTokens === undefined || row.deliveredTokens >= row.outputTokens) return row.cost;
+  if (row.deliveredTokens === undefined) return row.cost;
+  // Nothing delivered is nothing billed, the prompt included, also where the engine made nothing either.
   if (row.deliveredTokens === 0) return 0n;
+  if (row.deliveredTokens >= row.outputTokens) return row.cost;
   return costOf({ input: row.inputTokens, cachedInput: row.cachedInputTokens, output: row.deliveredTokens }, row.rates);
 }
 

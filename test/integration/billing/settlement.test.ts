@@ -211,6 +211,19 @@ describe("an attempt whose upstream broke", () => {
     expect(await checkBooks(world.db)).toEqual(wholeBooks);
   });
 
+  it("costs nothing when nothing was delivered, also where the engine made nothing of its prompt", async () => {
+    const world = await openWorld(postgres);
+    const counts = createDeliveredCounts({ store: world.settlementStore, log, metrics: world.metrics });
+    const account = await world.account(usd);
+    const record = usageRecord(account, { input: 10, output: 0 }, { endReason: "client_gone" });
+    counts.report(delivered(account, record.requestId, 0));
+    await world.settlement.settle([record], "1");
+    await expect.poll(async () => (await world.budget(account)).spent, patience).toBe(0n);
+    await counts.stop();
+    expect(await world.budget(account)).toMatchObject({ spent: 0n });
+    expect(await checkBooks(world.db)).toEqual(wholeBooks);
+  });
+
   it("is billed by the delivered count when the agent lost its end, once the count is there", async () => {
     const world = await openWorld(postgres);
     const account = await world.account(usd);
