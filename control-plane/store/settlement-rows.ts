@@ -89,8 +89,8 @@ export function newRow(record: SettledRecord, delivered: ReadonlyMap<string, num
   };
 }
 
-/** Two replicas wrote the same record at once: only possible where no account's budget keeps them apart. Try again. */
-class MetAtOnce extends Error {
+/** Another settlement of the same request got in between. Try again, from the start. */
+export class MetAtOnce extends Error {
   readonly code = "40001";
 }
 

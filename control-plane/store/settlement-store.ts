@@ -7,7 +7,7 @@ import { movingMoney } from "./budget-rows.ts";
 import { asking } from "./database.ts";
 import { ensureMoneyMonths } from "./money-months.ts";
 import type { Database } from "./schema.ts";
-import { findMoney, keyOf, newRow, writeMoney } from "./settlement-rows.ts";
+import { type Found, findMoney, keyOf, MetAtOnce, newRow, writeMoney } from "./settlement-rows.ts";
 
 type Trx = Transaction<Database>;
 
@@ -18,7 +18,9 @@ export function createSettlementStore(db: Kysely<Database>): SettlementStore {
       await asking(() => makeBudgets(facts.records.flatMap((record) => rules.months(record, record.admittedAtMs))));
       return await movingMoney(db, async (trx) => {
         await insertCounts(trx, [...facts.counts].sort(byKey));
-        const found = await findMoney(trx, facts, await budgetsOf(trx, facts, rules));
+        const budgets = await budgetsOf(trx, facts, rules);
+        const found = await findMoney(trx, facts, budgets);
+        requireMonths(found.rows, new Set(budgets), rules);
         const known = new Set(found.rows.map((row) => keyOf(row.requestId, row.attempt)));
         const fresh = facts.records.filter((record) => !known.has(keyOf(record.requestId, record.attempt)));
         const delivered = found.delivered;
@@ -71,6 +73,13 @@ export function createSettlementStore(db: Kysely<Database>): SettlementStore {
         return rows[0]?.sum ?? 0n;
       }),
   };
+}
+
+/** A record that was committed while this waited for its account: its months are not locked yet. Begins anew. */
+function requireMonths(rows: Found["rows"], locked: ReadonlySet<BudgetId>, rules: MoneyRules): void {
+  for (const row of rows)
+    for (const { budgetId } of rules.months(row, row.admittedAtMs))
+      if (!locked.has(budgetId)) throw new MetAtOnce("a record of the same request was settled meanwhile");
 }
 
 type Keyed = { readonly requestId: string; readonly attempt: number };
