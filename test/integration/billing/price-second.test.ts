@@ -1,0 +1,85 @@
+// A price that was set ahead of time holds from its second on, though the catalogue is read anew every ten seconds alone.
+import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
+import { createPriceBook } from "../../../control-plane/billing/price-book.ts";
+import { createDirectory } from "../../../control-plane/catalog/directory.ts";
+import { createCatalogStore } from "../../../control-plane/store/catalog-store.ts";
+import { createPriceStore } from "../../../control-plane/store/price-store.ts";
+import { refreshOn } from "../../../control-plane/wiring/refresh-loop.ts";
+import type { AccountId, DeploymentId } from "../../../proto/ids.ts";
+import { nano } from "../../../proto/money.ts";
+import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { log, openWorld } from "./world.ts";
+
+let postgres: TestPostgres;
+beforeAll(async () => {
+  postgres = await startPostgres();
+});
+afterAll(() => postgres.stop());
+
+it("a model's next price takes effect at its second, and the one after it too", async () => {
+  const world = await openWorld(postgres);
+  const account = await world.account(0n);
+  const catalog = createCatalogStore(world.db);
+  const deployId = "deployment" as DeploymentId;
+  await world.db
+    .insertInto("deployment")
+    .values({
+      deploy_id: deployId,
+      account_id: account,
+      model_name: "org/model",
+      version: "1",
+      task: "text-generation",
+      type: "llm",
+      engine: "stoker",
+      status: "deployed",
+      gpu: "other",
+      num_gpus: 1,
+      max_batch_size: 1,
+      min_instances: 1,
+      max_instances: 1,
+      weights: "{}",
+      weights_token: null,
+      extra_args: [],
+      external_url: null,
+      context_length: 1024,
+      memory_bytes: 0n,
+      pending_reasons: "[]",
+    })
+    .execute();
+  const rates = { input: nano(1n), cachedInput: nano(1n), output: nano(1n) };
+  await catalog.offer({ name: "org/model", deployId, description: "", rates });
+  const prices = createPriceBook({ store: createPriceStore(world.db) });
+  const startMs = Date.now();
+  for (const [rate, afterMs] of [[2n, 1_500] as const, [3n, 2_500] as const]) {
+    const wish = {
+      kind: "model",
+      subject: "org/model",
+      rates: { input: rate },
+      effectiveFromMs: startMs + afterMs,
+    } as const;
+    await prices.set(wish, { actor: "u:op", ip: "" });
+  }
+  const directory = createDirectory(catalog);
+  await directory.refresh();
+  const stopping = new AbortController();
+  // No pushed change comes when a price takes effect.
+  const loop = refreshOn({ on: () => {} }, ["price"], {
+    what: "models",
+    refresh: directory.refresh,
+    everyMs: 10_000,
+    untilStaleMs: () => directory.untilNextPriceMs,
+    log,
+  }).run(stopping.signal);
+  onTestFinished(async () => {
+    stopping.abort();
+    await loop;
+  });
+  const rate = () => directory.resolve("org/model", "u:anybody" as AccountId)?.rates.input;
+  expect(rate()).toBe(1n);
+  for (const [expected, afterMs] of [[2n, 1_500] as const, [3n, 2_500] as const]) {
+    await expect.poll(rate, { timeout: 5_000, interval: 5 }).toBe(expected);
+    const lateMs = Date.now() - startMs - afterMs;
+    expect(lateMs).toBeGreaterThanOrEqual(-5);
+    expect(lateMs).toBeLessThan(1_000);
+  }
+});
