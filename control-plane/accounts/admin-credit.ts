@@ -33,10 +33,16 @@ export interface CreditPort {
  * their lack. Throws what the port throws.
  */
 export async function creditAccount(
-  deps: { readonly funds: CreditPort; readonly suspensions: Pick<SuspensionStore, "lift"> },
+  deps: {
+    readonly funds: CreditPort;
+    readonly suspensions: Pick<SuspensionStore, "lift">;
+    /** Throws when there is no such account, or it was deleted. */
+    readonly find: (account: AccountId) => Promise<unknown>;
+  },
   { account, amount, idempotencyKey, mayGoBelowZero }: CreditWish,
   act: Act,
 ): Promise<void> {
+  await deps.find(account);
   const { funds } = await deps.funds.grantCredit(
     {
       account,

@@ -1,3 +1,4 @@
+import { gpuTypes, isGpuType } from "../../proto/gpu.ts";
 // The price book: immutable versions per model, GPU type and container plan, each from its effective date on. A version set
 // ahead takes effect by itself.
 import { ServiceError } from "../service-error.ts";
@@ -68,6 +69,10 @@ export function createPriceBook(deps: { readonly store: PriceStore; readonly clo
         if (rate < 0n || rate > mostRate)
           throw new PriceRefused(`The price of ${name} is negative or beyond any price.`);
       }
+      if (wish.kind === "gpu" && !isGpuType(wish.subject))
+        throw new PriceRefused(`${wish.subject} is no GPU type. There are ${gpuTypes.join(", ")}.`, {
+          param: "subject",
+        });
       const { hour, ...units } = rates;
       if (wish.kind === "model" ? hour !== 0n : Object.values(units).some((rate) => rate !== 0n)) {
         throw new PriceRefused(

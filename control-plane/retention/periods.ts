@@ -34,7 +34,7 @@ export type Retention = Readonly<Record<Kept, number>>;
 
 const units: Readonly<Record<string, number>> = { h: hourMs, d: dayMs };
 
-/** `changes=3d,request-labels=12h` over the defaults, in milliseconds; every problem is a sentence for the operator. */
+/** `changes=3d,request-labels=2d` over the defaults, in milliseconds; every problem is a sentence for the operator. */
 export function readRetention(text: string | undefined): {
   readonly retention: Retention;
   readonly problems: string[];

@@ -26,7 +26,7 @@ export function createOperator({
       accounts: accounts.list,
       account: accounts.get,
       changeAccount: accounts.change,
-      credit: (wish, act) => creditAccount({ funds, suspensions: suspensionStore }, wish, act),
+      credit: (wish, act) => creditAccount({ funds, suspensions: suspensionStore, find: accounts.get }, wish, act),
       suspend: suspension.suspend,
       lift: suspension.lift,
       audit: createAuditLog(createAuditStore(db)).read,

@@ -37,10 +37,31 @@ export async function deployModel(api: Api, model: DemoModel, step: Step, signal
   await untilItAnswers(api, model.modelName, signal);
 }
 
-/** Makes a deployment a serverless model of every account. Pricing is USD per million tokens. */
-export async function offer(api: Api, name: string, terms: object): Promise<void> {
-  const answer = await api.call("PUT", `/v1/admin/models/${name}`, terms);
+interface Terms {
+  readonly deploy_id: string | undefined;
+  readonly description: string;
+  /** USD per million tokens. */
+  readonly pricing: Pricing;
+}
+
+interface Pricing {
+  readonly input: number;
+  readonly cached_input: number;
+  readonly output: number;
+}
+
+/** Makes a deployment a serverless model of every account. A price that the operator has set since stays. */
+export async function offer(api: Api, name: string, terms: Terms): Promise<void> {
+  const pricing = (await currentPrice(api, name)) ?? terms.pricing;
+  const answer = await api.call("PUT", `/v1/admin/models/${name}`, { ...terms, pricing });
   if (answer.status >= 300) throw new UpError(`The model ${name} could not be offered: ${refusal(answer)}.`);
+}
+
+async function currentPrice(api: Api, name: string): Promise<Pricing | undefined> {
+  const answer = await api.call("GET", `/v1/admin/prices?kind=model&subject=${encodeURIComponent(name)}`);
+  const prices = (answer.body?.prices ?? []) as { readonly current: boolean; readonly rates: Pricing }[];
+  const rates = prices.find((price) => price.current)?.rates;
+  return rates && { input: rates.input, cached_input: rates.cached_input, output: rates.output };
 }
 
 async function existing(api: Api, model: DemoModel, step: Step): Promise<string | undefined> {

@@ -41,6 +41,10 @@ const rows: readonly Row[] = [
     status: 422,
     holds: { detail: [{ loc: ["body", "rates", "input"], type: "greater_than_equal" }] },
   },
+  // A misspelt rate would make the model free.
+  ...[{ inputs: 1 }, {}].map(
+    (rates): Row => ({ call: `POST ${prices}`, key: adminKey, body: { ...price, rates }, status: 422 }),
+  ),
   {
     call: `POST ${prices}`,
     key: adminKey,

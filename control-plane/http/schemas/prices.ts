@@ -9,15 +9,18 @@ const usd = (description: string) =>
   Type.Optional(Type.Number({ minimum: 0, maximum: 1e9, description: `USD per ${description}` }));
 
 /** USD. Models by units, GPUs and containers by the hour; what is left out costs nothing. */
-export const Rates = Type.Object({
-  input: usd("million tokens"),
-  cached_input: usd("million tokens; left out: as input"),
-  output: usd("million tokens"),
-  characters: usd("million characters"),
-  audio: usd("1000 seconds of audio"),
-  image: usd("image"),
-  hour: usd("hour of one GPU or container"),
-});
+export const Rates = Type.Object(
+  {
+    input: usd("million tokens"),
+    cached_input: usd("million tokens; left out: as input"),
+    output: usd("million tokens"),
+    characters: usd("million characters"),
+    audio: usd("1000 seconds of audio"),
+    image: usd("image"),
+    hour: usd("hour of one GPU or container"),
+  },
+  { additionalProperties: false, minProperties: 1 },
+);
 export type Rates = Static<typeof Rates>;
 
 const time = (description: string) =>
