@@ -1,5 +1,6 @@
 import { type Kysely, sql } from "kysely";
 import type { BudgetScope } from "../billing/store.ts";
+import { inTransaction } from "./database.ts";
 import type { Database } from "./schema.ts";
 
 /** Beyond it what is known is learned anew. */
@@ -14,8 +15,12 @@ export function createBudgetMaker(db: Kysely<Database>): (scopes: readonly Budge
   return async (scopes) => {
     const wanted = scopes.filter((scope) => scope.kind !== "account" && !known.has(scope.budgetId));
     if (wanted.length === 0) return;
-    // The account stays as it is meanwhile: who changes a monthly limit locks it first, and then finds the new row.
-    await sql`
+    await inTransaction(db, async (trx) => {
+      // Who changes a monthly limit, the account's or a key's, locks the account first, and then finds the new row. What a
+      // statement reads beside the row it waited for is as old as its beginning: the limits are read by one of their own.
+      await sql`select from account where account_id = any(${[...new Set(wanted.map((s) => s.account))]}::text[])
+        order by account_id for share`.execute(trx);
+      await sql`
       insert into budget (budget_id, scope, account_id, lim)
       select w.budget_id, w.scope, a.account_id, case w.scope
         when 'account_month' then a.monthly_limit when 'key_month' then k.monthly_limit else w.lim end
@@ -25,7 +30,8 @@ export function createBudgetMaker(db: Kysely<Database>): (scopes: readonly Budge
       join account a on a.account_id = w.account_id
       left join api_key k on k.token_id = w.key_id and k.account_id = w.account_id
       where w.scope <> 'key_month' or k.token_id is not null
-      order by w.budget_id for share of a on conflict do nothing`.execute(db);
+      order by w.budget_id on conflict do nothing`.execute(trx);
+    });
     if (known.size > mostKnown) known.clear();
     for (const scope of wanted) known.add(scope.budgetId);
   };
