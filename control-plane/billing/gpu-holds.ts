@@ -2,12 +2,12 @@
 // replica may do it: what a minute needs is computed under the lock of the instance's hold.
 import type { Logger } from "pino";
 import { minuteOf } from "../../proto/gpu-minute.ts";
-import type { AccountId, DeploymentId, InstanceId } from "../../proto/ids.ts";
+import type { AccountId, DeploymentId, InstanceId, KeyId } from "../../proto/ids.ts";
 import { type Clock, systemClock } from "./clock.ts";
 import { type HoldRefusal, holdAhead, type Span, spanAhead } from "./gpu-hold.ts";
 import { costOfMinutes } from "./gpu-price.ts";
 import type { GpuInstance, GpuTimeStore } from "./gpu-store.ts";
-import { accountMonthBudget } from "./scopes.ts";
+import { type BudgetScope, monthScopes } from "./scopes.ts";
 
 export interface RefusedHold {
   readonly instance: InstanceId;
@@ -25,9 +25,11 @@ export interface GpuHolds {
   firstMinutes(gpu: string, gpusPerInstance: number, count: number): Promise<bigint>;
 }
 
-const monthsOf = (account: AccountId, span: Span) => [
-  ...new Set([accountMonthBudget(account, span.fromMs), accountMonthBudget(account, span.untilMs - 1)]),
-];
+function monthsOf(account: AccountId, { fromMs, untilMs }: Span): BudgetScope[] {
+  const owner = { account, key: "" as KeyId };
+  const months = [fromMs, untilMs - 1].flatMap((atMs) => monthScopes(owner, atMs));
+  return [...new Map(months.map((month) => [month.budgetId, month])).values()];
+}
 
 /** The last minute of an instance ends, and its record comes, within this time after it stopped. */
 const releaseAfterMs = 3 * 60_000;

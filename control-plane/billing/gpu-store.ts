@@ -1,8 +1,9 @@
 // What billing needs remembered of GPU time. store/gpu-time-store.ts keeps it. Times are unix ms of control-plane time.
-import type { AccountId, BudgetId, DeploymentId, InstanceId, LeaseId } from "../../proto/ids.ts";
+import type { AccountId, DeploymentId, HostId, InstanceId, LeaseId } from "../../proto/ids.ts";
 import type { FoundHold, HoldVerdict } from "./gpu-hold.ts";
 import type { GpuMinute } from "./gpu-minute.ts";
 import type { GpuPrice } from "./gpu-price.ts";
+import type { BudgetScope } from "./scopes.ts";
 
 export interface GpuInstance {
   readonly instance: InstanceId;
@@ -27,8 +28,10 @@ export interface KnownMinute {
 
 /** Every method throws an Error with code `store_away` when PostgreSQL cannot be asked. */
 export interface GpuTimeStore {
-  /** In the order of `minutes`; undefined where the deployment is unknown. */
-  lookUp(minutes: readonly GpuMinute[]): Promise<readonly (KnownMinute | undefined)[]>;
+  /** In the order of `minutes`; undefined where no such instance of that deployment ran on `host`, who sent them. */
+  lookUp(minutes: readonly GpuMinute[], host: HostId): Promise<readonly (KnownMinute | undefined)[]>;
+  /** Keeps minutes that nobody is billed for, to be looked into; each once. */
+  quarantine(minutes: readonly GpuMinute[], why: string): Promise<void>;
   /** Their records are in the ledger: nothing is reserved for them any more. */
   noteSettled(minutes: readonly GpuMinute[]): Promise<void>;
   /** Versions of the price of a GPU type, the newest first. */
@@ -41,7 +44,7 @@ export interface GpuTimeStore {
    */
   renew(
     instance: GpuInstance,
-    months: readonly BudgetId[],
+    months: readonly BudgetScope[],
     decide: (found: FoundHold) => HoldVerdict,
   ): Promise<HoldVerdict>;
   /** Ends the cover of instances that serve no more at the end of the present minute; how many. */

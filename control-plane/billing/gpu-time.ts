@@ -1,7 +1,7 @@
 // Makes metered minutes of GPU time durable money. The agent knows how long, the control plane whose and at what price; a
 // minute that was not held in advance bills nobody. Safe to repeat: a minute of an instance is one row.
 import type { Logger } from "pino";
-import type { KeyId, ReplicaId } from "../../proto/ids.ts";
+import type { HostId, KeyId, ReplicaId } from "../../proto/ids.ts";
 import { freeOfCharge, nano } from "../../proto/money.ts";
 import type { GpuMinute } from "./gpu-minute.ts";
 import { gpuCost } from "./gpu-price.ts";
@@ -12,8 +12,11 @@ import { recordKey, type SettledRecord } from "./record.ts";
 import type { SettlementStore } from "./store.ts";
 
 export interface GpuTime {
-  /** True when all of them are in the ledger, now or before; never throws. Otherwise they are to be sent again. */
-  settle(minutes: readonly GpuMinute[]): Promise<boolean>;
+  /**
+   * True when all of them are in the ledger, now or before, or quarantined because the instance never ran on `host`, who
+   * sent them; never throws. Otherwise they are to be sent again.
+   */
+  settle(minutes: readonly GpuMinute[], host: HostId): Promise<boolean>;
 }
 
 export function createGpuTime(deps: {
@@ -25,8 +28,8 @@ export function createGpuTime(deps: {
   const { store, log, metrics } = deps;
   let isAway = false;
 
-  async function write(minutes: readonly GpuMinute[]): Promise<void> {
-    const known = await store.lookUp(minutes);
+  async function write(minutes: readonly GpuMinute[], host: HostId): Promise<void> {
+    const known = await store.lookUp(minutes, host);
     const records = new Map<
       string,
       { readonly record: SettledRecord; readonly gpu: string; readonly isCovered: boolean }
@@ -34,17 +37,25 @@ export function createGpuTime(deps: {
     for (const [index, minute] of minutes.entries()) {
       const of = known[index];
       if (of) records.set(minute.id, { record: asRecord(minute, of), gpu: of.gpu, isCovered: of.isCovered });
-      else
-        log.error(
-          { alert: "unknown_deployment", ...minute },
-          "GPU time of a deployment that no row knows: nobody pays",
-        );
+    }
+    const strange = minutes.filter((_, index) => !known[index]);
+    if (strange.length > 0) {
+      await store.quarantine(strange, "no such instance of that deployment ran on the host that sent it");
+      log.error(
+        {
+          alert: "unknown_gpu_time",
+          host,
+          minutes: strange.length,
+          instances: [...new Set(strange.map((m) => m.instance))],
+        },
+        "GPU time of instances that never ran on the host that sent it is quarantined: nobody pays",
+      );
     }
     if (records.size === 0) return;
     const all = [...records.values()];
     const facts = { records: all.map((one) => one.record), counts: [] };
     const { fresh, postings } = await deps.settlement.settle(facts, moneyRules);
-    await store.noteSettled(minutes);
+    await store.noteSettled(minutes.filter((_, index) => known[index]));
     for (const { record, gpu, isCovered } of all)
       if (isCovered && fresh.has(recordKey(record.requestId, 1)))
         metrics.gpuSecondsBilled.inc({ gpu }, record.gpuMs / 1000);
@@ -52,10 +63,10 @@ export function createGpuTime(deps: {
   }
 
   return {
-    async settle(minutes) {
+    async settle(minutes, host) {
       if (minutes.length === 0) return true;
       try {
-        await write(minutes);
+        await write(minutes, host);
         if (isAway) log.info("GPU time is settled again");
         isAway = false;
         return true;

@@ -27,7 +27,11 @@ export interface SessionDeps {
   readonly prover: Prover;
   readonly observer: Observer;
   readonly desired: (host: { readonly id: HostId; readonly inventory: Inventory }) => Promise<DesiredSet | undefined>;
-  readonly settle: (records: readonly UsageRecord__Output[], nodeEpoch: string) => Promise<readonly string[]>;
+  readonly settle: (
+    records: readonly UsageRecord__Output[],
+    nodeEpoch: string,
+    host: HostId,
+  ) => Promise<readonly string[]>;
   readonly times: SessionTimes;
   readonly log: Logger;
 }
@@ -148,7 +152,7 @@ function serve(
         );
       } else if (message.body === "usage" && message.usage) {
         // Not waited for: a slow settlement must not hold up renewals.
-        void deps.settle(message.usage.records, nodeEpoch.toString()).then((spoolIds) => {
+        void deps.settle(message.usage.records, nodeEpoch.toString(), session.hostId).then((spoolIds) => {
           // Also when nothing of it is durable: then others may be.
           if (!ending.signal.aborted) stream.write({ usageAck: { spoolIds: [...spoolIds] }, body: "usageAck" });
         });

@@ -1,6 +1,7 @@
 import { type Kysely, sql, type Transaction } from "kysely";
 import { type AccountId, type BudgetId, type InstanceId, type LeaseId, randomId } from "../../proto/ids.ts";
 import type { BudgetRow, FoundHold, GpuPrice, GpuTimeStore, KnownMinute, Span } from "../billing/store.ts";
+import { createBudgetMaker } from "./budget-making.ts";
 import { lockBudgets, lockLeases, moveBudgets, moveLeases, movingMoney } from "./budget-rows.ts";
 import { asking } from "./database.ts";
 import type { Database } from "./schema.ts";
@@ -11,8 +12,9 @@ type Trx = Transaction<Database>;
 const holder = "gpu-time";
 
 export function createGpuTimeStore(db: Kysely<Database>): GpuTimeStore {
+  const makeBudgets = createBudgetMaker(db);
   return {
-    lookUp: (minutes) =>
+    lookUp: (minutes, host) =>
       asking(async () => {
         const { rows } = await sql<{
           account_id: AccountId | null;
@@ -30,12 +32,15 @@ export function createGpuTimeStore(db: Kysely<Database>): GpuTimeStore {
           from unnest(${minutes.map((m) => m.deployId)}::text[], ${minutes.map((m) => m.instance)}::text[],
             ${minutes.map((m) => new Date(m.startMs))}::timestamptz[]) with ordinality
             as m (deploy_id, instance_id, start_at, place)
-          left join deployment d on d.deploy_id = m.deploy_id
+          left join gpu_hold h on h.instance_id = m.instance_id
+          left join instance i on i.instance_id = m.instance_id
+          -- The hold remembers where an instance ran when its row is gone already.
+          left join deployment d on d.deploy_id = m.deploy_id and d.deploy_id = coalesce(h.deploy_id, i.deploy_id)
+            and coalesce(h.host_id, i.host_id) = ${host}
           left join lateral (
             select price_version, hour_rate, effective_from from price
             where kind = 'gpu' and subject = d.gpu and effective_from <= m.start_at
             order by effective_from desc, price_version desc limit 1) p on true
-          left join gpu_hold h on h.instance_id = m.instance_id
           order by m.place`.execute(db);
         return rows.map((row): KnownMinute | undefined => {
           if (row.account_id === null) return undefined;
@@ -50,6 +55,23 @@ export function createGpuTimeStore(db: Kysely<Database>): GpuTimeStore {
             leaseId: row.lease_id ?? undefined,
           };
         });
+      }),
+
+    quarantine: (minutes, why) =>
+      asking(async () => {
+        await db
+          .insertInto("usage_quarantine")
+          .values(
+            minutes.map((minute) => ({
+              request_id: minute.id,
+              attempt: 1,
+              node_epoch: String(minute.nodeEpoch),
+              why,
+              record: JSON.stringify({ ...minute, nodeEpoch: String(minute.nodeEpoch) }),
+            })),
+          )
+          .onConflict((at) => at.doNothing())
+          .execute();
       }),
 
     noteSettled: (minutes) =>
@@ -78,11 +100,18 @@ export function createGpuTimeStore(db: Kysely<Database>): GpuTimeStore {
         return new Map(rows.map((row) => [row.instance_id, row.until.getTime()]));
       }),
 
-    renew: (one, months, decide) =>
-      movingMoney(db, async (trx) => {
+    async renew(one, months, decide) {
+      // A month without a row would have no limit.
+      await asking(() => makeBudgets(months));
+      return await movingMoney(db, async (trx) => {
         await trx
           .insertInto("gpu_hold")
-          .values({ instance_id: one.instance, deploy_id: one.deployId, account_id: one.account })
+          .values({
+            instance_id: one.instance,
+            deploy_id: one.deployId,
+            account_id: one.account,
+            host_id: (eb) => eb.selectFrom("instance").select("host_id").where("instance_id", "=", one.instance),
+          })
           .onConflict((at) => at.doNothing())
           .execute();
         const { spans, settledUntilMs, leaseId } = await lockHold(trx, one.instance);
@@ -92,7 +121,7 @@ export function createGpuTimeStore(db: Kysely<Database>): GpuTimeStore {
           .where("account_id", "=", one.account)
           .executeTakeFirstOrThrow();
         const budgetId = `account/${one.account}` as BudgetId;
-        const budgets = await lockBudgets(trx, [budgetId, ...months].sort());
+        const budgets = await lockBudgets(trx, [budgetId, ...months.map((month) => month.budgetId)].sort());
         const [lease] = leaseId ? await lockLeases(trx, [leaseId]) : [];
         const open = lease?.isOpen ? lease : undefined;
         const reserved = open ? open.granted - open.settled : 0n;
@@ -100,7 +129,7 @@ export function createGpuTimeStore(db: Kysely<Database>): GpuTimeStore {
           covered: spans,
           settledUntilMs,
           reserved,
-          room: roomOf(budgets, budgetId, reserved),
+          room: roomOf(budgets, budgetId, await reservedOf(trx, budgetId)),
           suspendReason: account.suspend_reason,
           prices: await pricesOf(trx, one.gpu),
         } satisfies FoundHold);
@@ -116,7 +145,8 @@ export function createGpuTimeStore(db: Kysely<Database>): GpuTimeStore {
             covered = covered + tstzmultirange(tstzrange(${new Date(fromMs)}, ${new Date(untilMs)}))
           where instance_id = ${one.instance}`.execute(trx);
         return verdict;
-      }),
+      });
+    },
 
     endStopped: (nowMs) =>
       asking(async () => {
@@ -167,7 +197,15 @@ export function createGpuTimeStore(db: Kysely<Database>): GpuTimeStore {
   };
 }
 
-/** A month's limit leaves room when it has it beside what this instance has reserved at the account already. */
+/** What all instances of the account have reserved. Sound while its budget is locked: every such lease moves under that lock. */
+async function reservedOf(trx: Trx, budgetId: BudgetId): Promise<bigint> {
+  const { rows } = await sql<{ reserved: bigint }>`
+    select coalesce(sum(granted - settled), 0)::bigint as reserved from lease
+    where budget_id = ${budgetId} and replica_id = ${holder} and closed_at is null`.execute(trx);
+  return rows[0]?.reserved ?? 0n;
+}
+
+/** GPU time is reserved at the account alone: a month's limit must have room beside all that is `reserved` there. */
 function roomOf(budgets: readonly BudgetRow[], account: BudgetId, reserved: bigint): bigint | undefined {
   if (!budgets.some((budget) => budget.budgetId === account)) return 0n;
   const rooms = budgets.flatMap(({ budgetId, limit, spent, leased }) =>

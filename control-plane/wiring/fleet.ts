@@ -26,7 +26,11 @@ export interface FleetParts {
   readonly feed: Pick<ChangeFeed, "on">;
   readonly seal: TicketKeySeal;
   readonly openToken: (account: AccountId, sealed: Buffer) => Promise<string>;
-  readonly settle: (records: readonly UsageRecord__Output[], nodeEpoch: string) => Promise<readonly string[]>;
+  readonly settle: (
+    records: readonly UsageRecord__Output[],
+    nodeEpoch: string,
+    host: HostId,
+  ) => Promise<readonly string[]>;
   /** Pays for running instances in advance; undefined where nobody pays. */
   readonly holds?: TimeHolds;
   /** Names this replica in claims. */

@@ -7,6 +7,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       instance_id text primary key,
       deploy_id text not null,
       account_id text not null references account,
+      host_id text,
       covered tstzmultirange not null default '{}',
       settled_until timestamptz not null default to_timestamp(0),
       lease_id text,

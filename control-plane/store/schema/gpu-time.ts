@@ -7,6 +7,8 @@ export interface GpuTimeTables {
     instance_id: string;
     deploy_id: string;
     account_id: string;
+    /** Only what this host meters is believed; null when the instance was gone before its first hold. */
+    host_id: string | null;
     /** Whole minutes of control-plane time that were promised in advance: what is metered outside them bills nobody. */
     covered: Generated<string>;
     /** End of the last minute whose record is in the ledger. */

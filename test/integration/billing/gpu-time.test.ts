@@ -9,7 +9,7 @@ import { checkBooks } from "../../../control-plane/store/check-books.ts";
 import { createGpuTimeStore } from "../../../control-plane/store/gpu-time-store.ts";
 import { createSettlementStore } from "../../../control-plane/store/settlement-store.ts";
 import { gpuMinuteId } from "../../../proto/gpu-minute.ts";
-import type { AccountId, DeploymentId, InstanceId } from "../../../proto/ids.ts";
+import type { AccountId, DeploymentId, HostId, InstanceId } from "../../../proto/ids.ts";
 import { randomId } from "../../../proto/ids.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { openWorld, usageRecord, type World, wholeBooks } from "./world.ts";
@@ -99,6 +99,24 @@ async function instanceOf(options: { readonly credit?: bigint; readonly gpus?: n
 }
 type Running = Awaited<ReturnType<typeof instanceOf>>;
 
+/** Another instance of the same deployment. */
+async function siblingOf(of: Running): Promise<Running> {
+  const instance = randomId<"instance">(16);
+  await world.db
+    .insertInto("instance")
+    .values({
+      instance_id: instance,
+      deploy_id: of.deployId,
+      account_id: of.account,
+      host_id: "host",
+      generation: 1,
+      gpu_uuids: ["GPU-2"],
+      phase: "ready",
+    })
+    .execute();
+  return { ...of, instance };
+}
+
 async function setPrice(gpu: string, hourRate: bigint, fromMs: number) {
   const row = await world.db
     .insertInto("price")
@@ -113,10 +131,13 @@ function controlPlane() {
   const registry = new Registry();
   const metrics = createBillingMetrics(registry);
   const clock = { monotonicMs: () => nowMs, unixMs: () => nowMs };
+  const time = createGpuTime({ store, settlement: createSettlementStore(world.db), metrics, log });
   return {
     registry,
     holds: createGpuHolds({ store, log, clock }),
-    time: createGpuTime({ store, settlement: createSettlementStore(world.db), metrics, log }),
+    time: {
+      settle: (minutes: readonly GpuMinute[], from = "host") => time.settle(minutes, from as HostId),
+    },
   };
 }
 
@@ -311,6 +332,25 @@ describe("GPU time of a dedicated deployment", () => {
     expect((await world.budget(of.account)).spent).toBe(cents(60));
   });
 
+  it("of ten instances together is held only as far as the month's limit has room", async () => {
+    const first = await instanceOf();
+    const all = [first, ...(await Promise.all(Array.from({ length: 9 }, () => siblingOf(first))))];
+    await setPrice(first.gpu, sixAnHour, noon - minute);
+    await world.db
+      .updateTable("account")
+      .set({ monthly_limit: cents(120) })
+      .where("account_id", "=", first.account)
+      .execute();
+    const { holds, time } = controlPlane();
+    const replicas = [holds, controlPlane().holds];
+    await Promise.all(replicas.map((one) => one.renew(all)));
+    // Five minutes of two instances; the other eight are told so in advance instead of being lost to the platform.
+    expect((await world.budget(first.account)).leased).toBe(cents(100));
+    expect(await holds.renew(all)).toHaveLength(8);
+    for (const one of all) await time.settle(minutesOf(one, noon, 5));
+    expect((await world.budget(first.account)).spent).toBe(cents(100));
+  });
+
   it("is refused to a suspended account, with the reason", async () => {
     const of = await instanceOf();
     await setPrice(of.gpu, sixAnHour, noon - minute);
@@ -367,5 +407,24 @@ describe("GPU time of a dedicated deployment", () => {
     const of = await instanceOf();
     const { time } = controlPlane();
     expect(await time.settle(minutesOf({ ...of, deployId: randomId(16) }, noon, 1))).toBe(true);
+  });
+
+  it("bills nobody when another host sent it or for another deployment, is quarantined, and does not stand in for the true one", async () => {
+    const of = await instanceOf();
+    const victim = await instanceOf();
+    for (const { gpu } of [of, victim]) await setPrice(gpu, sixAnHour, noon - minute);
+    const { holds, time } = controlPlane();
+    await holds.renew([of, victim]);
+    expect(await time.settle(minutesOf(victim, noon, 3), "other host")).toBe(true);
+    expect(await time.settle(minutesOf({ ...victim, deployId: of.deployId }, noon, 3))).toBe(true);
+    expect(await time.settle(minutesOf({ ...victim, instance: "made-up" as never }, noon, 1))).toBe(true);
+    expect(await world.budget(victim.account)).toMatchObject({ spent: 0n, leased: cents(50) });
+    expect(await ledgerOf(victim.account, "platform_loss")).toBe(0n);
+    const kept = await world.db.selectFrom("usage_quarantine").select(["request_id", "why"]).execute();
+    expect(kept).toHaveLength(4);
+    // Its row may be forgotten before its last minutes come.
+    await world.db.deleteFrom("instance").where("instance_id", "=", victim.instance).execute();
+    expect(await time.settle(minutesOf(victim, noon, 3))).toBe(true);
+    expect(await world.budget(victim.account)).toMatchObject({ spent: cents(30), leased: cents(20) });
   });
 });
