@@ -12,6 +12,7 @@ import { gpuMinuteId } from "../../../proto/gpu-minute.ts";
 import type { AccountId, DeploymentId, HostId, InstanceId } from "../../../proto/ids.ts";
 import { randomId } from "../../../proto/ids.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { addInstance, addSibling, type InstanceOptions } from "./gpu-instances.ts";
 import { openWorld, usageRecord, type World, wholeBooks } from "./world.ts";
 
 const log = pino({ level: "silent" });
@@ -36,86 +37,8 @@ beforeEach(async () => {
   return async () => expect(await checkBooks(world.db)).toEqual(wholeBooks);
 });
 
-/** An instance of its own account, ready unless said otherwise, on GPUs of a type of its own. */
-async function instanceOf(options: { readonly credit?: bigint; readonly gpus?: number } = {}) {
-  const { db } = world;
-  const account: AccountId = await world.account(options.credit ?? 100n * usd);
-  const deployId = randomId<"deployment">(16);
-  const instance = randomId<"instance">(16);
-  const gpu = `test-${instance}`;
-  const gpus = options.gpus ?? 1;
-  await db
-    .insertInto("deployment")
-    .values({
-      deploy_id: deployId,
-      account_id: account,
-      model_name: `acme/${instance}`,
-      version: "v",
-      task: "text-generation",
-      type: "llm",
-      engine: "stoker",
-      status: "deployed",
-      gpu,
-      num_gpus: gpus,
-      max_batch_size: 1,
-      min_instances: 1,
-      max_instances: 1,
-      weights: "{}",
-      weights_token: null,
-      extra_args: [],
-      external_url: null,
-      context_length: 0,
-      memory_bytes: 0n,
-      pending_reasons: "[]",
-    })
-    .execute();
-  await db
-    .insertInto("host")
-    .values({
-      host_id: "host",
-      hostname: "host",
-      advertise: "http://127.0.0.1:1",
-      inventory: "{}",
-      node_epoch: 1n,
-      ticket_key: Buffer.alloc(32),
-      agent_version: "1",
-      seen_at: new Date(),
-    })
-    .onConflict((at) => at.doNothing())
-    .execute();
-  await db
-    .insertInto("instance")
-    .values({
-      instance_id: instance,
-      deploy_id: deployId,
-      account_id: account,
-      host_id: "host",
-      generation: 1,
-      gpu_uuids: ["GPU-1"],
-      phase: "ready",
-    })
-    .execute();
-  return { account, deployId, instance, gpu, gpus };
-}
+const instanceOf = (options: InstanceOptions = {}) => addInstance(world, options);
 type Running = Awaited<ReturnType<typeof instanceOf>>;
-
-/** Another instance of the same deployment. */
-async function siblingOf(of: Running): Promise<Running> {
-  const instance = randomId<"instance">(16);
-  await world.db
-    .insertInto("instance")
-    .values({
-      instance_id: instance,
-      deploy_id: of.deployId,
-      account_id: of.account,
-      host_id: "host",
-      generation: 1,
-      gpu_uuids: ["GPU-2"],
-      phase: "ready",
-    })
-    .execute();
-  return { ...of, instance };
-}
 
 async function setPrice(gpu: string, hourRate: bigint, fromMs: number) {
   const row = await world.db
@@ -334,7 +257,7 @@ describe("GPU time of a dedicated deployment", () => {
 
   it("of ten instances together is held only as far as the month's limit has room", async () => {
     const first = await instanceOf();
-    const all = [first, ...(await Promise.all(Array.from({ length: 9 }, () => siblingOf(first))))];
+    const all = [first, ...(await Promise.all(Array.from({ length: 9 }, () => addSibling(world, first))))];
     await setPrice(first.gpu, sixAnHour, noon - minute);
     await world.db
       .updateTable("account")
