@@ -40,7 +40,6 @@ export function createRedisSignals({ url, id, installation, log }: RedisSignalsD
   let isClosed = false;
 
   const away = (error: unknown) => {
-    isSubscribed = false;
     if (isClosed || isAway) return;
     isAway = true;
     log.warn(
@@ -48,16 +47,26 @@ export function createRedisSignals({ url, id, installation, log }: RedisSignalsD
       "Redis cannot be reached: rate limits are counted by each replica for itself until it can",
     );
   };
+  const isConnected = () => isSubscribed && publisher.status === "ready";
+  const back = () => {
+    if (!isAway || !isConnected()) return;
+    log.info("Redis is back");
+    isAway = false;
+  };
   publisher.on("error", away);
   subscriber.on("error", away);
   // A server that closes politely is away without an error.
-  subscriber.on("close", () => away(new Error("the connection to Redis ended")));
+  publisher.on("close", () => away(new Error("the connection to Redis ended")));
+  subscriber.on("close", () => {
+    isSubscribed = false;
+    away(new Error("the connection to Redis ended"));
+  });
+  publisher.on("ready", back);
   subscriber.on("ready", () => {
     subscriber.subscribe(...topicOf.keys()).then(
       () => {
         isSubscribed = true;
-        if (isAway) log.info("Redis is back");
-        isAway = false;
+        back();
         // A connection that cannot subscribe is of no use: a new one is made.
       },
       () => subscriber.disconnect(true),
@@ -85,7 +94,7 @@ export function createRedisSignals({ url, id, installation, log }: RedisSignalsD
       handlers.set(topic, [...(handlers.get(topic) ?? []), handler]);
     },
     get isConnected() {
-      return isSubscribed && publisher.status === "ready";
+      return isConnected();
     },
     async close() {
       isClosed = true;

@@ -1,6 +1,7 @@
 // Messages between replicas: the same promises in one process and over a real Redis, and what Redis may do in between.
+import { connect, createServer, type Socket } from "node:net";
 import pino from "pino";
-import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import { createSignalHub } from "../../control-plane/signals/in-process.ts";
 import type { Signals } from "../../control-plane/signals/port.ts";
 import { createRedisSignals } from "../../control-plane/signals/redis.ts";
@@ -133,6 +134,23 @@ describe.skipIf(!hasRedis)("Redis", () => {
     expect(heard.filter((one) => one.includes("lost"))).toEqual([]);
   });
 
+  it("may drop one of a replica's two connections: it is used again as soon as that one is back", async () => {
+    const proxy = await startProxy(redis.url);
+    onTestFinished(() => proxy.stop());
+    const [a, b] = ["a", "b"].map((id) =>
+      keep(createRedisSignals({ url: id === "a" ? proxy.url : redis.url, id, installation: "proxy", log })),
+    ) as [Signals, Signals];
+    const heard = [ear(a), ear(b)];
+    await connected(a, b);
+    for (const which of ["other", "subscriber"] as const) {
+      expect(proxy.reset(which)).toBe(1);
+      await vi.waitFor(() => expect(a.isConnected).toBe(false), { ...patience, interval: 1 });
+      await connected(a, b);
+      await settled(a, [heard[1] as string[]]);
+      await settled(b, [heard[0] as string[]]);
+    }
+  });
+
   it("that is not there at the start is found when it comes", async () => {
     const a = keep(
       createRedisSignals({ url: `redis://127.0.0.1:${await freePort()}`, id: "a", installation: "x", log }),
@@ -148,3 +166,36 @@ describe.skipIf(!hasRedis)("Redis", () => {
     await settled(b, [heard]);
   });
 });
+
+/** In front of Redis; resets connections by what they are for. */
+async function startProxy(url: string) {
+  const open = new Map<Socket, "subscriber" | "other">();
+  const server = createServer((client) => {
+    const behind = connect(Number(new URL(url).port), "127.0.0.1");
+    open.set(client, "other");
+    client.on("data", (data) => {
+      if (/subscribe/i.test(String(data))) open.set(client, "subscriber");
+      behind.write(data);
+    });
+    behind.on("data", (data) => client.write(data));
+    for (const [one, other] of [
+      [client, behind],
+      [behind, client],
+    ] as const)
+      one.on("error", () => other.destroy()).on("close", () => other.destroy());
+    client.on("close", () => open.delete(client));
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return {
+    url: `redis://127.0.0.1:${(server.address() as { port: number }).port}`,
+    reset(which: "subscriber" | "other"): number {
+      const those = [...open].filter(([, is]) => is === which);
+      for (const [socket] of those) socket.resetAndDestroy();
+      return those.length;
+    },
+    stop() {
+      for (const socket of open.keys()) socket.destroy();
+      server.close();
+    },
+  };
+}
