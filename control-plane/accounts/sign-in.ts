@@ -37,9 +37,12 @@ export interface NewCustomer {
   readonly session: BegunSession;
 }
 
-export const attemptLimits: Readonly<Record<"perAddress" | "perAccount", AttemptsLimit>> = {
+export const attemptLimits: Readonly<Record<"perAddress" | "perAccount" | "perEmail", AttemptsLimit>> = {
   perAddress: { most: 30, windowMs: 900_000, mostKeys: 50_000 },
+  /** Of one account from one network: a stranger elsewhere who knows an address cannot keep its owner signed out. */
   perAccount: { most: 10, windowMs: 900_000, mostKeys: 50_000 },
+  /** From all networks together: guessing from many stays hopeless. */
+  perEmail: { most: 200, windowMs: 900_000, mostKeys: 50_000 },
 };
 
 export interface SignInDeps {
@@ -57,17 +60,23 @@ export function createSignIn(deps: SignInDeps): SignIn {
   const { store, passwords, sessions } = deps;
   const byAddress = countAttempts(attemptLimits.perAddress, deps.nowMs);
   const byAccount = countAttempts(attemptLimits.perAccount, deps.nowMs);
+  const byEmail = countAttempts(attemptLimits.perEmail, deps.nowMs);
 
   return {
     async signIn({ email, password }, ip, cookie) {
-      // Both are counted before the password is looked at, so that attempts side by side cannot pass the limit.
-      const name = `email ${email.toLowerCase()}`;
-      byAddress.take(networkOf(ip));
-      byAccount.take(name);
+      // All are counted before the password is looked at, so that attempts side by side cannot pass the limit.
+      const network = networkOf(ip);
+      const name = email.toLowerCase();
+      const nameThere = `email ${name} from ${network}`;
+      byAddress.take(network);
+      // One network's attempts beyond its own limit do not count against the person's.
+      byAccount.take(nameThere);
+      byEmail.take(name);
       const found = await store.credentials(email);
       const isRight = await passwords.verify(password, found?.hash);
       if (!found || !isRight) throw new WrongPassword();
-      byAccount.forgive(name);
+      byAccount.forgive(nameThere);
+      byEmail.forgive(name);
       if (cookie !== undefined) await sessions.end(cookie);
       return sessions.begin({ account: found.account, ip });
     },

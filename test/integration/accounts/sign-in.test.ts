@@ -9,7 +9,7 @@ import {
 import { createPasswords } from "../../../control-plane/accounts/password.ts";
 import { createProfiles } from "../../../control-plane/accounts/profile.ts";
 import { createSessions, sessionIdleMs, sessionMostMs } from "../../../control-plane/accounts/sessions.ts";
-import { createSignIn } from "../../../control-plane/accounts/sign-in.ts";
+import { attemptLimits, createSignIn } from "../../../control-plane/accounts/sign-in.ts";
 import { createPeopleStore } from "../../../control-plane/store/people-store.ts";
 import { createSessionStore } from "../../../control-plane/store/session-store.ts";
 import type { AccountId } from "../../../proto/ids.ts";
@@ -28,7 +28,8 @@ const email = "ada@example.com";
 const password = "correct horse";
 const begunAt = Date.UTC(2026, 0, 1);
 
-async function signedUp({ isSignUpOpen = true } = {}) {
+/** `isHashing`: false where many attempts are made and what a hash costs does not matter. */
+async function signedUp({ isSignUpOpen = true, isHashing = true } = {}) {
   const world = await openWorld(postgres);
   const { account } = await world.accounts.createAccount({
     email,
@@ -46,7 +47,7 @@ async function signedUp({ isSignUpOpen = true } = {}) {
     hash: real.hash,
     verify: (given: string, hash: string | undefined) => {
       verified.push(hash);
-      return real.verify(given, hash);
+      return isHashing ? real.verify(given, hash) : Promise.resolve(given === password);
     },
   };
   const signIn = createSignIn({
@@ -113,16 +114,18 @@ describe("signing in", () => {
     expect(await sessions.find(second.cookie)).toBeDefined();
   });
 
-  it("is refused after ten wrong passwords for 15 minutes, with the right one too, and not for other accounts", async () => {
+  it("is refused after ten wrong passwords from one network for 15 minutes, with the right one too, and not for other accounts", async () => {
     const { world, clock, signIn } = await signedUp();
     const ends = await Promise.all(
       Array.from({ length: 12 }, (_, i) =>
-        codeOf(signIn.signIn({ email, password: "wrong" }, `192.0.2.${i}`, undefined)),
+        codeOf(signIn.signIn({ email, password: "wrong" }, `2001:db8::${i}`, undefined)),
       ),
     );
     expect(ends.filter((end) => end === WrongPassword)).toHaveLength(10);
     expect(ends.filter((end) => end === TooManyAttempts)).toHaveLength(2);
-    expect(await codeOf(signIn.signIn({ email: email.toUpperCase(), password }, ip, undefined))).toBe(TooManyAttempts);
+    expect(await codeOf(signIn.signIn({ email: email.toUpperCase(), password }, "2001:db8::99", undefined))).toBe(
+      TooManyAttempts,
+    );
     const { account } = await world.accounts.createAccount({
       email: "b@example.com",
       displayName: "b",
@@ -133,6 +136,20 @@ describe("signing in", () => {
     expect(await codeOf(signIn.signIn({ email: "b@example.com", password }, ip, undefined))).toBe("done");
     clock.nowMs = 900_000;
     expect(await codeOf(signIn.signIn({ email, password }, ip, undefined))).toBe("done");
+  });
+
+  it("goes on for the account's owner while a stranger elsewhere guesses, up to 200 guesses from everywhere", async () => {
+    const { signIn } = await signedUp({ isHashing: false });
+    const guess = (from: string) => codeOf(signIn.signIn({ email, password: "wrong" }, from, undefined));
+    for (let i = 0; i < 12; i++) await guess("198.51.100.7");
+    expect(await guess("198.51.100.7")).toBe(TooManyAttempts);
+    expect(await codeOf(signIn.signIn({ email, password }, ip, undefined))).toBe("done");
+    const most = attemptLimits.perEmail.most;
+    const ends = [];
+    for (let i = 0; i < most + 1; i++) ends.push(await guess(`203.0.113.${i}`));
+    expect(ends.slice(0, most).every((end) => end === WrongPassword)).toBe(true);
+    expect(ends[most]).toBe(TooManyAttempts);
+    expect(await codeOf(signIn.signIn({ email, password }, ip, undefined))).toBe(TooManyAttempts);
   });
 
   it("is refused after 30 attempts from one address, whomever they were for", async () => {
