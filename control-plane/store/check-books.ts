@@ -41,8 +41,7 @@ export function checkBooks(db: Kysely<Database>): Promise<BookCheck> {
             union all
             select 'key/' || key_id || to_char(admitted_at at time zone 'UTC', '"/"YYYYMM'), sum(charge) from usage group by 1
             union all
-            select lease.budget_id, sum(charge) from usage join lease on lease.lease_id = any(lease_ids)
-            where lease.budget_id like 'jwt/%' group by 1
+            select token_budget, sum(charge) from usage where token_budget is not null group by 1
           ) c using (budget_id)
           where scope <> 'account' and spent <> coalesce(captured, 0)`),
         wrongLeased: await names(sql`

@@ -94,14 +94,23 @@ export class MetAtOnce extends Error {
   readonly code = "40001";
 }
 
-export async function writeMoney(trx: Trx, fresh: readonly SettledRecord[], postings: Postings): Promise<void> {
+export async function writeMoney(
+  trx: Trx,
+  fresh: readonly SettledRecord[],
+  postings: Postings,
+  leases: readonly LeaseRow[],
+): Promise<void> {
+  const tokenBudgets = new Map(
+    leases.filter((lease) => lease.budgetId.startsWith("jwt/")).map((lease) => [lease.leaseId, lease.budgetId]),
+  );
   const posted = new Map(postings.rows.map((row) => [keyOf(row.requestId, row.attempt), row]));
   const losses = new Map(postings.entries.map((of) => [keyOf(of.requestId, of.attempt), of.lossReason]));
   const added = fresh.map((record) => {
     const key = keyOf(record.requestId, record.attempt);
     const row = posted.get(key);
     posted.delete(key);
-    return asColumns(record, row?.charge ?? 0n, row?.isVoided ?? false, losses.get(key));
+    const tokenBudget = record.leaseIds.map((id) => tokenBudgets.get(id)).find((id) => id !== undefined);
+    return asColumns(record, tokenBudget, row?.charge ?? 0n, row?.isVoided ?? false, losses.get(key));
   });
   const changed = [...posted.values()].map((row) => ({
     request_id: row.requestId,
@@ -117,10 +126,10 @@ export async function writeMoney(trx: Trx, fresh: readonly SettledRecord[], post
     spent: String(b.spent),
     leased: String(b.leased),
   }));
-  const leases = postings.leases.map((lease) => ({ lease_id: lease.leaseId, settled: String(lease.settled) }));
-  if (added.length + changed.length + entries.length + budgets.length + leases.length === 0) return;
+  const leaseMoves = postings.leases.map((lease) => ({ lease_id: lease.leaseId, settled: String(lease.settled) }));
+  if (added.length + changed.length + entries.length + budgets.length + leaseMoves.length === 0) return;
   const { rows } = await sql<{ inserted: number }>`
-    select settle_write(${json(added)}, ${json(changed)}, ${json(entries)}, ${json(budgets)}, ${json(leases)})
+    select settle_write(${json(added)}, ${json(changed)}, ${json(entries)}, ${json(budgets)}, ${json(leaseMoves)})
       as inserted`.execute(trx);
   if (rows[0]?.inserted !== added.length) throw new MetAtOnce("a record was settled twice at once");
 }
@@ -129,7 +138,13 @@ export async function writeMoney(trx: Trx, fresh: readonly SettledRecord[], post
 const json = (rows: readonly object[]): string | null => (rows.length === 0 ? null : JSON.stringify(rows));
 const iso = (unixMs: number): string => new Date(unixMs).toISOString();
 
-function asColumns(record: SettledRecord, charge: bigint, isVoided: boolean, lossReason: string | undefined) {
+function asColumns(
+  record: SettledRecord,
+  tokenBudget: BudgetId | undefined,
+  charge: bigint,
+  isVoided: boolean,
+  lossReason: string | undefined,
+) {
   return {
     request_id: record.requestId,
     attempt: record.attempt,
@@ -142,6 +157,7 @@ function asColumns(record: SettledRecord, charge: bigint, isVoided: boolean, los
     instance_id: record.instanceId,
     node_epoch: String(record.nodeEpoch),
     lease_ids: record.leaseIds,
+    ...(tokenBudget === undefined ? {} : { token_budget: tokenBudget }),
     hold: String(record.hold),
     input_tokens: record.inputTokens,
     cached_input_tokens: record.cachedInputTokens,

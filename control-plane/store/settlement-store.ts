@@ -26,7 +26,7 @@ export function createSettlementStore(db: Kysely<Database>): SettlementStore {
         const delivered = found.delivered;
         const rows = [...found.rows, ...fresh.map((record) => newRow(record, delivered))];
         const postings = rules.post({ ...found, rows });
-        await writeMoney(trx, fresh, postings);
+        await writeMoney(trx, fresh, postings, found.leases);
         return { fresh: new Set(fresh.map((record) => keyOf(record.requestId, record.attempt))), postings };
       });
     },

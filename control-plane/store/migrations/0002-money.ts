@@ -80,6 +80,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       instance_id text not null,
       node_epoch bigint not null,
       lease_ids text[] not null,
+      token_budget text,
       hold bigint not null,
       input_tokens bigint not null,
       cached_input_tokens bigint not null,

@@ -33,12 +33,14 @@ export async function createSettlementFunctions(db: Kysely<unknown>): Promise<vo
     begin
       if added is not null then
         insert into usage (request_id, attempt, admitted_at, account_id, key_id, replica_id, model, deploy_id, instance_id,
-          node_epoch, lease_ids, hold, input_tokens, cached_input_tokens, output_tokens, reasoning_tokens, gpu_ms, source,
+          node_epoch, lease_ids, token_budget, hold, input_tokens, cached_input_tokens, output_tokens, reasoning_tokens, gpu_ms,
+          source,
           end_reason,
           price_version, input_rate, cached_input_rate, output_rate, discount_id, cost, charge, voided, queue_ms,
           first_byte_ms, total_ms, ended_at)
         select request_id, attempt, admitted_at, account_id, key_id, replica_id, model, deploy_id, instance_id,
-          node_epoch, lease_ids, hold, input_tokens, cached_input_tokens, output_tokens, reasoning_tokens, gpu_ms, source,
+          node_epoch, lease_ids, token_budget, hold, input_tokens, cached_input_tokens, output_tokens, reasoning_tokens, gpu_ms,
+          source,
           end_reason,
           price_version, input_rate, cached_input_rate, output_rate, discount_id, cost, charge, voided, queue_ms,
           first_byte_ms, total_ms, ended_at

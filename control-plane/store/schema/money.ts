@@ -69,6 +69,8 @@ export interface MoneyTables {
     instance_id: string;
     node_epoch: bigint;
     lease_ids: string[];
+    /** The budget of the JWT it was asked with: leases are forgotten long before usage. Null: of no token with a limit. */
+    token_budget: Generated<string | null>;
     hold: bigint;
     input_tokens: bigint;
     cached_input_tokens: bigint;

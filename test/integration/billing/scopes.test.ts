@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import {
   type Hold,
   type HoldRequest,
@@ -7,7 +7,8 @@ import {
   SpendingSuspended,
 } from "../../../control-plane/billing/hold.ts";
 import type { RunningBudgets } from "../../../control-plane/billing/leases.ts";
-import { accountMonthBudget, keyMonthBudget } from "../../../control-plane/billing/scopes.ts";
+import { accountMonthBudget, keyMonthBudget, monthScopes } from "../../../control-plane/billing/scopes.ts";
+import { createBudgetMaker } from "../../../control-plane/store/budget-making.ts";
 import { announce, createChangeFeed } from "../../../control-plane/store/change-feed.ts";
 import { checkBooks } from "../../../control-plane/store/check-books.ts";
 import { inTransaction } from "../../../control-plane/store/database.ts";
@@ -81,6 +82,9 @@ describe("a request of a scoped token", () => {
     expect(await world.budgetRow(keyMonth)).toEqual({ limit: tokens(400), ...spent });
     expect(await world.budgetRow(token)).toEqual({ limit: tokens(300), ...spent });
     expect(await checkBooks(world.db)).toEqual(wholeBooks);
+    // Leases are forgotten sooner than what was charged.
+    await world.db.deleteFrom("lease").where("closed_at", "is not", null).execute();
+    expect(await checkBooks(world.db)).toEqual(wholeBooks);
   });
 
   it.each(["account", "account month", "key month", "token"])("is refused when its %s has no room", async (which) => {
@@ -116,6 +120,28 @@ describe("a monthly limit", () => {
       spending: { hasAccountLimit: false, hasKeyLimit: true, token: null },
     };
     await expect(budgets.hold(request)).rejects.toThrow(InsufficientFunds);
+  });
+
+  it.each(["account", "key"])("of the %s binds a month's row that is made while it is set", async (owner) => {
+    const world = await openWorld(postgres);
+    const account = await world.account(usd);
+    const key = await world.keyOf(account);
+    const next = Date.now() + 32 * 86_400_000;
+    const isKey = owner === "key";
+    const monthOf = (atMs: number) => (isKey ? keyMonthBudget(key, atMs) : accountMonthBudget(account, atMs));
+    let making: Promise<void> | undefined;
+    await inTransaction(world.db, async (trx) => {
+      const whose = { account, ...(isKey ? { key } : {}) };
+      expect(await setMonthlyLimit(trx, whose, tokens(5), monthOf(Date.now()))).toBe(true);
+      making = createBudgetMaker(world.db)(monthScopes({ account, key }, next));
+      // It has begun, and waits for the limit's transaction.
+      await vi.waitFor(async () => {
+        const { rows } = await world.pool.query("select from pg_locks where not granted");
+        expect(rows).toHaveLength(1);
+      }, patience);
+    });
+    await making;
+    expect(await world.budgetRow(monthOf(next))).toEqual({ limit: tokens(5), spent: 0n, leased: 0n });
   });
 
   it("lowered below what is spent and leased calls the slices back within two seconds and admits nothing until it fits", async () => {
