@@ -344,7 +344,7 @@ describe("GPU time of a dedicated deployment", () => {
     expect(await world.budget(victim.account)).toMatchObject({ spent: 0n, leased: cents(50) });
     expect(await ledgerOf(victim.account, "platform_loss")).toBe(0n);
     const kept = await world.db.selectFrom("usage_quarantine").select(["request_id", "why"]).execute();
-    expect(kept).toHaveLength(4);
+    expect(kept).toHaveLength(7);
     // Its row may be forgotten before its last minutes come.
     await world.db.deleteFrom("instance").where("instance_id", "=", victim.instance).execute();
     expect(await time.settle(minutesOf(victim, noon, 3))).toBe(true);
