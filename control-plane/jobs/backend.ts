@@ -45,6 +45,8 @@ export function openBackend(address: JobsAddress, work: Work, keepSeconds: numbe
     migrate: true,
     max: maxConnections,
     connectionTimeoutMillis: 2_000,
+    // A connection that breaks between two statements of a transaction: the next one fails, and nothing else.
+    onConnect: (client: { on(event: "error", listener: () => void): unknown }) => void client.on("error", () => {}),
   };
   return {
     queue: new Postgres.Queue(queueName, { connection }),
