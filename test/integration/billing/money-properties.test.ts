@@ -73,6 +73,7 @@ async function live(world: World, { limits, batches }: typeof history extends fc
   const ended: typeof running = [];
   const records: UsageRecord__Output[] = [];
   let held = 0;
+  let ticking: Promise<void> = Promise.resolve();
 
   const record = ({ request, hold, attempt }: (typeof running)[number], output: number) =>
     records.push(
@@ -144,8 +145,9 @@ async function live(world: World, { limits, batches }: typeof history extends fc
       }
       case "pass":
         clock.pass(one.ms);
-        await Promise.all(replicas.map((replica) => replica.tick()));
-        return;
+        // A control plane awaits each tick before the next: two at once would be no history of it.
+        ticking = ticking.then(async () => void (await Promise.all(replicas.map((replica) => replica.tick()))));
+        return await ticking;
       case "expire":
         await world.pool.query(
           `update lease set expires_at = now() - interval '1 minute' where closed_at is null and budget_id in
