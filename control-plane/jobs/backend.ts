@@ -22,7 +22,30 @@ export interface Backend {
   readonly worker: Client & Pick<Worker, "run">;
 }
 
-const Postgres = withBackend(createPostgresBackend);
+/**
+ * BullMQ takes every listener off the connection it listens on before it ends it, and what a dying server says in between
+ * would then end this process: one listener stays.
+ */
+const createListeningBackend: typeof createPostgresBackend = (...given) => {
+  const backend = createPostgresBackend(...given);
+  const { connection } = backend;
+  const establish = connection.getListenClient.bind(connection);
+  const seen = new WeakSet<object>();
+  connection.getListenClient = async () => {
+    const client = await establish();
+    if (seen.has(client)) return client;
+    seen.add(client);
+    const forget = client.removeAllListeners.bind(client);
+    client.removeAllListeners = (...event) => {
+      forget(...event);
+      return client.on("error", () => {});
+    };
+    return client;
+  };
+  return backend;
+};
+
+const Postgres = withBackend(createListeningBackend);
 
 /** Opens connections; nothing is worked on before `worker.run()`. Throws when the address cannot be understood. */
 export function openBackend(address: JobsAddress, work: Work, keepSeconds: number): Backend {

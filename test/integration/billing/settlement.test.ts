@@ -27,6 +27,7 @@ describe("settlement", () => {
   it("posts a record once, however often and in whatever order it comes, from however many replicas", async () => {
     const world = await openWorld(postgres);
     const other = createSettlement({
+      gatherMs: 0,
       store: world.settlementStore,
       quarantine: world.unrecorded,
       log,
@@ -104,6 +105,7 @@ describe("settlement", () => {
   it("captures one attempt when two replicas settle two attempts of one request at once", async () => {
     const world = await openWorld(postgres);
     const other = createSettlement({
+      gatherMs: 0,
       store: world.settlementStore,
       quarantine: world.unrecorded,
       log,

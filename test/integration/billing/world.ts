@@ -47,6 +47,8 @@ export async function openWorld(postgres: TestPostgres) {
   const settlementStore = createSettlementStore(db);
   const unrecorded = createUnrecordedStore(db);
   const settlement = createSettlement({
+    // One after the other: a test that settles step by step must not wait for company.
+    gatherMs: 0,
     store: settlementStore,
     quarantine: unrecorded,
     log,
