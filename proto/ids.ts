@@ -15,6 +15,8 @@ export type HostId = Id<"host">;
 export type RequestId = Id<"request">;
 export type LeaseId = Id<"lease">;
 export type BudgetId = Id<"budget">;
+/** Of the account's own funds. */
+export const accountBudget = (account: AccountId): BudgetId => `account/${account}` as BudgetId;
 export type ReplicaId = Id<"replica">;
 
 const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";

@@ -1,8 +1,15 @@
 // What the records of a request mean for the money. Level-triggered: from all rows of a request it computes what should
 // stand in the ledger and posts the difference, so order, repetition and late facts end in the same state. Pure.
-import type { AccountId, BudgetId, KeyId, LeaseId, RequestId } from "../../proto/ids.ts";
+import {
+  type AccountId,
+  accountBudget,
+  type BudgetId,
+  type KeyId,
+  type LeaseId,
+  type RequestId,
+} from "../../proto/ids.ts";
 import { costOf, type NanoUsd, nano, type TokenRates } from "../../proto/money.ts";
-import { accountBudget, accountMonthBudget, keyMonthBudget, monthScopes } from "./scopes.ts";
+import { accountMonthBudget, keyMonthBudget, monthScopes } from "./scopes.ts";
 
 /** A row of the usage table. */
 export interface UsageRow {

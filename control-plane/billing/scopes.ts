@@ -1,5 +1,5 @@
 // The budgets a request is charged to: its account's funds, the month's limits of account and key, and its token's. Pure.
-import type { AccountId, BudgetId, KeyId } from "../../proto/ids.ts";
+import { type AccountId, accountBudget, type BudgetId, type KeyId } from "../../proto/ids.ts";
 
 /** Who pays, as a verified credential says it. */
 export interface Payer {
@@ -30,7 +30,6 @@ export interface ScopeSet {
   readonly scopes: readonly BudgetScope[];
 }
 
-export const accountBudget = (account: AccountId): BudgetId => `account/${account}` as BudgetId;
 export const accountMonthBudget = (account: AccountId, unixMs: number): BudgetId =>
   `account-month/${account}/${monthOf(unixMs)}` as BudgetId;
 export const keyMonthBudget = (key: KeyId, unixMs: number): BudgetId => `key/${key}/${monthOf(unixMs)}` as BudgetId;

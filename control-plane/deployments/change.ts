@@ -88,6 +88,20 @@ export function deleteDeployment(store: Store, account: AccountId, id: Deploymen
   });
 }
 
+/** Ends every one of the account's. */
+export async function deleteDeployments(
+  store: Store & Pick<DeploymentStore, "list">,
+  account: AccountId,
+): Promise<void> {
+  for (const { id, status } of await store.list(account, undefined)) {
+    if (status === "deleted") continue;
+    await deleteDeployment(store, account, id).catch((error) => {
+      // Somebody else was faster; whether one is left is looked at again.
+      if (!(error instanceof DeploymentConflict)) throw error;
+    });
+  }
+}
+
 /** What the arguments say; without a word from old or new ones, as it was. */
 function contextLengthAfter(now: Deployment, extraArgs: readonly string[]): number {
   const wasAsked = contextLengthOf(now.extraArgs) > 0;

@@ -1,6 +1,6 @@
 // The books of one account, read by a page as they are and by a judgement under the account's lock.
 import { type Kysely, sql } from "kysely";
-import type { AccountId } from "../../proto/ids.ts";
+import { type AccountId, accountBudget } from "../../proto/ids.ts";
 import type { AccountMoney, Invoice, Owed } from "../billing/store.ts";
 import type { Database } from "./schema.ts";
 
@@ -20,7 +20,7 @@ export async function accountMoney(
       sql<bigint>`(select coalesce(sum(total), 0)::bigint from invoice where account_id = ${account})`.as("invoiced"),
     )
     .where("account.account_id", "=", account)
-    .where("budget_id", "=", `account/${account}`)
+    .where("budget_id", "=", accountBudget(account))
     .executeTakeFirst();
   if (!row) return undefined;
   return {
@@ -61,7 +61,7 @@ export async function owedOf(db: Kysely<Database>, account: AccountId): Promise<
       (select coalesce(sum(total), 0)::bigint from invoice
         where account_id = ${account} and paid_at is not null) as paid
     from budget b left join account_billing a using (account_id)
-    where b.budget_id = ${`account/${account}`}`.execute(db);
+    where b.budget_id = ${accountBudget(account)}`.execute(db);
   const open = await db
     .selectFrom("invoice")
     .selectAll()

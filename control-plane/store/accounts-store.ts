@@ -1,5 +1,5 @@
 import { type Kysely, sql } from "kysely";
-import type { AccountId, KeyId } from "../../proto/ids.ts";
+import { type AccountId, accountBudget, type KeyId } from "../../proto/ids.ts";
 import type { AccountStore, CreateOutcome, NewAccount, SealedKey } from "../accounts/store.ts";
 import { writeAudit } from "./audit-rows.ts";
 import { announce } from "./change-feed.ts";
@@ -154,7 +154,7 @@ async function insertAccount(trx: Parameters<typeof announce>[0], wish: NewAccou
     .execute();
   await trx
     .insertInto("budget")
-    .values({ budget_id: `account/${wish.account}`, scope: "account", account_id: wish.account, lim: wish.credit })
+    .values({ budget_id: accountBudget(wish.account), scope: "account", account_id: wish.account, lim: wish.credit })
     .execute();
   await writeLedger(trx, [
     { from: "platform_revenue", to: "customer_available", amount: wish.credit, kind: "credit", account: wish.account },

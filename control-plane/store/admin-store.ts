@@ -3,14 +3,12 @@ import type { AccountId } from "../../proto/ids.ts";
 import { nano } from "../../proto/money.ts";
 import type { SuspendReason } from "../../proto/suspend-reason.ts";
 import type { AccountSummary, AdminAccountStore } from "../accounts/store.ts";
+import { hasOtherAdmin, liveAccount, lockAdmins } from "./account-rows.ts";
 import { asked } from "./asked.ts";
 import { writeAudit } from "./audit-rows.ts";
 import { announce } from "./change-feed.ts";
 import { inTransaction } from "./database.ts";
 import type { Database } from "./schema.ts";
-
-/** Two admins must not end each other's rights at once. */
-export const adminsLock = 7_205_003;
 
 export function createAdminStore(db: Kysely<Database>): AdminAccountStore {
   const living = () =>
@@ -75,12 +73,9 @@ export function createAdminStore(db: Kysely<Database>): AdminAccountStore {
 
     change: (account, wish, act) =>
       inTransaction(db, async (trx) => {
-        await sql`select pg_advisory_xact_lock(${sql.lit(adminsLock)})`.execute(trx);
-        const row = await trx
-          .selectFrom("account")
+        await lockAdmins(trx);
+        const row = await liveAccount(trx, account)
           .select(["is_admin", "is_team_account"])
-          .where("account_id", "=", account)
-          .where("deleted_at", "is", null)
           .forUpdate()
           .executeTakeFirst();
         if (!row) return "gone";
@@ -90,17 +85,7 @@ export function createAdminStore(db: Kysely<Database>): AdminAccountStore {
           is_team_account: wish.isTeamAccount ?? row.is_team_account,
         };
         if (before.is_admin === after.is_admin && before.is_team_account === after.is_team_account) return "done";
-        if (before.is_admin && !after.is_admin) {
-          const other = await trx
-            .selectFrom("account")
-            .select("account_id")
-            .where("is_admin", "=", true)
-            .where("deleted_at", "is", null)
-            .where("account_id", "<>", account)
-            .limit(1)
-            .executeTakeFirst();
-          if (!other) return "last_admin";
-        }
+        if (before.is_admin && !after.is_admin && !(await hasOtherAdmin(trx, account))) return "last_admin";
         await trx
           .updateTable("account")
           .set({ ...after, ...(after.is_team_account ? {} : { team_display_name: null }) })

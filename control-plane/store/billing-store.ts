@@ -1,5 +1,5 @@
 import { type Insertable, type Kysely, sql, type Transaction } from "kysely";
-import type { AccountId } from "../../proto/ids.ts";
+import { type AccountId, accountBudget } from "../../proto/ids.ts";
 import type { BillingSettingsStore, BillingStore } from "../billing/store.ts";
 import { accountMoney } from "./account-money.ts";
 import { asked } from "./asked.ts";
@@ -54,7 +54,7 @@ export function createBillingStore(db: Kysely<Database>): BillingStore & Billing
 
     setTerms: (account, { creditLine, dueDays, needsPaymentMethod }, by) =>
       movingMoney(db, async (trx) => {
-        const budgetId = `account/${account}`;
+        const budgetId = accountBudget(account);
         const { rows } = await sql`select from budget where budget_id = ${budgetId} for update`.execute(trx);
         if (rows.length === 0) return false;
         const { before } = await keep(trx, account, {

@@ -1,5 +1,5 @@
 import { type Kysely, type Selectable, sql, type Transaction } from "kysely";
-import { type AccountId, type BudgetId, randomId } from "../../proto/ids.ts";
+import { type AccountId, accountBudget, randomId } from "../../proto/ids.ts";
 import type { Charge, ChargeStore } from "../billing/store.ts";
 import { accountMoney, owedOf } from "./account-money.ts";
 import { asked } from "./asked.ts";
@@ -23,7 +23,7 @@ export function createChargeStore(db: Kysely<Database>): ChargeStore {
         const charge_id = `chg_${randomId(20)}`;
         // A charge is credited before it ends, and credits take this lock: whoever ended is in the books read after it, and
         // whoever has not is refused by one partial unique index or the other.
-        await lockBudgets(trx, [`account/${account}` as BudgetId]);
+        await lockBudgets(trx, [accountBudget(account)]);
         const money = await accountMoney(trx, account, Date.now());
         if (!money) return undefined;
         const amount = amountOf({ money, owed: await owedOf(trx, account) });
@@ -105,7 +105,7 @@ export function createChargeStore(db: Kysely<Database>): ChargeStore {
     fulfil: ({ id, account }, grant, { actor, ip }) =>
       movingMoney(db, async (trx) => {
         // The budget first, as everywhere: `begin` waits for a charge's row while it holds the budget.
-        await lockBudgets(trx, [`account/${account}` as BudgetId]);
+        await lockBudgets(trx, [accountBudget(account)]);
         const { numUpdatedRows } = await trx
           .updateTable("charge")
           .set({ state: "done", reference: grant.reference, ended_at: sql<Date>`now()` })

@@ -1,4 +1,5 @@
 import { sql, type Transaction } from "kysely";
+import { accountBudget } from "../../proto/ids.ts";
 import type { CreditGrant, CreditOutcome } from "../billing/store.ts";
 import { writeLedger } from "./ledger-rows.ts";
 import type { Database } from "./schema.ts";
@@ -10,7 +11,7 @@ import type { Database } from "./schema.ts";
  */
 export async function creditFunds(trx: Transaction<Database>, grant: CreditGrant): Promise<CreditOutcome> {
   const { account, amount, kind, note, reference } = grant;
-  const budgetId = `account/${account}`;
+  const budgetId = accountBudget(account);
   const { rows } = await sql<{ lim: bigint | null; spent: bigint; leased: bigint }>`
     select lim, spent, leased from budget where budget_id = ${budgetId} for update`.execute(trx);
   const budget = rows[0];

@@ -2,32 +2,17 @@
 import { sql, type Transaction } from "kysely";
 import type { AccountId } from "../../proto/ids.ts";
 import type { Actor } from "../accounts/store.ts";
-import { adminsLock } from "./admin-store.ts";
+import { hasOtherAdmin, liveAccount, lockAdmins } from "./account-rows.ts";
 import { writeAudit } from "./audit-rows.ts";
 import { announce } from "./change-feed.ts";
 import type { Database } from "./schema.ts";
 
 export async function mayEnd(trx: Transaction<Database>, account: AccountId): Promise<"yes" | "gone" | "last_admin"> {
-  // Two admins that end at the same moment must not both be the one who stays.
-  await sql`select pg_advisory_xact_lock(${sql.lit(adminsLock)})`.execute(trx);
-  const row = await trx
-    .selectFrom("account")
-    .select("is_admin")
-    .where("account_id", "=", account)
-    .where("deleted_at", "is", null)
-    .forUpdate()
-    .executeTakeFirst();
+  await lockAdmins(trx);
+  const row = await liveAccount(trx, account).select("is_admin").forUpdate().executeTakeFirst();
   if (!row) return "gone";
   if (!row.is_admin) return "yes";
-  const other = await trx
-    .selectFrom("account")
-    .select("account_id")
-    .where("is_admin", "=", true)
-    .where("deleted_at", "is", null)
-    .where("account_id", "<>", account)
-    .limit(1)
-    .executeTakeFirst();
-  return other ? "yes" : "last_admin";
+  return (await hasOtherAdmin(trx, account)) ? "yes" : "last_admin";
 }
 
 export async function endAccount(

@@ -1,5 +1,12 @@
 import { type Kysely, sql, type Transaction } from "kysely";
-import { type AccountId, type BudgetId, type InstanceId, type LeaseId, randomId } from "../../proto/ids.ts";
+import {
+  type AccountId,
+  accountBudget,
+  type BudgetId,
+  type InstanceId,
+  type LeaseId,
+  randomId,
+} from "../../proto/ids.ts";
 import type { BudgetRow, FoundHold, GpuPrice, GpuTimeStore, KnownMinute, Span } from "../billing/store.ts";
 import { createBudgetMaker } from "./budget-making.ts";
 import { lockBudgets, lockLeases, moveBudgets, moveLeases, movingMoney } from "./budget-rows.ts";
@@ -120,7 +127,7 @@ export function createGpuTimeStore(db: Kysely<Database>): GpuTimeStore {
           .select("suspend_reason")
           .where("account_id", "=", one.account)
           .executeTakeFirstOrThrow();
-        const budgetId = `account/${one.account}` as BudgetId;
+        const budgetId = accountBudget(one.account);
         const budgets = await lockBudgets(trx, [budgetId, ...months.map((month) => month.budgetId)].sort());
         const [lease] = leaseId ? await lockLeases(trx, [leaseId]) : [];
         const open = lease?.isOpen ? lease : undefined;
@@ -167,7 +174,7 @@ export function createGpuTimeStore(db: Kysely<Database>): GpuTimeStore {
           select instance_id, account_id, lease_id from gpu_hold
           where lease_id is not null and ended_at < ${new Date(beforeMs)} order by instance_id for update`.execute(trx);
         if (rows.length === 0) return 0;
-        await lockBudgets(trx, [...new Set(rows.map((row) => `account/${row.account_id}` as BudgetId))].sort());
+        await lockBudgets(trx, [...new Set(rows.map((row) => accountBudget(row.account_id as AccountId)))].sort());
         const leases = (await lockLeases(trx, rows.map((row) => row.lease_id).sort())).filter((lease) => lease.isOpen);
         const left = leases.map((lease) => ({ ...lease, left: lease.granted - lease.settled }));
         await moveLeases(

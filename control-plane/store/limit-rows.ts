@@ -2,6 +2,7 @@
 import { type Kysely, type Selectable, sql, type Transaction } from "kysely";
 import type { AccountId } from "../../proto/ids.ts";
 import type { GpuCounts, GpuUse, LimitKind, LimitRecord, LimitRequest, RequestedLimits } from "../quotas/store.ts";
+import { liveAccount } from "./account-rows.ts";
 import type { Database } from "./schema.ts";
 
 /**
@@ -9,13 +10,7 @@ import type { Database } from "./schema.ts";
  * waiting. False when there is no such account.
  */
 export async function lockAccount(trx: Transaction<Database>, account: AccountId): Promise<boolean> {
-  const found = await trx
-    .selectFrom("account")
-    .select("account_id")
-    .where("account_id", "=", account)
-    .where("deleted_at", "is", null)
-    .forNoKeyUpdate()
-    .executeTakeFirst();
+  const found = await liveAccount(trx, account).select("account_id").forNoKeyUpdate().executeTakeFirst();
   return found !== undefined;
 }
 

@@ -1,5 +1,6 @@
 import { sql, type Transaction } from "kysely";
 import type { AccountId, BudgetId, KeyId } from "../../proto/ids.ts";
+import { liveAccount } from "./account-rows.ts";
 import type { Database } from "./schema.ts";
 
 /**
@@ -15,13 +16,7 @@ export async function setMonthlyLimit(
   month: BudgetId,
 ): Promise<boolean> {
   const { account, key } = owner;
-  const found = await trx
-    .selectFrom("account")
-    .select("account_id")
-    .where("account_id", "=", account)
-    .where("deleted_at", "is", null)
-    .forUpdate()
-    .executeTakeFirst();
+  const found = await liveAccount(trx, account).select("account_id").forUpdate().executeTakeFirst();
   if (!found) return false;
   if (key === undefined) {
     await trx.updateTable("account").set({ monthly_limit: limit }).where("account_id", "=", account).execute();

@@ -1,6 +1,7 @@
 import { type Kysely, type Selectable, sql } from "kysely";
 import type { AccountId } from "../../proto/ids.ts";
 import type { Actor, PeopleStore, ProfileChange, ProfileOutcome, ProfileRow, SshKey } from "../accounts/store.ts";
+import { liveAccount } from "./account-rows.ts";
 import { asked } from "./asked.ts";
 import { writeAudit } from "./audit-rows.ts";
 import { announce } from "./change-feed.ts";
@@ -33,7 +34,7 @@ const profileColumns = [
 ] as const;
 
 export function createPeopleStore(db: Kysely<Database>): PeopleStore {
-  const liveAccount = (account: AccountId) =>
+  const profileRow = (account: AccountId) =>
     db
       .selectFrom("account")
       .select(profileColumns)
@@ -43,18 +44,15 @@ export function createPeopleStore(db: Kysely<Database>): PeopleStore {
 
   return asked<PeopleStore>({
     async profile(account) {
-      const row = await liveAccount(account);
+      const row = await profileRow(account);
       return row && profileOf(row);
     },
 
     changeProfile: (actor, change) =>
       namesOf(() =>
         inTransaction(db, async (trx): Promise<ProfileOutcome> => {
-          const before = await trx
-            .selectFrom("account")
+          const before = await liveAccount(trx, actor.account)
             .select(["email", "display_name"])
-            .where("account_id", "=", actor.account)
-            .where("deleted_at", "is", null)
             .forUpdate()
             .executeTakeFirst();
           if (!before) return "gone";
@@ -83,11 +81,8 @@ export function createPeopleStore(db: Kysely<Database>): PeopleStore {
     nameTeam: (actor, name) =>
       namesOf(() =>
         inTransaction(db, async (trx): Promise<ProfileOutcome> => {
-          const before = await trx
-            .selectFrom("account")
+          const before = await liveAccount(trx, actor.account)
             .select(["is_team_account", "team_display_name"])
-            .where("account_id", "=", actor.account)
-            .where("deleted_at", "is", null)
             .forUpdate()
             .executeTakeFirst();
           if (!before) return "gone";

@@ -1,6 +1,7 @@
 import { type Kysely, sql } from "kysely";
 import type { AccountId } from "../../proto/ids.ts";
 import type { Actor, SessionStore } from "../accounts/store.ts";
+import { liveAccount } from "./account-rows.ts";
 import { asked } from "./asked.ts";
 import { writeAudit } from "./audit-rows.ts";
 import { inTransaction } from "./database.ts";
@@ -27,13 +28,7 @@ export function createSessionStore(db: Kysely<Database>): SessionStore {
 
     setPassword: (actor, hash, keep) =>
       inTransaction(db, async (trx) => {
-        const live = await trx
-          .selectFrom("account")
-          .select("account_id")
-          .where("account_id", "=", actor.account)
-          .where("deleted_at", "is", null)
-          .forUpdate()
-          .executeTakeFirst();
+        const live = await liveAccount(trx, actor.account).select("account_id").forUpdate().executeTakeFirst();
         if (!live) return false;
         await trx
           .insertInto("password")
@@ -51,11 +46,8 @@ export function createSessionStore(db: Kysely<Database>): SessionStore {
 
     openSession: (actor, session) =>
       inTransaction(db, async (trx) => {
-        const account = await trx
-          .selectFrom("account")
+        const account = await liveAccount(trx, actor.account)
           .select(accountColumns)
-          .where("account_id", "=", actor.account)
-          .where("deleted_at", "is", null)
           .forShare()
           .executeTakeFirstOrThrow();
         const began = new Date(session.beganAtMs);

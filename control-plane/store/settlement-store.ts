@@ -1,5 +1,13 @@
 import { type Kysely, sql, type Transaction } from "kysely";
-import type { AccountId, BudgetId, KeyId, LeaseId, ReplicaId, RequestId } from "../../proto/ids.ts";
+import {
+  type AccountId,
+  accountBudget,
+  type BudgetId,
+  type KeyId,
+  type LeaseId,
+  type ReplicaId,
+  type RequestId,
+} from "../../proto/ids.ts";
 import { nano } from "../../proto/money.ts";
 import type { DeliveredCount, MoneyRules, NewFacts, SettlementStore } from "../billing/store.ts";
 import { createBudgetMaker } from "./budget-making.ts";
@@ -109,7 +117,7 @@ async function insertCounts(trx: Trx, counts: readonly DeliveredCount[]): Promis
 /** The accounts' own budgets and the months the facts count in; those that their leases lie on are found with the leases. */
 async function budgetsOf(trx: Trx, { records, counts }: NewFacts, rules: MoneyRules): Promise<BudgetId[]> {
   const ids = new Set<BudgetId>();
-  for (const { account } of [...records, ...counts]) ids.add(`account/${account}` as BudgetId);
+  for (const { account } of [...records, ...counts]) ids.add(accountBudget(account));
   const addMonths = (owner: Parameters<MoneyRules["months"]>[0], admittedAtMs: number) => {
     for (const { budgetId } of rules.months(owner, admittedAtMs)) ids.add(budgetId);
   };

@@ -4,6 +4,7 @@ import { sql, type Transaction } from "kysely";
 import type { AccountId } from "../../proto/ids.ts";
 import { type SuspendReason, suspendReasons } from "../../proto/suspend-reason.ts";
 import type { Act } from "../accounts/store.ts";
+import { liveAccount } from "./account-rows.ts";
 import { writeAudit } from "./audit-rows.ts";
 import type { Database } from "./schema.ts";
 
@@ -42,13 +43,7 @@ export async function liftIn(
 
 /** Undefined when there is no such account. Locks the account, so that what it shows follows from all its reasons. */
 export async function lockReasons(trx: Trx, account: AccountId): Promise<readonly SuspendReason[] | undefined> {
-  const found = await trx
-    .selectFrom("account")
-    .select("account_id")
-    .where("account_id", "=", account)
-    .where("deleted_at", "is", null)
-    .forUpdate()
-    .executeTakeFirst();
+  const found = await liveAccount(trx, account).select("account_id").forUpdate().executeTakeFirst();
   if (!found) return undefined;
   const rows = await trx
     .selectFrom("account_suspension")

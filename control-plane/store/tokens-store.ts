@@ -2,6 +2,7 @@ import { type Kysely, type Selectable, sql } from "kysely";
 import type { AccountId, KeyId } from "../../proto/ids.ts";
 import { nano } from "../../proto/money.ts";
 import type { KeyRecord, TokenStore } from "../accounts/store.ts";
+import { liveAccount } from "./account-rows.ts";
 import { asked } from "./asked.ts";
 import { writeAudit } from "./audit-rows.ts";
 import { announce } from "./change-feed.ts";
@@ -20,13 +21,7 @@ export function createTokenStore(db: Kysely<Database>): TokenStore {
       try {
         return await inTransaction(db, async (trx) => {
           // Held to the end: an account that is being deleted gets no key after its keys were ended.
-          const live = await trx
-            .selectFrom("account")
-            .select("account_id")
-            .where("account_id", "=", account)
-            .where("deleted_at", "is", null)
-            .forShare()
-            .executeTakeFirst();
+          const live = await liveAccount(trx, account).select("account_id").forShare().executeTakeFirst();
           if (!live) return "account_gone";
           const row = await trx
             .insertInto("api_key")

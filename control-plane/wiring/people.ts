@@ -1,5 +1,4 @@
 // What the HTTP edge may ask of an account on its owner's behalf, with its ports filled in.
-import type { AccountId } from "../../proto/ids.ts";
 import type { ApiTokens } from "../accounts/api-tokens.ts";
 import { createCliLogins } from "../accounts/cli-login.ts";
 import type { CreateAccount } from "../accounts/create-account.ts";
@@ -11,8 +10,7 @@ import { createProfiles } from "../accounts/profile.ts";
 import { createSessions } from "../accounts/sessions.ts";
 import { createSignIn } from "../accounts/sign-in.ts";
 import { createSshKeys } from "../accounts/ssh-keys.ts";
-import { deleteDeployment } from "../deployments/change.ts";
-import { DeploymentConflict } from "../deployments/errors.ts";
+import { deleteDeployments } from "../deployments/change.ts";
 import type { DeploymentStore } from "../deployments/store.ts";
 import type { HttpDeps } from "../http/verbs.ts";
 import { createCliLoginStore } from "../store/cli-login-store.ts";
@@ -74,17 +72,7 @@ export function createPeople(deps: PeopleDeps): PeopleVerbs {
     }),
     deleteAccount: createDeleteAccount({
       store: peopleStore,
-      endDeployments: (account) => endAll(deps.deployments, account),
+      endDeployments: (account) => deleteDeployments(deps.deployments, account),
     }),
   };
-}
-
-async function endAll(store: PeopleDeps["deployments"], account: AccountId): Promise<void> {
-  for (const { id, status } of await store.list(account, undefined)) {
-    if (status === "deleted") continue;
-    await deleteDeployment(store, account, id).catch((error) => {
-      // Somebody else was faster; whether one is left is looked at again.
-      if (!(error instanceof DeploymentConflict)) throw error;
-    });
-  }
 }

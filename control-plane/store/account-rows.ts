@@ -1,0 +1,30 @@
+// Accounts inside other transactions: those that live, and whether somebody else can administer.
+import { sql, type Transaction } from "kysely";
+import type { AccountId } from "../../proto/ids.ts";
+import type { Database } from "./schema.ts";
+
+type Trx = Transaction<Database>;
+
+/** The row of an account that is not deleted; the caller selects and locks as it needs. */
+export const liveAccount = (trx: Trx, account: AccountId) =>
+  trx.selectFrom("account").where("account_id", "=", account).where("deleted_at", "is", null);
+
+/** Whoever may take an administrator away holds this: two at the same moment must not leave nobody. */
+const adminsLock = 7_205_003;
+
+export async function lockAdmins(trx: Trx): Promise<void> {
+  await sql`select pg_advisory_xact_lock(${sql.lit(adminsLock)})`.execute(trx);
+}
+
+/** Call after `lockAdmins`. */
+export async function hasOtherAdmin(trx: Trx, account: AccountId): Promise<boolean> {
+  const other = await trx
+    .selectFrom("account")
+    .select("account_id")
+    .where("is_admin", "=", true)
+    .where("deleted_at", "is", null)
+    .where("account_id", "<>", account)
+    .limit(1)
+    .executeTakeFirst();
+  return other !== undefined;
+}
