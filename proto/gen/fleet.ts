@@ -2,8 +2,12 @@ import type * as grpc from '@grpc/grpc-js';
 import type { MessageTypeDefinition } from '@grpc/proto-loader';
 
 import type { AgentMessage as _stoker_fleet_v1_AgentMessage, AgentMessage__Output as _stoker_fleet_v1_AgentMessage__Output } from './stoker/fleet/v1/AgentMessage.ts';
+import type { Certificate as _stoker_fleet_v1_Certificate, Certificate__Output as _stoker_fleet_v1_Certificate__Output } from './stoker/fleet/v1/Certificate.ts';
+import type { Command as _stoker_fleet_v1_Command, Command__Output as _stoker_fleet_v1_Command__Output } from './stoker/fleet/v1/Command.ts';
+import type { CommandResult as _stoker_fleet_v1_CommandResult, CommandResult__Output as _stoker_fleet_v1_CommandResult__Output } from './stoker/fleet/v1/CommandResult.ts';
 import type { ControlMessage as _stoker_fleet_v1_ControlMessage, ControlMessage__Output as _stoker_fleet_v1_ControlMessage__Output } from './stoker/fleet/v1/ControlMessage.ts';
 import type { DesiredState as _stoker_fleet_v1_DesiredState, DesiredState__Output as _stoker_fleet_v1_DesiredState__Output } from './stoker/fleet/v1/DesiredState.ts';
+import type { EnrollRequest as _stoker_fleet_v1_EnrollRequest, EnrollRequest__Output as _stoker_fleet_v1_EnrollRequest__Output } from './stoker/fleet/v1/EnrollRequest.ts';
 import type { FleetClient as _stoker_fleet_v1_FleetClient, FleetDefinition as _stoker_fleet_v1_FleetDefinition } from './stoker/fleet/v1/Fleet.ts';
 import type { Gpu as _stoker_fleet_v1_Gpu, Gpu__Output as _stoker_fleet_v1_Gpu__Output } from './stoker/fleet/v1/Gpu.ts';
 import type { Hello as _stoker_fleet_v1_Hello, Hello__Output as _stoker_fleet_v1_Hello__Output } from './stoker/fleet/v1/Hello.ts';
@@ -13,6 +17,7 @@ import type { InstanceSpec as _stoker_fleet_v1_InstanceSpec, InstanceSpec__Outpu
 import type { Inventory as _stoker_fleet_v1_Inventory, Inventory__Output as _stoker_fleet_v1_Inventory__Output } from './stoker/fleet/v1/Inventory.ts';
 import type { LeaseRenewed as _stoker_fleet_v1_LeaseRenewed, LeaseRenewed__Output as _stoker_fleet_v1_LeaseRenewed__Output } from './stoker/fleet/v1/LeaseRenewed.ts';
 import type { Renew as _stoker_fleet_v1_Renew, Renew__Output as _stoker_fleet_v1_Renew__Output } from './stoker/fleet/v1/Renew.ts';
+import type { RenewRequest as _stoker_fleet_v1_RenewRequest, RenewRequest__Output as _stoker_fleet_v1_RenewRequest__Output } from './stoker/fleet/v1/RenewRequest.ts';
 import type { UsageAck as _stoker_fleet_v1_UsageAck, UsageAck__Output as _stoker_fleet_v1_UsageAck__Output } from './stoker/fleet/v1/UsageAck.ts';
 import type { UsageBatch as _stoker_fleet_v1_UsageBatch, UsageBatch__Output as _stoker_fleet_v1_UsageBatch__Output } from './stoker/fleet/v1/UsageBatch.ts';
 import type { UsageRecord as _stoker_fleet_v1_UsageRecord, UsageRecord__Output as _stoker_fleet_v1_UsageRecord__Output } from './stoker/fleet/v1/UsageRecord.ts';
@@ -28,8 +33,12 @@ export interface ProtoGrpcType {
     fleet: {
       v1: {
         AgentMessage: MessageTypeDefinition<_stoker_fleet_v1_AgentMessage, _stoker_fleet_v1_AgentMessage__Output>
+        Certificate: MessageTypeDefinition<_stoker_fleet_v1_Certificate, _stoker_fleet_v1_Certificate__Output>
+        Command: MessageTypeDefinition<_stoker_fleet_v1_Command, _stoker_fleet_v1_Command__Output>
+        CommandResult: MessageTypeDefinition<_stoker_fleet_v1_CommandResult, _stoker_fleet_v1_CommandResult__Output>
         ControlMessage: MessageTypeDefinition<_stoker_fleet_v1_ControlMessage, _stoker_fleet_v1_ControlMessage__Output>
         DesiredState: MessageTypeDefinition<_stoker_fleet_v1_DesiredState, _stoker_fleet_v1_DesiredState__Output>
+        EnrollRequest: MessageTypeDefinition<_stoker_fleet_v1_EnrollRequest, _stoker_fleet_v1_EnrollRequest__Output>
         Fleet: SubtypeConstructor<typeof grpc.Client, _stoker_fleet_v1_FleetClient> & { service: _stoker_fleet_v1_FleetDefinition }
         Gpu: MessageTypeDefinition<_stoker_fleet_v1_Gpu, _stoker_fleet_v1_Gpu__Output>
         Hello: MessageTypeDefinition<_stoker_fleet_v1_Hello, _stoker_fleet_v1_Hello__Output>
@@ -39,6 +48,7 @@ export interface ProtoGrpcType {
         Inventory: MessageTypeDefinition<_stoker_fleet_v1_Inventory, _stoker_fleet_v1_Inventory__Output>
         LeaseRenewed: MessageTypeDefinition<_stoker_fleet_v1_LeaseRenewed, _stoker_fleet_v1_LeaseRenewed__Output>
         Renew: MessageTypeDefinition<_stoker_fleet_v1_Renew, _stoker_fleet_v1_Renew__Output>
+        RenewRequest: MessageTypeDefinition<_stoker_fleet_v1_RenewRequest, _stoker_fleet_v1_RenewRequest__Output>
         UsageAck: MessageTypeDefinition<_stoker_fleet_v1_UsageAck, _stoker_fleet_v1_UsageAck__Output>
         UsageBatch: MessageTypeDefinition<_stoker_fleet_v1_UsageBatch, _stoker_fleet_v1_UsageBatch__Output>
         UsageRecord: MessageTypeDefinition<_stoker_fleet_v1_UsageRecord, _stoker_fleet_v1_UsageRecord__Output>

@@ -4,13 +4,15 @@ import type { Hello as _stoker_fleet_v1_Hello, Hello__Output as _stoker_fleet_v1
 import type { Renew as _stoker_fleet_v1_Renew, Renew__Output as _stoker_fleet_v1_Renew__Output } from '../../../stoker/fleet/v1/Renew.ts';
 import type { HostReport as _stoker_fleet_v1_HostReport, HostReport__Output as _stoker_fleet_v1_HostReport__Output } from '../../../stoker/fleet/v1/HostReport.ts';
 import type { UsageBatch as _stoker_fleet_v1_UsageBatch, UsageBatch__Output as _stoker_fleet_v1_UsageBatch__Output } from '../../../stoker/fleet/v1/UsageBatch.ts';
+import type { CommandResult as _stoker_fleet_v1_CommandResult, CommandResult__Output as _stoker_fleet_v1_CommandResult__Output } from '../../../stoker/fleet/v1/CommandResult.ts';
 
 export interface AgentMessage {
   'hello'?: (_stoker_fleet_v1_Hello | null);
   'renew'?: (_stoker_fleet_v1_Renew | null);
   'report'?: (_stoker_fleet_v1_HostReport | null);
   'usage'?: (_stoker_fleet_v1_UsageBatch | null);
-  'body'?: "hello"|"renew"|"report"|"usage";
+  'commandResult'?: (_stoker_fleet_v1_CommandResult | null);
+  'body'?: "hello"|"renew"|"report"|"usage"|"commandResult";
 }
 
 export interface AgentMessage__Output {
@@ -18,5 +20,6 @@ export interface AgentMessage__Output {
   'renew'?: (_stoker_fleet_v1_Renew__Output | null);
   'report'?: (_stoker_fleet_v1_HostReport__Output | null);
   'usage'?: (_stoker_fleet_v1_UsageBatch__Output | null);
-  'body'?: "hello"|"renew"|"report"|"usage";
+  'commandResult'?: (_stoker_fleet_v1_CommandResult__Output | null);
+  'body'?: "hello"|"renew"|"report"|"usage"|"commandResult";
 }

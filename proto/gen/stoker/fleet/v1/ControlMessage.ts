@@ -4,13 +4,15 @@ import type { Welcome as _stoker_fleet_v1_Welcome, Welcome__Output as _stoker_fl
 import type { LeaseRenewed as _stoker_fleet_v1_LeaseRenewed, LeaseRenewed__Output as _stoker_fleet_v1_LeaseRenewed__Output } from '../../../stoker/fleet/v1/LeaseRenewed.ts';
 import type { DesiredState as _stoker_fleet_v1_DesiredState, DesiredState__Output as _stoker_fleet_v1_DesiredState__Output } from '../../../stoker/fleet/v1/DesiredState.ts';
 import type { UsageAck as _stoker_fleet_v1_UsageAck, UsageAck__Output as _stoker_fleet_v1_UsageAck__Output } from '../../../stoker/fleet/v1/UsageAck.ts';
+import type { Command as _stoker_fleet_v1_Command, Command__Output as _stoker_fleet_v1_Command__Output } from '../../../stoker/fleet/v1/Command.ts';
 
 export interface ControlMessage {
   'welcome'?: (_stoker_fleet_v1_Welcome | null);
   'renewed'?: (_stoker_fleet_v1_LeaseRenewed | null);
   'desired'?: (_stoker_fleet_v1_DesiredState | null);
   'usageAck'?: (_stoker_fleet_v1_UsageAck | null);
-  'body'?: "welcome"|"renewed"|"desired"|"usageAck";
+  'command'?: (_stoker_fleet_v1_Command | null);
+  'body'?: "welcome"|"renewed"|"desired"|"usageAck"|"command";
 }
 
 export interface ControlMessage__Output {
@@ -18,5 +20,6 @@ export interface ControlMessage__Output {
   'renewed'?: (_stoker_fleet_v1_LeaseRenewed__Output | null);
   'desired'?: (_stoker_fleet_v1_DesiredState__Output | null);
   'usageAck'?: (_stoker_fleet_v1_UsageAck__Output | null);
-  'body'?: "welcome"|"renewed"|"desired"|"usageAck";
+  'command'?: (_stoker_fleet_v1_Command__Output | null);
+  'body'?: "welcome"|"renewed"|"desired"|"usageAck"|"command";
 }

@@ -12,6 +12,7 @@ export interface Hello {
   'advertise'?: (string);
   'inventory'?: (_stoker_fleet_v1_Inventory | null);
   'bootId'?: (string);
+  'runId'?: (string);
 }
 
 export interface Hello__Output {
@@ -23,4 +24,5 @@ export interface Hello__Output {
   'advertise': (string);
   'inventory': (_stoker_fleet_v1_Inventory__Output | null);
   'bootId': (string);
+  'runId': (string);
 }

@@ -5,9 +5,11 @@ import type { Long } from '@grpc/proto-loader';
 export interface LeaseRenewed {
   'sequence'?: (number | string | Long);
   'controlTimeMs'?: (number | string | Long);
+  'databaseAway'?: (boolean);
 }
 
 export interface LeaseRenewed__Output {
   'sequence': (string);
   'controlTimeMs': (string);
+  'databaseAway': (boolean);
 }

@@ -9,6 +9,7 @@ export interface Welcome {
   'reportEveryMs'?: (number);
   'ticketKey'?: (Buffer | Uint8Array | string);
   'controlTimeMs'?: (number | string | Long);
+  'behind'?: (boolean);
 }
 
 export interface Welcome__Output {
@@ -18,4 +19,5 @@ export interface Welcome__Output {
   'reportEveryMs': (number);
   'ticketKey': (Buffer);
   'controlTimeMs': (string);
+  'behind': (boolean);
 }
