@@ -2,7 +2,7 @@
 import type { AccountId, DeploymentId } from "../../proto/ids.ts";
 import { type GpuDefaults, requireGpus } from "../quotas/gpu-limits.ts";
 import { type FundsDeps, requireFunds } from "./dedicated-money.ts";
-import type { Deployment, DeploymentStatus } from "./deployment.ts";
+import type { Deployment, DeploymentKind, DeploymentStatus } from "./deployment.ts";
 import { DeploymentConflict, DeploymentNotFound, DeploymentRefused, WrongDeploymentState } from "./errors.ts";
 import { checkExtraArgs, contextLengthOf } from "./extra-args.ts";
 import type { Change, DeploymentStore, GpuCheck } from "./store.ts";
@@ -20,9 +20,11 @@ export async function getDeployment(
   store: Pick<DeploymentStore, "get">,
   account: AccountId,
   id: DeploymentId,
+  /** Those of another kind are not found. */
+  kind: DeploymentKind = "model",
 ): Promise<Deployment> {
   const found = await store.get(id, account);
-  if (!found) throw new DeploymentNotFound();
+  if (found?.kind !== kind) throw new DeploymentNotFound();
   return found;
 }
 
@@ -81,21 +83,33 @@ export async function startDeployment(
 }
 
 /** Ends it for good; its name is free at once, its GPUs when the host has confirmed the removal. */
-export function deleteDeployment(store: Store, account: AccountId, id: DeploymentId): Promise<void> {
-  return changeFrom(store, account, id, undefined, (now) => {
-    if (now.status === "deleted") throw new DeploymentConflict("The deployment is deleted already.");
-    return { status: "deleted" };
-  });
+export function deleteDeployment(
+  store: Store,
+  account: AccountId,
+  id: DeploymentId,
+  kind: DeploymentKind = "model",
+): Promise<void> {
+  return changeFrom(
+    store,
+    account,
+    id,
+    undefined,
+    (now) => {
+      if (now.status === "deleted") throw new DeploymentConflict("The deployment is deleted already.");
+      return { status: "deleted" };
+    },
+    kind,
+  );
 }
 
-/** Ends every one of the account's. */
+/** Ends every one of the account's, of every kind. */
 export async function deleteDeployments(
   store: Store & Pick<DeploymentStore, "list">,
   account: AccountId,
 ): Promise<void> {
-  for (const { id, status } of await store.list(account, undefined)) {
+  for (const { id, kind, status } of await store.list(account, undefined, undefined)) {
     if (status === "deleted") continue;
-    await deleteDeployment(store, account, id).catch((error) => {
+    await deleteDeployment(store, account, id, kind).catch((error) => {
       // Somebody else was faster; whether one is left is looked at again.
       if (!(error instanceof DeploymentConflict)) throw error;
     });
@@ -116,9 +130,10 @@ async function changeFrom(
   /** Of a change that may take more GPUs. */
   gpus: GpuDefaults | undefined,
   decide: (now: Deployment) => Change | undefined,
+  kind: DeploymentKind = "model",
 ): Promise<void> {
   for (let attempt = 1; attempt <= 5; attempt++) {
-    const now = await getDeployment(store, account, id);
+    const now = await getDeployment(store, account, id, kind);
     const change = decide(now);
     if (!change) return;
     const check = gpus && takesMore(now, change) ? gpuCheck(now, change, gpus) : undefined;

@@ -40,6 +40,7 @@ export async function createExternal(
   const next: NewDeployment = {
     id: randomId<"deployment">(16),
     account: owner.account,
+    kind: "model",
     modelName: request.name,
     version: versionOf({ repo: url, revision: request.name }),
     task: "text-generation",
@@ -61,7 +62,7 @@ export async function createExternal(
   const created = await deps.store.insert(next, () => {});
   if (created === "account_gone") throw new AccountEnded();
   if (created !== "name_taken") return created;
-  const own = await deps.store.list(owner.account, undefined);
+  const own = await deps.store.list(owner.account, "model", undefined);
   const same = own.find(
     (one) => one.modelName === request.name && one.externalUrl === url && !["deleted", "failed"].includes(one.status),
   );

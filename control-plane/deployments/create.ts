@@ -69,6 +69,7 @@ export async function createDeployment(deps: CreateDeps, owner: Owner, request: 
   const next: NewDeployment = {
     id: randomId<"deployment">(16),
     account: owner.account,
+    kind: "model",
     modelName,
     version: versionOf(model.weights),
     task: "text-generation",

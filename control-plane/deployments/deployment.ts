@@ -13,6 +13,12 @@ export const deploymentStatuses = [
   "failed",
   "deleted",
 ] as const;
+/** What a deployment runs. All are placed, claimed, observed and metered alike; the model surfaces know only models. */
+export type DeploymentKind = "model" | "container" | "agent_instance";
+
+/** What the agent makes a plan of. */
+export type Engine = "stoker" | "external" | "container" | "agent_instance";
+
 export type DeploymentStatus = (typeof deploymentStatuses)[number];
 
 /** Where weights come from, tried in the order local path, hub, package (demo models only). Never the hub token. */
@@ -43,11 +49,13 @@ export interface PendingReason {
 export interface Deployment {
   readonly id: DeploymentId;
   readonly account: AccountId;
+  readonly kind: DeploymentKind;
+  /** Of a container or agent instance: the name its owner gave it. */
   readonly modelName: string;
   readonly version: string;
   readonly task: string;
   readonly type: "legacy" | "llm" | "lora" | "tts";
-  readonly engine: "stoker" | "external";
+  readonly engine: Engine;
   readonly status: DeploymentStatus;
   /** `code: what happened, why, what to do`; empty unless it failed, or was stopped for its money. */
   readonly failReason: string;

@@ -3,6 +3,7 @@
 import type { GpuType } from "../../proto/gpu.ts";
 import type { HostId } from "../../proto/ids.ts";
 import type { Gpu, HostView } from "../fleet/host.ts";
+import type { Engine } from "./deployment.ts";
 
 export interface Want {
   readonly gpu: GpuType;
@@ -10,7 +11,7 @@ export interface Want {
   readonly gpusPerInstance: number;
   /** Over all GPUs of the instance; 0 unknown. */
   readonly memoryBytes: number;
-  readonly engine: "stoker" | "external";
+  readonly engine: Engine;
   /** Id or name of the one host allowed; undefined: any. */
   readonly host: string | undefined;
 }
@@ -46,6 +47,8 @@ function refuse(want: Want, host: HostView): string | undefined {
   if (!host.schedulable) return host.condition || "its data path is not proven yet";
   if (want.engine === "stoker" && !host.inventory.drivers.some((driver) => driver === "docker" || driver === "process"))
     return "it has no driver that starts model servers";
+  if ((want.engine === "container" || want.engine === "agent_instance") && !host.inventory.drivers.includes("docker"))
+    return "it has no container engine";
   if (want.gpusPerInstance === 0) return undefined;
 
   const ofType = host.inventory.gpus.filter((gpu) => gpu.type === want.gpu);

@@ -3,9 +3,16 @@
 import type { AccountId, DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 import type { InstancePhase } from "../../proto/instance-phase.ts";
 import type { GpuUse } from "../quotas/gpu-limits.ts";
-import type { Deployment, DeploymentStatus, Instance, PendingReason, WeightsSource } from "./deployment.ts";
+import type {
+  Deployment,
+  DeploymentKind,
+  DeploymentStatus,
+  Instance,
+  PendingReason,
+  WeightsSource,
+} from "./deployment.ts";
 
-export type { Deployment, DeploymentStatus, Instance, WeightsSource };
+export type { Deployment, DeploymentKind, DeploymentStatus, Instance, WeightsSource };
 
 export type NewDeployment = Omit<
   Deployment,
@@ -92,8 +99,14 @@ export interface Change {
 export interface DeploymentStore {
   /** `name_taken`: the account has a live deployment of that name; `account_gone`: it was deleted meanwhile. */
   insert(deployment: NewDeployment, check: GpuCheck): Promise<Deployment | "name_taken" | "account_gone">;
+  /** Of any kind. */
   get(id: DeploymentId, account: AccountId): Promise<Deployment | undefined>;
-  list(account: AccountId, statuses: readonly DeploymentStatus[] | undefined): Promise<readonly Deployment[]>;
+  /** Of every kind and in every status without them. */
+  list(
+    account: AccountId,
+    kind: DeploymentKind | undefined,
+    statuses: readonly DeploymentStatus[] | undefined,
+  ): Promise<readonly Deployment[]>;
   /** Instances that are not on their way out; of all deployments without an id. */
   instances(id: DeploymentId | undefined): Promise<readonly Instance[]>;
   /** False when the row moved since `ifRevision`, or its new name is taken: look again. */

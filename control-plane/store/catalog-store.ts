@@ -26,6 +26,7 @@ export function createCatalogStore(db: Kysely<Database>): CatalogStore {
           sql<number>`coalesce((select max(i.context_length) from instance i
             where i.deploy_id = d.deploy_id and i.tombstoned_at is null), 0)`.as("reported_length"),
         )
+        .where("d.kind", "=", "model")
         .where("d.status", "!=", "deleted")
         .orderBy("d.created_at")
         .execute();
@@ -36,7 +37,7 @@ export function createCatalogStore(db: Kysely<Database>): CatalogStore {
         servedName: typeof row.weights["servedName"] === "string" ? row.weights["servedName"] : row.model_name,
         version: row.version,
         task: row.task,
-        engine: row.engine,
+        engine: row.engine === "external" ? "external" : "stoker",
         status: row.status,
         maxBatchSize: row.max_batch_size,
         contextLength: row.reported_length || row.context_length,
@@ -59,6 +60,7 @@ export function createCatalogStore(db: Kysely<Database>): CatalogStore {
           .selectFrom("deployment")
           .select("deploy_id")
           .where("deploy_id", "=", offer.deployId)
+          .where("kind", "=", "model")
           .where("status", "!=", "deleted")
           .executeTakeFirst();
         if (!deployment) return undefined;

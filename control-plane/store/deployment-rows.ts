@@ -37,6 +37,7 @@ export function asDeployment(row: DeploymentRow): Deployment {
   return {
     id: row.deploy_id as DeploymentId,
     account: row.account_id as AccountId,
+    kind: row.kind,
     modelName: row.model_name,
     version: row.version,
     task: row.task,

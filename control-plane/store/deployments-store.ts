@@ -1,5 +1,5 @@
 import { type Kysely, sql } from "kysely";
-import type { DeploymentStore } from "../deployments/store.ts";
+import type { DeploymentKind, DeploymentStore } from "../deployments/store.ts";
 import { asked } from "./asked.ts";
 import { announce } from "./change-feed.ts";
 import { inTransaction, uniqueViolation } from "./database.ts";
@@ -23,6 +23,7 @@ export function createDeploymentStore(db: Kysely<Database>): DeploymentStore {
             .values({
               deploy_id: next.id,
               account_id: next.account,
+              kind: next.kind,
               model_name: next.modelName,
               version: next.version,
               task: next.task,
@@ -62,9 +63,10 @@ export function createDeploymentStore(db: Kysely<Database>): DeploymentStore {
       return row && asDeployment(row);
     },
 
-    async list(account, statuses) {
+    async list(account, kind, statuses) {
       const rows = await selectDeployments(db)
         .where("d.account_id", "=", account)
+        .$if(kind !== undefined, (query) => query.where("d.kind", "=", kind as DeploymentKind))
         .$if(statuses !== undefined, (query) => query.where("d.status", "in", [...(statuses ?? [])]))
         .orderBy("d.created_at", "desc")
         .execute();

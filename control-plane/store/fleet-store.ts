@@ -120,6 +120,7 @@ export function createFleetStore(db: Kysely<Database>, seal: TicketKeySeal): Fle
         .innerJoin("deployment as d", "d.deploy_id", "i.deploy_id")
         .select(["i.instance_id", "i.deploy_id", "i.host_id", "h.advertise", "h.ticket_key", "h.node_epoch"])
         .select("d.max_batch_size")
+        .where("d.kind", "=", "model")
         .where("i.phase", "=", "ready")
         .where("i.tombstoned_at", "is", null)
         .execute();

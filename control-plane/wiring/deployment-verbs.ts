@@ -49,7 +49,7 @@ export function createDeploymentVerbs({ fleet, directory, tokens, ...paying }: V
   return {
     createLlm: (caller, request) => answering(() => createDeployment(createDeps, caller, request)),
     get: ({ account }, id) => answering(() => getDeployment(store, account, id)),
-    list: ({ account }, statuses) => answering(() => store.list(account, statuses)),
+    list: ({ account }, statuses) => answering(() => store.list(account, "model", statuses)),
     update: (caller, id, update) =>
       answering(async () => {
         refuseSuspended(caller);

@@ -200,6 +200,7 @@ export function deployment(change: Partial<Deployment> = {}): Deployment {
   return {
     id: "DpM4BkrjEspUwmTa" as DeploymentId,
     account: ada.account,
+    kind: "model",
     modelName: "ada/my-llm",
     version: "d8b79b42",
     task: "text-generation",

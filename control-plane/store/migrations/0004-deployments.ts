@@ -6,6 +6,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     create table deployment (
       deploy_id text primary key,
       account_id text not null references account,
+      kind text not null default 'model' check (kind in ('model', 'container', 'agent_instance')),
       model_name text not null,
       version text not null,
       task text not null,
@@ -34,7 +35,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       updated_at timestamptz not null default now(),
       deleted_at timestamptz
     )`.execute(db);
-  await sql`create unique index deployment_name on deployment (account_id, model_name)
+  await sql`create unique index deployment_name on deployment (account_id, kind, model_name)
     where status not in ('deleted', 'failed')`.execute(db);
   await sql`create table public_model (
       model_name text primary key,

@@ -12,11 +12,14 @@ export interface DeploymentsTables {
   deployment: {
     deploy_id: string;
     account_id: string;
+    /** What runs: a model, a rented container or an agent instance. */
+    kind: Generated<"model" | "container" | "agent_instance">;
+    /** Of a container or agent instance: the name its owner gave it. */
     model_name: string;
     version: string;
     task: string;
     type: "legacy" | "llm" | "lora" | "tts";
-    engine: "stoker" | "external";
+    engine: "stoker" | "external" | "container" | "agent_instance";
     status: string;
     fail_reason: Generated<string>;
     gpu: string;

@@ -79,10 +79,12 @@ describe("an account that its owner deletes", () => {
     expect(await people.sessions.find(session.cookie)).toBeUndefined();
     const signIn = people.signIn.signIn({ email: "ada@example.com", password }, ip, undefined);
     await expect(signIn).rejects.toThrow(WrongPassword);
-    expect((await people.deployments.list(account, undefined)).map(({ status }) => status)).toEqual(
+    expect((await people.deployments.list(account, "model", undefined)).map(({ status }) => status)).toEqual(
       Array(4).fill("deleted"),
     );
-    expect((await people.deployments.list(other.account, undefined)).map(({ status }) => status)).toEqual(["deployed"]);
+    expect((await people.deployments.list(other.account, "model", undefined)).map(({ status }) => status)).toEqual([
+      "deployed",
+    ]);
     const authenticator = createAuthenticator({
       store: { ...world.accountStore, ...people.tokenStore },
       secrets: world.secrets,
@@ -150,7 +152,9 @@ describe("an account that its owner deletes", () => {
     const first = await world.accounts.createAccount(wishOf("root", true));
     await deploy(world, first.account);
     await expect(people.deleteAccount({ account: first.account, ip })).rejects.toThrow(LastAdmin);
-    expect((await people.deployments.list(first.account, undefined)).map(({ status }) => status)).toEqual(["deployed"]);
+    expect((await people.deployments.list(first.account, "model", undefined)).map(({ status }) => status)).toEqual([
+      "deployed",
+    ]);
     const second = await world.accounts.createAccount(wishOf("root2", true));
     const ends = await Promise.allSettled([first, second].map(({ account }) => people.deleteAccount({ account, ip })));
     expect(ends.filter((end) => end.status === "fulfilled")).toHaveLength(1);

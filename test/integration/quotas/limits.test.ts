@@ -96,7 +96,7 @@ describe("deployments count against the GPU limit", () => {
   it("by most instances times GPUs of one, and a refusal leaves nothing behind", async () => {
     await deploy("two", 2, 3);
     await expect(deploy("one", 1, 3)).rejects.toThrow(/needs 3 other .* 6 of your limit of 8/);
-    expect(await deployments.list(account, undefined)).toHaveLength(1);
+    expect(await deployments.list(account, "model", undefined)).toHaveLength(1);
     await deploy("rest", 2, 1);
   });
 
@@ -114,7 +114,7 @@ describe("deployments count against the GPU limit", () => {
     const grow = ({ id }: { id: DeploymentId }) =>
       updateDeployment(deployments, account, id, { maxInstances: 2 }, defaults.gpus);
     expect(await outcomes([grow(first), grow(second)])).toEqual(["GpuLimitReached", "done"]);
-    const sizes = (await deployments.list(account, undefined)).map((one) => one.maxInstances);
+    const sizes = (await deployments.list(account, "model", undefined)).map((one) => one.maxInstances);
     expect(sizes.sort()).toEqual([1, 2]);
   });
 

@@ -1,0 +1,128 @@
+// Containers and agent instances run on the machinery of deployments; the surfaces of models must not show them.
+import { randomBytes } from "node:crypto";
+import pino from "pino";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { deleteDeployments, getDeployment } from "../../../control-plane/deployments/change.ts";
+import { DeploymentNotFound } from "../../../control-plane/deployments/errors.ts";
+import type { DeploymentKind, NewDeployment } from "../../../control-plane/deployments/store.ts";
+import { createCatalogStore } from "../../../control-plane/store/catalog-store.ts";
+import { type OpenDatabase, openDatabase } from "../../../control-plane/store/database.ts";
+import { createDeploymentStore } from "../../../control-plane/store/deployments-store.ts";
+import { createFleetStore } from "../../../control-plane/store/fleet-store.ts";
+import { migrateDatabase } from "../../../control-plane/store/migrate.ts";
+import { randomId } from "../../../proto/ids.ts";
+import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { ada } from "../fleet/replica.ts";
+
+const log = pino({ level: "silent" });
+let postgres: TestPostgres;
+let database: OpenDatabase;
+
+beforeAll(async () => {
+  postgres = await startPostgres();
+  const url = await postgres.createDatabase();
+  await migrateDatabase(url, { log });
+  database = openDatabase(url, { maxConnections: 2, log });
+  await database.db
+    .insertInto("account")
+    .values({
+      account_id: ada.account,
+      email: "ada@example.com",
+      display_name: "ada",
+      suspend_reason: null,
+      wrapped_dek: randomBytes(60),
+      kek_version: 1,
+      deleted_at: null,
+    })
+    .execute();
+});
+afterAll(async () => {
+  await database?.close();
+  await postgres?.stop();
+});
+
+describe("a deployment's kind", () => {
+  it("keeps containers and agent instances out of everything that speaks of models, and counts their GPUs all the same", async () => {
+    const { db } = database;
+    const store = createDeploymentStore(db);
+    const kinds: readonly DeploymentKind[] = ["model", "container", "agent_instance"];
+    const used: number[] = [];
+    const made = new Map<DeploymentKind, NewDeployment>();
+    for (const kind of kinds) {
+      // One name for all three: it is taken only among its own kind.
+      const next = wanted(kind);
+      const created = await store.insert(next, (use) => void used.push(use.used));
+      expect(created).toMatchObject({ kind, status: "initializing" });
+      expect(await store.insert(wanted(kind), () => {})).toBe("name_taken");
+      made.set(kind, next);
+    }
+    expect(used).toEqual([0, 2, 4]);
+    const model = made.get("model") as NewDeployment;
+    const container = made.get("container") as NewDeployment;
+
+    await db
+      .insertInto("host")
+      .values({
+        host_id: "host-1",
+        hostname: "host-1",
+        advertise: "http://127.0.0.1:1",
+        inventory: "{}",
+        node_epoch: 1n,
+        ticket_key: Buffer.alloc(32),
+        agent_version: "1",
+        seen_at: new Date(),
+      })
+      .execute();
+    for (const { id } of made.values())
+      await db
+        .insertInto("instance")
+        .values({
+          instance_id: `i-${id}`,
+          deploy_id: id,
+          account_id: ada.account,
+          host_id: "host-1",
+          generation: 1,
+          gpu_uuids: [],
+          phase: "ready",
+        })
+        .execute();
+
+    const seal = { seal: (key: Buffer) => key, open: (sealed: Buffer) => sealed };
+    expect((await createFleetStore(db, seal).readyInstances()).map((one) => one.deployId)).toEqual([model.id]);
+    const catalog = createCatalogStore(db);
+    expect((await catalog.deployed()).map((one) => one.deployId)).toEqual([model.id]);
+    expect((await store.list(ada.account, "model", undefined)).map((one) => one.id)).toEqual([model.id]);
+    expect((await store.list(ada.account, "container", undefined)).map((one) => one.id)).toEqual([container.id]);
+    await expect(getDeployment(store, ada.account, container.id)).rejects.toThrow(DeploymentNotFound);
+    expect(await getDeployment(store, ada.account, container.id, "container")).toMatchObject({ id: container.id });
+    // Whoever leaves takes everything along.
+    await deleteDeployments(store, ada.account);
+    expect((await store.list(ada.account, undefined, undefined)).map((one) => one.status)).toEqual(
+      Array(3).fill("deleted"),
+    );
+  });
+});
+
+function wanted(kind: DeploymentKind): NewDeployment {
+  return {
+    id: randomId<"deployment">(16),
+    account: ada.account,
+    kind,
+    modelName: "ada/one",
+    version: "v",
+    task: "text-generation",
+    type: "llm",
+    engine: kind === "model" ? "stoker" : kind,
+    gpu: "H100-80GB",
+    numGpus: 2,
+    maxBatchSize: 1,
+    minInstances: 1,
+    maxInstances: 1,
+    weights: { repo: "", revision: "" },
+    weightsToken: null,
+    extraArgs: [],
+    externalUrl: null,
+    contextLength: 0,
+    memoryBytes: 0,
+  };
+}
