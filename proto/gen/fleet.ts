@@ -15,13 +15,18 @@ import type { HostReport as _stoker_fleet_v1_HostReport, HostReport__Output as _
 import type { InstanceReport as _stoker_fleet_v1_InstanceReport, InstanceReport__Output as _stoker_fleet_v1_InstanceReport__Output } from './stoker/fleet/v1/InstanceReport.ts';
 import type { InstanceSpec as _stoker_fleet_v1_InstanceSpec, InstanceSpec__Output as _stoker_fleet_v1_InstanceSpec__Output } from './stoker/fleet/v1/InstanceSpec.ts';
 import type { Inventory as _stoker_fleet_v1_Inventory, Inventory__Output as _stoker_fleet_v1_Inventory__Output } from './stoker/fleet/v1/Inventory.ts';
+import type { KeptWeights as _stoker_fleet_v1_KeptWeights, KeptWeights__Output as _stoker_fleet_v1_KeptWeights__Output } from './stoker/fleet/v1/KeptWeights.ts';
 import type { LeaseRenewed as _stoker_fleet_v1_LeaseRenewed, LeaseRenewed__Output as _stoker_fleet_v1_LeaseRenewed__Output } from './stoker/fleet/v1/LeaseRenewed.ts';
+import type { Neighbour as _stoker_fleet_v1_Neighbour, Neighbour__Output as _stoker_fleet_v1_Neighbour__Output } from './stoker/fleet/v1/Neighbour.ts';
+import type { Neighbours as _stoker_fleet_v1_Neighbours, Neighbours__Output as _stoker_fleet_v1_Neighbours__Output } from './stoker/fleet/v1/Neighbours.ts';
+import type { Prefetch as _stoker_fleet_v1_Prefetch, Prefetch__Output as _stoker_fleet_v1_Prefetch__Output } from './stoker/fleet/v1/Prefetch.ts';
 import type { Renew as _stoker_fleet_v1_Renew, Renew__Output as _stoker_fleet_v1_Renew__Output } from './stoker/fleet/v1/Renew.ts';
 import type { RenewRequest as _stoker_fleet_v1_RenewRequest, RenewRequest__Output as _stoker_fleet_v1_RenewRequest__Output } from './stoker/fleet/v1/RenewRequest.ts';
 import type { UsageAck as _stoker_fleet_v1_UsageAck, UsageAck__Output as _stoker_fleet_v1_UsageAck__Output } from './stoker/fleet/v1/UsageAck.ts';
 import type { UsageBatch as _stoker_fleet_v1_UsageBatch, UsageBatch__Output as _stoker_fleet_v1_UsageBatch__Output } from './stoker/fleet/v1/UsageBatch.ts';
 import type { UsageRecord as _stoker_fleet_v1_UsageRecord, UsageRecord__Output as _stoker_fleet_v1_UsageRecord__Output } from './stoker/fleet/v1/UsageRecord.ts';
 import type { Weights as _stoker_fleet_v1_Weights, Weights__Output as _stoker_fleet_v1_Weights__Output } from './stoker/fleet/v1/Weights.ts';
+import type { WeightsWanted as _stoker_fleet_v1_WeightsWanted, WeightsWanted__Output as _stoker_fleet_v1_WeightsWanted__Output } from './stoker/fleet/v1/WeightsWanted.ts';
 import type { Welcome as _stoker_fleet_v1_Welcome, Welcome__Output as _stoker_fleet_v1_Welcome__Output } from './stoker/fleet/v1/Welcome.ts';
 
 type SubtypeConstructor<Constructor extends new (...args: any) => any, Subtype> = {
@@ -46,13 +51,18 @@ export interface ProtoGrpcType {
         InstanceReport: MessageTypeDefinition<_stoker_fleet_v1_InstanceReport, _stoker_fleet_v1_InstanceReport__Output>
         InstanceSpec: MessageTypeDefinition<_stoker_fleet_v1_InstanceSpec, _stoker_fleet_v1_InstanceSpec__Output>
         Inventory: MessageTypeDefinition<_stoker_fleet_v1_Inventory, _stoker_fleet_v1_Inventory__Output>
+        KeptWeights: MessageTypeDefinition<_stoker_fleet_v1_KeptWeights, _stoker_fleet_v1_KeptWeights__Output>
         LeaseRenewed: MessageTypeDefinition<_stoker_fleet_v1_LeaseRenewed, _stoker_fleet_v1_LeaseRenewed__Output>
+        Neighbour: MessageTypeDefinition<_stoker_fleet_v1_Neighbour, _stoker_fleet_v1_Neighbour__Output>
+        Neighbours: MessageTypeDefinition<_stoker_fleet_v1_Neighbours, _stoker_fleet_v1_Neighbours__Output>
+        Prefetch: MessageTypeDefinition<_stoker_fleet_v1_Prefetch, _stoker_fleet_v1_Prefetch__Output>
         Renew: MessageTypeDefinition<_stoker_fleet_v1_Renew, _stoker_fleet_v1_Renew__Output>
         RenewRequest: MessageTypeDefinition<_stoker_fleet_v1_RenewRequest, _stoker_fleet_v1_RenewRequest__Output>
         UsageAck: MessageTypeDefinition<_stoker_fleet_v1_UsageAck, _stoker_fleet_v1_UsageAck__Output>
         UsageBatch: MessageTypeDefinition<_stoker_fleet_v1_UsageBatch, _stoker_fleet_v1_UsageBatch__Output>
         UsageRecord: MessageTypeDefinition<_stoker_fleet_v1_UsageRecord, _stoker_fleet_v1_UsageRecord__Output>
         Weights: MessageTypeDefinition<_stoker_fleet_v1_Weights, _stoker_fleet_v1_Weights__Output>
+        WeightsWanted: MessageTypeDefinition<_stoker_fleet_v1_WeightsWanted, _stoker_fleet_v1_WeightsWanted__Output>
         Welcome: MessageTypeDefinition<_stoker_fleet_v1_Welcome, _stoker_fleet_v1_Welcome__Output>
       }
     }

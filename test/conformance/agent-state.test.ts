@@ -186,7 +186,13 @@ describe("a corrupt file", () => {
 });
 
 describe("session store", () => {
-  const desired: DesiredState__Output = { nodeEpoch: "7", generation: "3", instances: [], tombstones: ["gone"] };
+  const desired: DesiredState__Output = {
+    nodeEpoch: "7",
+    generation: "3",
+    instances: [],
+    tombstones: ["gone"],
+    prefetch: [],
+  };
 
   it("is empty on a fresh host, and keeps name, set and highest epoch over restarts", async () => {
     expect(state.session.desired()).toBeUndefined();

@@ -22,6 +22,7 @@ export function instanceSpec(over: Partial<InstanceSpec__Output> = {}): Instance
       pypiPackage: "",
       pypiVersion: "",
       pypiPath: "",
+      format: "",
     },
     gpuUuids: ["cpu-host-0"],
     maxBatchSize: 4,

@@ -5,6 +5,7 @@ import type { LeaseRenewed as _stoker_fleet_v1_LeaseRenewed, LeaseRenewed__Outpu
 import type { DesiredState as _stoker_fleet_v1_DesiredState, DesiredState__Output as _stoker_fleet_v1_DesiredState__Output } from '../../../stoker/fleet/v1/DesiredState.ts';
 import type { UsageAck as _stoker_fleet_v1_UsageAck, UsageAck__Output as _stoker_fleet_v1_UsageAck__Output } from '../../../stoker/fleet/v1/UsageAck.ts';
 import type { Command as _stoker_fleet_v1_Command, Command__Output as _stoker_fleet_v1_Command__Output } from '../../../stoker/fleet/v1/Command.ts';
+import type { Neighbours as _stoker_fleet_v1_Neighbours, Neighbours__Output as _stoker_fleet_v1_Neighbours__Output } from '../../../stoker/fleet/v1/Neighbours.ts';
 
 export interface ControlMessage {
   'welcome'?: (_stoker_fleet_v1_Welcome | null);
@@ -12,7 +13,8 @@ export interface ControlMessage {
   'desired'?: (_stoker_fleet_v1_DesiredState | null);
   'usageAck'?: (_stoker_fleet_v1_UsageAck | null);
   'command'?: (_stoker_fleet_v1_Command | null);
-  'body'?: "welcome"|"renewed"|"desired"|"usageAck"|"command";
+  'neighbours'?: (_stoker_fleet_v1_Neighbours | null);
+  'body'?: "welcome"|"renewed"|"desired"|"usageAck"|"command"|"neighbours";
 }
 
 export interface ControlMessage__Output {
@@ -21,5 +23,6 @@ export interface ControlMessage__Output {
   'desired'?: (_stoker_fleet_v1_DesiredState__Output | null);
   'usageAck'?: (_stoker_fleet_v1_UsageAck__Output | null);
   'command'?: (_stoker_fleet_v1_Command__Output | null);
-  'body'?: "welcome"|"renewed"|"desired"|"usageAck"|"command";
+  'neighbours'?: (_stoker_fleet_v1_Neighbours__Output | null);
+  'body'?: "welcome"|"renewed"|"desired"|"usageAck"|"command"|"neighbours";
 }

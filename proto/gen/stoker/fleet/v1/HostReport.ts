@@ -2,6 +2,7 @@
 
 import type { Inventory as _stoker_fleet_v1_Inventory, Inventory__Output as _stoker_fleet_v1_Inventory__Output } from '../../../stoker/fleet/v1/Inventory.ts';
 import type { InstanceReport as _stoker_fleet_v1_InstanceReport, InstanceReport__Output as _stoker_fleet_v1_InstanceReport__Output } from '../../../stoker/fleet/v1/InstanceReport.ts';
+import type { KeptWeights as _stoker_fleet_v1_KeptWeights, KeptWeights__Output as _stoker_fleet_v1_KeptWeights__Output } from '../../../stoker/fleet/v1/KeptWeights.ts';
 import type { Long } from '@grpc/proto-loader';
 
 export interface HostReport {
@@ -12,6 +13,7 @@ export interface HostReport {
   'spoolRecords'?: (number | string | Long);
   'openLeaseIds'?: (string)[];
   'removed'?: (string)[];
+  'weights'?: (_stoker_fleet_v1_KeptWeights)[];
 }
 
 export interface HostReport__Output {
@@ -22,4 +24,5 @@ export interface HostReport__Output {
   'spoolRecords': (string);
   'openLeaseIds': (string)[];
   'removed': (string)[];
+  'weights': (_stoker_fleet_v1_KeptWeights__Output)[];
 }

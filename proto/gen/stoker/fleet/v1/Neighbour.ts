@@ -1,0 +1,12 @@
+// Original file: proto/fleet/v1/fleet.proto
+
+
+export interface Neighbour {
+  'origin'?: (string);
+  'ticket'?: (string);
+}
+
+export interface Neighbour__Output {
+  'origin': (string);
+  'ticket': (string);
+}
