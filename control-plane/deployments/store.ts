@@ -63,6 +63,9 @@ export interface Observation {
   readonly restarts: number;
   readonly contextLength: number;
   readonly identity: string;
+  /** 0 and empty for what is not reached by SSH. */
+  readonly sshPort: number;
+  readonly sshAddress: string;
 }
 
 export interface DesiredRow {

@@ -69,6 +69,8 @@ export function readObservation(wire: InstanceReport__Output): Observation | und
     restarts: wire.restarts,
     contextLength: wire.contextLength,
     identity: wire.identity.slice(0, 256),
+    sshPort: wire.sshPort,
+    sshAddress: wire.sshAddress.slice(0, 253),
   };
 }
 

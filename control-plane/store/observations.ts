@@ -59,6 +59,8 @@ async function write(trx: Transaction<Database>, seen: Observation): Promise<voi
       restarts: seen.restarts,
       context_length: seen.contextLength,
       identity: seen.identity,
+      ssh_port: seen.sshPort,
+      ssh_address: seen.sshAddress,
       updated_at: sql<Date>`now()`,
     })
     .where("instance_id", "=", seen.instanceId)

@@ -22,6 +22,7 @@ import type { Neighbours as _stoker_fleet_v1_Neighbours, Neighbours__Output as _
 import type { Prefetch as _stoker_fleet_v1_Prefetch, Prefetch__Output as _stoker_fleet_v1_Prefetch__Output } from './stoker/fleet/v1/Prefetch.ts';
 import type { Renew as _stoker_fleet_v1_Renew, Renew__Output as _stoker_fleet_v1_Renew__Output } from './stoker/fleet/v1/Renew.ts';
 import type { RenewRequest as _stoker_fleet_v1_RenewRequest, RenewRequest__Output as _stoker_fleet_v1_RenewRequest__Output } from './stoker/fleet/v1/RenewRequest.ts';
+import type { Rental as _stoker_fleet_v1_Rental, Rental__Output as _stoker_fleet_v1_Rental__Output } from './stoker/fleet/v1/Rental.ts';
 import type { UsageAck as _stoker_fleet_v1_UsageAck, UsageAck__Output as _stoker_fleet_v1_UsageAck__Output } from './stoker/fleet/v1/UsageAck.ts';
 import type { UsageBatch as _stoker_fleet_v1_UsageBatch, UsageBatch__Output as _stoker_fleet_v1_UsageBatch__Output } from './stoker/fleet/v1/UsageBatch.ts';
 import type { UsageRecord as _stoker_fleet_v1_UsageRecord, UsageRecord__Output as _stoker_fleet_v1_UsageRecord__Output } from './stoker/fleet/v1/UsageRecord.ts';
@@ -58,6 +59,7 @@ export interface ProtoGrpcType {
         Prefetch: MessageTypeDefinition<_stoker_fleet_v1_Prefetch, _stoker_fleet_v1_Prefetch__Output>
         Renew: MessageTypeDefinition<_stoker_fleet_v1_Renew, _stoker_fleet_v1_Renew__Output>
         RenewRequest: MessageTypeDefinition<_stoker_fleet_v1_RenewRequest, _stoker_fleet_v1_RenewRequest__Output>
+        Rental: MessageTypeDefinition<_stoker_fleet_v1_Rental, _stoker_fleet_v1_Rental__Output>
         UsageAck: MessageTypeDefinition<_stoker_fleet_v1_UsageAck, _stoker_fleet_v1_UsageAck__Output>
         UsageBatch: MessageTypeDefinition<_stoker_fleet_v1_UsageBatch, _stoker_fleet_v1_UsageBatch__Output>
         UsageRecord: MessageTypeDefinition<_stoker_fleet_v1_UsageRecord, _stoker_fleet_v1_UsageRecord__Output>

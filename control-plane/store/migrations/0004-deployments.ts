@@ -60,6 +60,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       restarts integer not null default 0,
       context_length integer not null default 0,
       identity text not null default '',
+      ssh_port integer not null default 0,
+      ssh_address text not null default '',
       tombstoned_at timestamptz,
       created_at timestamptz not null default now(),
       updated_at timestamptz not null default now()

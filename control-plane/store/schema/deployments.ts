@@ -65,6 +65,9 @@ export interface DeploymentsTables {
     restarts: Generated<number>;
     context_length: Generated<number>;
     identity: Generated<string>;
+    /** Where SSH of a container is published; 0 and empty where it is not. */
+    ssh_port: Generated<number>;
+    ssh_address: Generated<string>;
     /** Set when it must go; the host removes it and confirms, then the row goes. */
     tombstoned_at: Time | null;
     created_at: DefaultTime;

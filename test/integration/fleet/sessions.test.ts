@@ -118,6 +118,8 @@ describe("an agent's session", () => {
           restarts: 0,
           contextLength: 0,
           identity: "",
+          sshPort: 0,
+          sshAddress: "",
         },
       ],
       [],

@@ -19,6 +19,8 @@ export interface InstanceReport {
   'tokensPerSecond'?: (number | string);
   'contextLength'?: (number);
   'memoryBytes'?: (number | string | Long);
+  'sshPort'?: (number);
+  'sshAddress'?: (string);
 }
 
 export interface InstanceReport__Output {
@@ -38,4 +40,6 @@ export interface InstanceReport__Output {
   'tokensPerSecond': (number);
   'contextLength': (number);
   'memoryBytes': (string);
+  'sshPort': (number);
+  'sshAddress': (string);
 }

@@ -1,6 +1,7 @@
 // Original file: proto/fleet/v1/fleet.proto
 
 import type { Weights as _stoker_fleet_v1_Weights, Weights__Output as _stoker_fleet_v1_Weights__Output } from '../../../stoker/fleet/v1/Weights.ts';
+import type { Rental as _stoker_fleet_v1_Rental, Rental__Output as _stoker_fleet_v1_Rental__Output } from '../../../stoker/fleet/v1/Rental.ts';
 import type { Long } from '@grpc/proto-loader';
 
 export interface InstanceSpec {
@@ -21,6 +22,7 @@ export interface InstanceSpec {
   'externalUrl'?: (string);
   'draining'?: (boolean);
   'chatTemplate'?: (string);
+  'rental'?: (_stoker_fleet_v1_Rental | null);
 }
 
 export interface InstanceSpec__Output {
@@ -41,4 +43,5 @@ export interface InstanceSpec__Output {
   'externalUrl': (string);
   'draining': (boolean);
   'chatTemplate': (string);
+  'rental': (_stoker_fleet_v1_Rental__Output | null);
 }

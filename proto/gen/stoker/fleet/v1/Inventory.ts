@@ -15,6 +15,8 @@ export interface Inventory {
   'dockerVersion'?: (string);
   'nvidiaDriverVersion'?: (string);
   'cudaVersion'?: (string);
+  'rentalImages'?: (string)[];
+  'rentalsUnavailable'?: (string);
 }
 
 export interface Inventory__Output {
@@ -29,4 +31,6 @@ export interface Inventory__Output {
   'dockerVersion': (string);
   'nvidiaDriverVersion': (string);
   'cudaVersion': (string);
+  'rentalImages': (string)[];
+  'rentalsUnavailable': (string);
 }
