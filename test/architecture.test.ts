@@ -88,6 +88,7 @@ const drivers: Readonly<Record<string, readonly string[]>> = {
   bullmq: ["control-plane/jobs/"],
   fastify: ["control-plane/http/", "scripts/openapi.ts"],
   dockerode: ["agent/docker/"],
+  "@aws-sdk/client-s3": ["agent/backups/"],
   "node:sqlite": ["agent/state/"],
   "node-llama-cpp": ["runtime/llama/"],
   "onnxruntime-node": ["runtime/onnx/"],

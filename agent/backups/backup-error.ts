@@ -1,0 +1,32 @@
+// Why a backup or restore did not happen, in words for the owner of the data. Whatever the reason, the volume is as it was.
+
+export type BackupErrorCode =
+  | "busy"
+  | "volume_missing"
+  | "backup_missing"
+  | "backup_damaged"
+  | "no_space"
+  | "store_away"
+  | "failed";
+
+export class BackupError extends Error {
+  readonly code: BackupErrorCode;
+  constructor(code: BackupErrorCode, message: string, options: { cause?: unknown } = {}) {
+    super(message, options);
+    this.name = "BackupError";
+    this.code = code;
+  }
+}
+
+/** What any error of a backup or restore means. */
+export function asBackupError(error: unknown): BackupError {
+  if (error instanceof BackupError) return error;
+  const { code = "", message = String(error) } = error as { code?: string; message?: string };
+  if (code === "ENOSPC" || code === "EDQUOT" || /no space left on device|disk quota exceeded/i.test(message))
+    return new BackupError("no_space", "The host has no disk space left for it; nothing was changed.", {
+      cause: error,
+    });
+  return new BackupError("failed", `It failed on the host: ${message.slice(0, 300)}. Nothing was changed.`, {
+    cause: error,
+  });
+}

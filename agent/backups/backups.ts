@@ -1,0 +1,102 @@
+// Backup and restore of instance volumes. INVARIANTS: one work per volume at a time; a backup is of one moment (its
+// container is frozen while the copy is made); a restore touches the volume only by the swap, after the checksum was right;
+// work that was cut off leaves the old content, and rubbish that the next start sweeps away.
+import type { Logger } from "pino";
+import { type Digest, packFolder, unpackInto } from "./archive.ts";
+import { asBackupError, BackupError } from "./backup-error.ts";
+import type { BlobStore } from "./blob-store.ts";
+import type { Volumes } from "./volume.ts";
+
+/** The containers that use a volume. */
+export interface VolumeUsers {
+  /** Runs `work` while every process on the volume is frozen; at once when there is none. */
+  frozen<T>(volume: string, work: () => Promise<T>, signal: AbortSignal): Promise<T>;
+  /** Runs `work` with no process on the volume; what ran before starts anew afterwards, also when `work` failed. */
+  ended<T>(volume: string, work: () => Promise<T>, signal: AbortSignal): Promise<T>;
+  /** Wakes what a death of the agent left frozen. */
+  thawAll(signal: AbortSignal): Promise<void>;
+}
+
+export interface Backups {
+  /** Throws BackupError, as all of these do. */
+  backup(volume: string, key: string, signal: AbortSignal): Promise<Digest>;
+  restore(volume: string, key: string, expected: Digest, signal: AbortSignal): Promise<void>;
+  /** Everything of a restore but the swap. */
+  tryRestore(volume: string, key: string, expected: Digest, signal: AbortSignal): Promise<void>;
+  removeBackup(volume: string, key: string, signal: AbortSignal): Promise<void>;
+  /** Of an instance that was deleted. */
+  removeVolume(volume: string, signal: AbortSignal): Promise<void>;
+  /** Once, before anything else. */
+  recover(signal: AbortSignal): Promise<void>;
+}
+
+export interface BackupsDeps {
+  readonly volumes: Volumes;
+  readonly blobs: BlobStore;
+  readonly users: VolumeUsers;
+  readonly log: Logger;
+}
+
+export function createBackups({ volumes, blobs, users, log }: BackupsDeps): Backups {
+  const busy = new Set<string>();
+
+  async function alone<T>(what: string, volume: string, work: () => Promise<T>): Promise<T> {
+    if (busy.has(volume))
+      throw new BackupError("busy", "Another backup or restore of this instance runs; wait for its end.");
+    busy.add(volume);
+    const beganMs = performance.now();
+    try {
+      const result = await work();
+      log.info({ volume, ms: Math.round(performance.now() - beganMs) }, `${what} done`);
+      return result;
+    } catch (error) {
+      const fault = asBackupError(error);
+      log.warn({ volume, err: fault, ms: Math.round(performance.now() - beganMs) }, `${what} failed`);
+      throw fault;
+    } finally {
+      await volumes.sweep(volume).catch((err) => log.warn({ volume, err }, "a volume could not be swept"));
+      busy.delete(volume);
+    }
+  }
+
+  async function unpacked(volume: string, key: string, expected: Digest, signal: AbortSignal): Promise<string> {
+    const staged = await volumes.stage(volume);
+    await unpackInto(staged, await blobs.get(key, signal), expected, signal);
+    return staged;
+  }
+
+  return {
+    backup: (volume, key, signal) =>
+      alone("backup", volume, async () => {
+        await blobs.sweep(folderOf(key), signal);
+        const staged = await volumes.stage(volume);
+        await users.frozen(volume, () => volumes.copyTo(volume, staged, signal), signal);
+        const { body, digest } = packFolder(staged, signal);
+        await blobs.put(key, body, signal);
+        return digest();
+      }),
+
+    restore: (volume, key, expected, signal) =>
+      alone("restore", volume, async () => {
+        const staged = await unpacked(volume, key, expected, signal);
+        await users.ended(volume, () => volumes.swap(volume, staged, signal), signal);
+      }),
+
+    tryRestore: (volume, key, expected, signal) =>
+      alone("trial restore", volume, async () => {
+        await unpacked(volume, key, expected, signal);
+      }),
+
+    removeBackup: (_volume, key, signal) => blobs.remove(key, signal),
+
+    removeVolume: (volume, signal) =>
+      alone("removal of a volume", volume, () => users.ended(volume, () => volumes.remove(volume), signal)),
+
+    async recover(signal) {
+      await users.thawAll(signal);
+      for (const volume of await volumes.list()) await volumes.sweep(volume);
+    },
+  };
+}
+
+const folderOf = (key: string) => key.slice(0, key.lastIndexOf("/"));

@@ -1,0 +1,111 @@
+// The only importer of the S3 client. Works with every store that speaks the protocol; uploads are in parts, so that size is
+// not known and memory is bounded, and appear only when their last part was acknowledged.
+import type { Readable } from "node:stream";
+import {
+  AbortMultipartUploadCommand,
+  DeleteObjectCommand,
+  GetObjectCommand,
+  ListMultipartUploadsCommand,
+  NoSuchKey,
+  S3Client,
+} from "@aws-sdk/client-s3";
+import { Upload } from "@aws-sdk/lib-storage";
+import { BackupError } from "./backup-error.ts";
+import { type BlobStore, checkKey } from "./blob-store.ts";
+
+export interface S3Options {
+  readonly bucket: string;
+  /** Before every key; empty or ending in a slash. */
+  readonly prefix: string;
+  readonly region: string;
+  /** Origin of a store that is not Amazon's. */
+  readonly endpoint: string | undefined;
+  /** Undefined: as the client finds them on this machine (profile, instance role). */
+  readonly credentials: { readonly accessKeyId: string; readonly secretAccessKey: string } | undefined;
+}
+
+/** A store takes 10,000 parts: backups up to 320 GB. Two of them are in memory at a time. */
+const partBytes = 32 * 1024 * 1024;
+const connectLimitMs = 10_000;
+const silenceLimitMs = 60_000;
+
+export function createS3Blobs(options: S3Options): BlobStore & { close(): void } {
+  const { bucket: Bucket, prefix, endpoint, credentials } = options;
+  const client = new S3Client({
+    region: options.region,
+    ...(endpoint === undefined ? {} : { endpoint, forcePathStyle: true }),
+    ...(credentials === undefined ? {} : { credentials }),
+    // Ours is checked end to end; many compatible stores refuse the newer trailing checksums.
+    requestChecksumCalculation: "WHEN_REQUIRED",
+    responseChecksumValidation: "WHEN_REQUIRED",
+    requestHandler: { connectionTimeout: connectLimitMs, requestTimeout: silenceLimitMs },
+  });
+  const nameOf = (key: string) => `${prefix}${checkKey(key)}`;
+
+  return {
+    name: "s3",
+
+    async put(key, body, signal) {
+      const upload = new Upload({
+        client,
+        params: { Bucket, Key: nameOf(key), Body: body },
+        partSize: partBytes,
+        queueSize: 2,
+      });
+      const abort = () => void upload.abort();
+      signal.addEventListener("abort", abort, { once: true });
+      try {
+        signal.throwIfAborted();
+        await asking(() => upload.done());
+      } finally {
+        signal.removeEventListener("abort", abort);
+      }
+    },
+
+    async get(key, signal) {
+      const command = new GetObjectCommand({ Bucket, Key: nameOf(key) });
+      const { Body } = await asking(() => client.send(command, { abortSignal: signal }));
+      return Body as Readable;
+    },
+
+    async remove(key, signal) {
+      await asking(() => client.send(new DeleteObjectCommand({ Bucket, Key: nameOf(key) }), { abortSignal: signal }));
+    },
+
+    async sweep(folder, signal) {
+      const Prefix = `${nameOf(folder)}/`;
+      // One page of a thousand: what is left comes at the next backup.
+      const list = new ListMultipartUploadsCommand({ Bucket, Prefix });
+      const { Uploads = [] } = await asking(() => client.send(list, { abortSignal: signal }));
+      for (const { Key, UploadId } of Uploads)
+        await client.send(new AbortMultipartUploadCommand({ Bucket, Key, UploadId }), { abortSignal: signal });
+    },
+
+    close: () => client.destroy(),
+  };
+}
+
+/** A store that refuses or does not answer, in a sentence; errors of the body come through as they are. */
+async function asking<T>(call: () => Promise<T>): Promise<T> {
+  try {
+    return await call();
+  } catch (error) {
+    if (error instanceof NoSuchKey)
+      throw new BackupError("backup_missing", "The backup is not in the store any more.", { cause: error });
+    const { $metadata, name, code } = error as {
+      $metadata?: { httpStatusCode?: number };
+      name?: string;
+      code?: string;
+    };
+    const isConnection = /^(ECONN|ENOTFOUND|EAI_|ETIMEDOUT|EPIPE)/.test(code ?? "") || name === "TimeoutError";
+    if (!$metadata?.httpStatusCode && !isConnection) throw error;
+    const why = $metadata?.httpStatusCode ? `${name}, status ${$metadata.httpStatusCode}` : (code ?? name);
+    throw new BackupError(
+      "store_away",
+      `The backup store does not take it at the moment (${why}). Try again shortly.`,
+      {
+        cause: error,
+      },
+    );
+  }
+}
