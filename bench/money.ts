@@ -22,7 +22,7 @@ const accounts = 20;
 const log = pino({ level: "silent" });
 
 export async function benchMoney({ rounds }: { rounds: number; only: string | undefined }): Promise<void> {
-  const postgres = await startPostgres();
+  const postgres = await startPostgres({ onDisk: true });
   try {
     const url = await postgres.createDatabase();
     await migrateDatabase(url, { log });

@@ -30,7 +30,7 @@ let databaseUrl = "";
 const inPostgres: Store = {
   name: "PostgreSQL",
   async open() {
-    postgres = await startPostgres();
+    postgres = await startPostgres({ onDisk: true });
   },
   async fresh() {
     databaseUrl = await postgres.createDatabase();

@@ -102,7 +102,7 @@ export async function freePort(): Promise<number> {
 
 export async function startStack(options: StackOptions = {}): Promise<Stack> {
   const folder = mkdtempSync(join(tmpdir(), "stoker-e2e-"));
-  const postgres = await startPostgres();
+  const postgres = await startPostgres({ onDisk: true });
   const databaseUrl = await postgres.createDatabase();
   const keyFile = join(folder, "admin.key");
   const rpcPorts: number[] = [];

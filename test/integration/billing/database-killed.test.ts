@@ -8,7 +8,7 @@ import { ask, openWorld, patience, tokenPrice, usageRecord, wholeBooks } from ".
 
 let postgres: TestPostgres;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await startPostgres({ onDisk: true });
 });
 afterAll(() => postgres.stop());
 

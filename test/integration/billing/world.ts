@@ -16,7 +16,6 @@ import { createBillingStore } from "../../../control-plane/store/billing-store.t
 import { openDatabase } from "../../../control-plane/store/database.ts";
 import { createInvoiceStore } from "../../../control-plane/store/invoice-store.ts";
 import { createLeaseStore } from "../../../control-plane/store/lease-store.ts";
-import { migrateDatabase } from "../../../control-plane/store/migrate.ts";
 import { createSettlementStore } from "../../../control-plane/store/settlement-store.ts";
 import { createTokenStore } from "../../../control-plane/store/tokens-store.ts";
 import { createUnrecordedStore } from "../../../control-plane/store/unrecorded-store.ts";
@@ -35,8 +34,7 @@ export const tokenPrice = 1_000n;
 export type World = Awaited<ReturnType<typeof openWorld>>;
 
 export async function openWorld(postgres: TestPostgres) {
-  const url = await postgres.createDatabase();
-  await migrateDatabase(url, { log });
+  const url = await postgres.migratedDatabase();
   const { db, pool, close } = openDatabase(url, { maxConnections: 20, log });
   const registry = new Registry();
   const metrics = createBillingMetrics(registry);

@@ -20,7 +20,7 @@ beforeAll(async () => {
 });
 afterAll(() => postgres?.stop());
 beforeEach(async () => {
-  replica = await startReplica(await postgres.createDatabase());
+  replica = await startReplica(await postgres.migratedDatabase());
   agent = await startFakeAgent({ address: replica.address, secret: joinSecret, hostId: "host-1", gpus: 0 });
   agent.obey("ready");
   agent.connect();

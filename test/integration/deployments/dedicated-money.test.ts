@@ -29,7 +29,7 @@ async function stackWith(leftMs: () => number | undefined, why: "funds" | "suspe
       return left === undefined ? [] : running.map((one) => ({ ...one, why: reason, leftMs: left }));
     },
   };
-  const replica = await startReplica(await postgres.createDatabase(), { holds });
+  const replica = await startReplica(await postgres.migratedDatabase(), { holds });
   const agent = await startFakeAgent({ address: replica.address, secret: joinSecret, hostId: "host-1" });
   onTestFinished(async () => {
     await agent.close();

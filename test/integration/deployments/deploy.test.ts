@@ -21,7 +21,7 @@ beforeAll(async () => {
 });
 afterAll(() => postgres?.stop());
 beforeEach(async () => {
-  url = await postgres.createDatabase();
+  url = await postgres.migratedDatabase();
   replica = await startReplica(url);
   agent = await startFakeAgent({ address: replica.address, secret: joinSecret, hostId: "host-1" });
 });

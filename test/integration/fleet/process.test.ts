@@ -24,7 +24,7 @@ beforeAll(async () => {
 afterAll(() => postgres?.stop());
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), "stoker-control-"));
-  url = await postgres.createDatabase();
+  url = await postgres.migratedDatabase();
   output = "";
 });
 afterEach(async () => {

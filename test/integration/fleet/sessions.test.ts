@@ -17,7 +17,7 @@ beforeAll(async () => {
 });
 afterAll(() => postgres?.stop());
 beforeEach(async () => {
-  url = await postgres.createDatabase();
+  url = await postgres.migratedDatabase();
 });
 afterEach(async () => {
   for (const agent of agents) await agent.close();

@@ -9,7 +9,6 @@ import { createLimitDesk } from "../../../control-plane/quotas/limit-desk.ts";
 import { createChangeFeed } from "../../../control-plane/store/change-feed.ts";
 import { type OpenDatabase, openDatabase } from "../../../control-plane/store/database.ts";
 import { createDeploymentStore } from "../../../control-plane/store/deployments-store.ts";
-import { migrateDatabase } from "../../../control-plane/store/migrate.ts";
 import { createQuotaStore } from "../../../control-plane/store/quota-store.ts";
 import { createQuotas } from "../../../control-plane/wiring/quotas.ts";
 import type { AccountId, DeploymentId } from "../../../proto/ids.ts";
@@ -27,8 +26,7 @@ let serial = 0;
 
 beforeAll(async () => {
   postgres = await startPostgres();
-  const url = await postgres.createDatabase();
-  await migrateDatabase(url, { log });
+  const url = await postgres.migratedDatabase();
   open = openDatabase(url, { maxConnections: 20, log });
   desk = createLimitDesk(createQuotaStore(open.db), defaults);
   deployments = createDeploymentStore(open.db);

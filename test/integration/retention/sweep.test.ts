@@ -4,7 +4,6 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type Kept, periods, readRetention } from "../../../control-plane/retention/periods.ts";
 import { sweepOld } from "../../../control-plane/retention/sweep.ts";
 import { type OpenDatabase, openDatabase } from "../../../control-plane/store/database.ts";
-import { migrateDatabase } from "../../../control-plane/store/migrate.ts";
 import { createRetentionStore } from "../../../control-plane/store/retention-store.ts";
 import { query } from "../../e2e/spine/database.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
@@ -19,8 +18,7 @@ let database: OpenDatabase;
 
 beforeAll(async () => {
   postgres = await startPostgres();
-  url = await postgres.createDatabase();
-  await migrateDatabase(url, { log });
+  url = await postgres.migratedDatabase();
   database = openDatabase(url, { maxConnections: 4, log });
   for (const text of [
     `insert into account (account_id, email, display_name, wrapped_dek, kek_version) values ('u:1', 'a@x', 'a', '\\x00', 1)`,

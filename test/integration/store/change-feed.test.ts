@@ -15,8 +15,7 @@ beforeAll(async () => {
 });
 afterAll(() => postgres.stop());
 beforeEach(async () => {
-  url = await postgres.createDatabase();
-  await migrateDatabase(url, { log });
+  url = await postgres.migratedDatabase();
 });
 
 function open() {
