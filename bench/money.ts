@@ -109,6 +109,18 @@ async function perSecond<T>(batches: readonly T[][], write: (batch: T[]) => Prom
   return (records * 1_000) / (performance.now() - startedMs);
 }
 
+const noUnits = {
+  characters: "0",
+  audioMs: "0",
+  images: "0",
+  imagePixelSteps: "0",
+  items: "0",
+  characterRate: "",
+  audioRate: "",
+  imageRate: "",
+  imageUnit: "0",
+};
+
 function usageRecord(owner: number): UsageRecord__Output {
   const nowMs = String(Date.now());
   return {
@@ -141,6 +153,7 @@ function usageRecord(owner: number): UsageRecord__Output {
     firstByteMs: 1,
     totalMs: 2,
     readyMs: 0,
+    ...noUnits,
   };
 }
 

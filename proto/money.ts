@@ -22,6 +22,8 @@ export interface TokenRates {
   readonly input: bigint;
   readonly cachedInput: bigint;
   readonly output: bigint;
+  /** Of a model that is priced by more than tokens. */
+  readonly units?: UnitRates | undefined;
 }
 
 export interface TokenCounts {
@@ -29,6 +31,29 @@ export interface TokenCounts {
   readonly input: number;
   readonly cachedInput: number;
   readonly output: number;
+  readonly units?: UnitCounts | undefined;
+}
+
+/** What speech, transcription and images are counted by. */
+export interface UnitCounts {
+  /** Of the text that was spoken. */
+  readonly characters: number;
+  /** Milliseconds of audio that were heard. */
+  readonly audioMs: number;
+  readonly images: number;
+  /** Width x height x steps, summed over the images; 0: not known. */
+  readonly imagePixelSteps: number;
+  /** Inputs embedded, documents ranked, texts classified: shown, not priced. */
+  readonly items: number;
+}
+
+/** Nano-USD per million characters, milliseconds of audio, images. */
+export interface UnitRates {
+  readonly characters: bigint;
+  readonly audio: bigint;
+  readonly images: bigint;
+  /** Pixel steps of an image at that price: others cost in proportion. 0: every image costs the same. */
+  readonly imageUnit: bigint;
 }
 
 export const freeOfCharge: TokenRates = { input: 0n, cachedInput: 0n, output: 0n };
@@ -39,7 +64,16 @@ export function costOf(tokens: TokenCounts, rates: TokenRates): NanoUsd {
   const cached = BigInt(Math.min(tokens.cachedInput, tokens.input));
   const fresh = BigInt(tokens.input) - cached;
   const micro = fresh * rates.input + cached * rates.cachedInput + BigInt(tokens.output) * rates.output;
-  return nano((micro + million / 2n) / million);
+  const all = tokens.units && rates.units ? micro + microOf(tokens.units, rates.units) : micro;
+  return nano((all + million / 2n) / million);
+}
+
+function microOf(units: UnitCounts, rates: UnitRates): bigint {
+  const isScaled = rates.imageUnit > 0n && units.imagePixelSteps > 0;
+  const images = isScaled
+    ? (BigInt(units.imagePixelSteps) * rates.images) / rates.imageUnit
+    : BigInt(units.images) * rates.images;
+  return BigInt(units.characters) * rates.characters + BigInt(units.audioMs) * rates.audio + images;
 }
 
 /** An upper bound of the price: every input token uncached, rounded up. */

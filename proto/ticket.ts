@@ -1,9 +1,13 @@
 // The ticket a gateway gives with each request on the data path: what the agent may do, for whom and at what rates.
 // Header `x-stoker-ticket: <base64url HMAC-SHA256>.<JSON>`, keyed per node epoch. JSON in a header must be ASCII.
 import { hash, timingSafeEqual } from "node:crypto";
+import type { UnitCounts } from "./money.ts";
 
-/** Where the client wants usage in a stream: merged into the last chunk, as an extra chunk, on every chunk, or nowhere. */
-export type UsagePlacement = "merge" | "extra" | "continuous" | "drop";
+/**
+ * Where the client wants usage in a stream: merged into the last chunk, as an extra chunk, on every chunk (and, with
+ * `continuous`, on an extra one as well), or nowhere.
+ */
+export type UsagePlacement = "merge" | "extra" | "continuous" | "continuous_merge" | "drop";
 
 export interface Ticket {
   readonly requestId: string;
@@ -36,6 +40,15 @@ export interface Ticket {
   readonly priceVersion: number;
   /** The discount inside `rates`. */
   readonly discountId?: string;
+  /** Of a task that is not billed by tokens alone. */
+  readonly units?: TicketUnits;
+}
+
+export interface TicketUnits {
+  /** What the gateway counted in the request: billed where the engine gives no figures of its own. */
+  readonly asked: UnitCounts;
+  /** Nano-USD per million, decimal texts: characters, milliseconds of audio, images; then pixel steps per image (0: any). */
+  readonly rates: readonly [string, string, string, string];
 }
 
 export type TicketProblem = "malformed" | "bad_signature" | "expired";

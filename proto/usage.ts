@@ -1,6 +1,8 @@
 // The usage record: one per request and attempt, written by the agent, settled by the control plane.
 
-/** Where the token counts came from: the engine's own figures, frames counted at the agent, or an estimate from bytes. */
+import type { UnitCounts } from "./money.ts";
+
+/** Where the figures came from: the engine's own figures, frames counted at the agent, or an estimate from bytes. */
 export type UsageSource = "engine" | "counted" | "estimated";
 /** `lost`: the agent restarted and has a start row but no end; the gateway's delivered count decides the charge. */
 export type EndReason = "stop" | "client_gone" | "engine_error" | "engine_timeout" | "refused" | "drained" | "lost";
@@ -12,6 +14,8 @@ export interface UsageFigures {
   /** Generated tokens (reasoning included); what is billed. */
   readonly output: number;
   readonly reasoning: number;
+  /** Of a task that is not billed by tokens alone. */
+  readonly units?: UnitCounts | undefined;
   readonly source: UsageSource;
   readonly endReason: EndReason;
 }
@@ -23,13 +27,52 @@ export const refusalHeader = "x-stoker-refusal";
 /** `busy`: queue full or its deadline passed; `draining`, `not_ready`, `unknown_instance`: go elsewhere; `spool`: cannot write usage; `ticket`: refused ticket. */
 export type Refusal = "busy" | "draining" | "not_ready" | "unknown_instance" | "spool" | "ticket";
 
+/** What an engine says it did where its answer cannot carry JSON: header of the answer, or its trailer. */
+export const unitsHeader = "x-stoker-units";
+
+const unitNames = {
+  characters: "characters",
+  audio_ms: "audioMs",
+  images: "images",
+  image_pixel_steps: "imagePixelSteps",
+  items: "items",
+} as const satisfies Record<string, keyof UnitCounts>;
+type UnitName = keyof typeof unitNames;
+
+const noUnits: UnitCounts = { characters: 0, audioMs: 0, images: 0, imagePixelSteps: 0, items: 0 };
+
+/** Fields `characters`, `audio_ms`, `images`, `image_pixel_steps` and `items`; undefined when none of them is a count. */
+export function readUnits(fields: Readonly<Record<string, unknown>>): UnitCounts | undefined {
+  let found: Record<keyof UnitCounts, number> | undefined;
+  for (const [name, key] of Object.entries(unitNames) as [UnitName, keyof UnitCounts][]) {
+    const value = fields[name];
+    if (!Number.isSafeInteger(value) || (value as number) < 0) continue;
+    found ??= { ...noUnits };
+    found[key] = value as number;
+  }
+  return found;
+}
+
+/** `characters=12,audio_ms=3400`: what is not 0. */
+export function encodeUnits(units: UnitCounts): string {
+  const parts = (Object.entries(unitNames) as [UnitName, keyof UnitCounts][]).filter(([, key]) => units[key] > 0);
+  return parts.map(([name, key]) => `${name}=${units[key]}`).join(",");
+}
+
+/** Undefined when the text names no count. */
+export function decodeUnits(text: string): UnitCounts | undefined {
+  const pairs = text.split(",").map((part) => part.trim().split("=", 2) as [string, string?]);
+  return readUnits(Object.fromEntries(pairs.map(([name, value]) => [name, value ? Number(value) : undefined])));
+}
+
 export function encodeUsage(u: UsageFigures): string {
-  return `${u.input};${u.cachedInput};${u.output};${u.reasoning};${u.source};${u.endReason}`;
+  const text = `${u.input};${u.cachedInput};${u.output};${u.reasoning};${u.source};${u.endReason}`;
+  return u.units ? `${text};${encodeUnits(u.units)}` : text;
 }
 
 /** Undefined when the text is not usage: the hold then waits for the record. */
 export function decodeUsage(text: string): UsageFigures | undefined {
-  const [input, cachedInput, output, reasoning, source, endReason] = text.split(";");
+  const [input, cachedInput, output, reasoning, source, endReason, units] = text.split(";");
   const figures = [input, cachedInput, output, reasoning].map(Number);
   if (!source || !endReason || figures.some((n) => !Number.isSafeInteger(n) || n < 0)) return undefined;
   return {
@@ -39,5 +82,6 @@ export function decodeUsage(text: string): UsageFigures | undefined {
     reasoning: figures[3] as number,
     source: source as UsageSource,
     endReason: endReason as EndReason,
+    ...(units === undefined ? {} : { units: decodeUnits(units) ?? noUnits }),
   };
 }

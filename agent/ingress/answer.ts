@@ -13,7 +13,9 @@ export interface Answer {
   onClose(listener: () => void): void;
   /** Header names and values in turn, without content-length. */
   whole(status: number, headers: readonly string[], body: Buffer): void;
-  /** Bytes of an event stream, whose head leaves with the first of them. False: wait for `drained` before the next. */
+  /** What comes piece by piece is no event stream but of this type. Before the first `write`. */
+  begin(contentType: string): void;
+  /** Bytes of a stream, whose head leaves with the first of them. False: wait for `drained` before the next. */
   write(pieces: readonly Buffer[], drained: () => void): boolean;
   /** The stream's last bytes, and its usage figures where they are on record. */
   end(last: Buffer, usage: string | undefined): void;

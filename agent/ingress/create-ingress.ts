@@ -13,6 +13,7 @@ import type { Refusal } from "../../proto/usage.ts";
 import type { Answer } from "./answer.ts";
 import { answerLogs, type ReadLogs } from "./control-routes.ts";
 import { Deadlines } from "./deadlines.ts";
+import { isEnginePath } from "./engine-paths.ts";
 import { faultPoint } from "./fault-point.ts";
 import { Forward } from "./forward.ts";
 import { HttpAnswer } from "./http-answer.ts";
@@ -23,9 +24,6 @@ import { answerJson, errorBody, refuse } from "./refuse.ts";
 import { acceptShared, type SharedServer } from "./shared-connection.ts";
 import type { UsageSpool } from "./spool.ts";
 import { type IngressTarget, Target } from "./target.ts";
-
-/** What may be asked of an engine; nothing else of it is reachable. */
-const enginePaths = new Set(["/v1/completions", "/v1/chat/completions"]);
 
 export interface IngressOptions {
   readonly host: string;
@@ -118,7 +116,7 @@ export function createIngress(options: IngressOptions): Ingress {
     });
   }
 
-  const isInference = (at: InstancePath | undefined) => at !== undefined && enginePaths.has(at.path);
+  const isInference = (at: InstancePath | undefined) => at !== undefined && isEnginePath(at.path);
   const noSuchPath = (answer: Answer) =>
     answerJson(answer, 404, errorBody("no such path on this agent", "invalid_request_error", "not_found"));
 

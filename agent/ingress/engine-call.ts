@@ -1,6 +1,10 @@
 // The engine's side of one request: bytes in by undici's callbacks, no stream objects. Stops listening at the first of
 // whole answer, break and abort; `closed` comes once more, when the engine is rid of the request.
 import type { Dispatcher, Pool } from "undici";
+import type { UnitCounts } from "../../proto/money.ts";
+import { decodeUnits, unitsHeader } from "../../proto/usage.ts";
+import { isBinary } from "./engine-paths.ts";
+import type { PassedBytes } from "./passed-bytes.ts";
 import type { UsageFrames } from "./usage-frames.ts";
 
 type Controller = Dispatcher.DispatchController;
@@ -8,11 +12,15 @@ type Controller = Dispatcher.DispatchController;
 export interface EngineListener {
   /** Response headers of a stream: where its bytes go. */
   streaming(): UsageFrames;
+  /** Response headers of audio or the like: where its bytes go. */
+  passing(contentType: string): PassedBytes;
   /** Bytes came; `frames` of them carried text. */
   heard(frames: number): void;
   /** [DONE], or the end after a finish reason. */
   streamed(frames: UsageFrames): void;
-  answered(status: number, contentType: string, body: Buffer): void;
+  /** The last of them came. `units`: the engine's own word of what it did. */
+  passed(bytes: PassedBytes, units: UnitCounts | undefined): void;
+  answered(status: number, contentType: string, body: Buffer, units: UnitCounts | undefined): void;
   /** The answer is not whole and will not be. */
   broke(message: string, cause?: Error): void;
   closed(): void;
@@ -28,6 +36,8 @@ export class EngineCall implements Dispatcher.DispatchHandler {
   #status = 0;
   #contentType = "application/json";
   #frames: UsageFrames | undefined;
+  #passing: PassedBytes | undefined;
+  #units: UnitCounts | undefined;
   #parts: Buffer[] = [];
   #bytes = 0;
 
@@ -68,12 +78,20 @@ export class EngineCall implements Dispatcher.DispatchHandler {
     if (status < 200 || this.#isOver) return;
     this.#status = status;
     this.#contentType = String(headers["content-type"] ?? "application/json");
-    if (status < 300 && this.#contentType.startsWith("text/event-stream")) this.#frames = this.#listener.streaming();
+    this.#readUnits(headers[unitsHeader]);
+    if (status >= 300) return;
+    if (this.#contentType.startsWith("text/event-stream")) this.#frames = this.#listener.streaming();
+    else if (isBinary(this.#contentType)) this.#passing = this.#listener.passing(this.#contentType);
   }
 
   onResponseData(_: Controller, chunk: Buffer): void {
     if (this.#isOver) return;
     const frames = this.#frames;
+    if (this.#passing) {
+      this.#listener.heard(0);
+      this.#passing.push(chunk);
+      return;
+    }
     if (!frames) {
       this.#listener.heard(0);
       this.#parts.push(chunk);
@@ -94,13 +112,15 @@ export class EngineCall implements Dispatcher.DispatchHandler {
     this.#listener.streamed(frames);
   }
 
-  onResponseEnd(): void {
+  onResponseEnd(_: Controller, trailers: Record<string, string | string[] | undefined>): void {
     const frames = this.#frames;
+    this.#readUnits(trailers[unitsHeader]);
     if (!this.#isOver && frames && !frames.isFinished) this.#break("the model server ended its answer early");
     else if (!this.#isOver) {
       this.#isOver = true;
       if (frames) this.#listener.streamed(frames);
-      else this.#listener.answered(this.#status, this.#contentType, this.#takeBody());
+      else if (this.#passing) this.#listener.passed(this.#passing, this.#units);
+      else this.#listener.answered(this.#status, this.#contentType, this.#takeBody(), this.#units);
     }
     this.#close();
   }
@@ -108,6 +128,10 @@ export class EngineCall implements Dispatcher.DispatchHandler {
   onResponseError(_: Controller, error: Error): void {
     if (!this.#isOver) this.#break("the model server broke off the answer", error);
     this.#close();
+  }
+
+  #readUnits(header: string | string[] | undefined): void {
+    if (typeof header === "string") this.#units = decodeUnits(header);
   }
 
   #takeBody(): Buffer {

@@ -1,6 +1,7 @@
 // What an engine generated for a request that was cut: our own runtime says so under `GET /usage/{id}`, others answer 404.
 import { setTimeout as wait } from "node:timers/promises";
 import type { Pool } from "undici";
+import { readUnits } from "../../proto/usage.ts";
 import type { EngineFigures } from "./find-usage.ts";
 
 const boundMs = 1_000;
@@ -33,5 +34,6 @@ function figuresOf(usage: Record<string, unknown>): EngineFigures | undefined {
   const input = count("input_tokens");
   const output = count("output_tokens");
   if (Number.isNaN(input) || Number.isNaN(output)) return undefined;
-  return { input, cachedInput: Math.min(input, count("cached_input_tokens") || 0), output, reasoning: 0 };
+  const cachedInput = Math.min(input, count("cached_input_tokens") || 0);
+  return { input, cachedInput, output, reasoning: 0, units: readUnits(usage) };
 }

@@ -1,6 +1,6 @@
 // Finds and edits the top-level `usage` of a JSON object without parsing the object. Quotes inside JSON strings are
 // escaped, so the bytes `"usage"` before a colon can only be a key; scanning on from it shows whether it is a top-level one.
-import { costOf, type TokenRates, toUsd } from "../../proto/money.ts";
+import { costOf, type TokenRates, toUsd, type UnitCounts } from "../../proto/money.ts";
 
 export interface UsageSpan {
   /** From the key's first quote to the end of its value. */
@@ -15,6 +15,8 @@ export interface EngineFigures {
   readonly cachedInput: number;
   readonly output: number;
   readonly reasoning: number;
+  /** Of a task that is not billed by tokens alone. */
+  readonly units?: UnitCounts | undefined;
 }
 
 const key = Buffer.from('"usage"');

@@ -2,7 +2,7 @@
 // Invariants: the record is durable before the last bytes leave; the gate's permits are held until the engine is done
 // with the request; every state has a deadline; every path ends in #done exactly once.
 import type { Pool } from "undici";
-import type { TokenRates } from "../../proto/money.ts";
+import type { TokenRates, UnitCounts } from "../../proto/money.ts";
 import type { Ticket } from "../../proto/ticket.ts";
 import { type EndReason, encodeUsage, type UsageSource, usageHeader } from "../../proto/usage.ts";
 import type { Answer } from "./answer.ts";
@@ -13,12 +13,15 @@ import type { EngineFigures } from "./find-usage.ts";
 import type { Waiter } from "./gate.ts";
 import type { Outcome } from "./ingress-metrics.ts";
 import { logRequest } from "./log-request.ts";
+import { PassedBytes } from "./passed-bytes.ts";
 import type { Plane } from "./plane.ts";
 import { errorBody, refuse, sendError } from "./refuse.ts";
 import type { NewUsageRecord } from "./spool.ts";
 import { endRecord, startRecord } from "./start-record.ts";
 import { type Source, StreamAnswer } from "./stream-answer.ts";
 import type { Cuttable, Target } from "./target.ts";
+import { ratesOf, unitWeight } from "./ticket-units.ts";
+import { unitAnswer, unitFigures } from "./unit-answer.ts";
 import { UsageFrames } from "./usage-frames.ts";
 import { wholeAnswer } from "./whole-answer.ts";
 
@@ -63,6 +66,7 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
   #isCut = false;
   #stream: StreamAnswer | undefined;
   #frames: UsageFrames | undefined;
+  #passing: PassedBytes | undefined;
   #queueMs = 0;
   #firstByteMs = 0;
   #record: NewUsageRecord | undefined;
@@ -70,16 +74,16 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
 
   constructor(plane: Plane, target: Target, request: ForwardRequest) {
     const { ticket } = request;
-    const [input, cachedInput, output] = ticket.rates;
     this.#plane = plane;
     this.#target = target;
     this.#pool = target.pool;
     this.#request = request;
-    this.#rates = { input: BigInt(input), cachedInput: BigInt(cachedInput), output: BigInt(output) };
+    this.#rates = ratesOf(ticket);
     this.#engine = new EngineCall(this, plane.limits.maxAnswerBytes);
     this.account = ticket.account;
     this.permits = ticket.permits;
-    this.cost = this.#inputEstimate() + ticket.permits * Math.min(ticket.maxTokens, target.typicalOutput);
+    const tokens = this.#inputEstimate() + ticket.permits * Math.min(ticket.maxTokens, target.typicalOutput);
+    this.cost = tokens + unitWeight(ticket.units?.asked);
     this.dueMs = plane.clock() + plane.limits.maxWaitMs;
   }
 
@@ -172,7 +176,23 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
     );
   }
 
-  answered(status: number, contentType: string, body: Buffer): void {
+  passing(contentType: string): PassedBytes {
+    const stream = new StreamAnswer(this.#request.answer, this);
+    this.#request.answer.begin(contentType);
+    this.#stream = stream;
+    this.#passing = new PassedBytes((bytes) => stream.write(bytes));
+    return this.#passing;
+  }
+
+  passed(bytes: PassedBytes, units: UnitCounts | undefined): void {
+    const stream = this.#stream as StreamAnswer;
+    const { asked } = this.#request.ticket.units ?? {};
+    const settled = asked ? unitFigures(units, asked) : { figures: nothing, source: "counted" as const };
+    stream.flush();
+    this.#settle({ ...settled, endReason: "stop" }, (usage) => stream.end(bytes.tail(), usage));
+  }
+
+  answered(status: number, contentType: string, body: Buffer, units: UnitCounts | undefined): void {
     const { ticket, answer: to } = this.#request;
     const send = (bytes: Buffer) => (usage: string) =>
       to.whole(status, ["content-type", contentType, usageHeader, usage], bytes);
@@ -182,7 +202,10 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
       return;
     }
     const bound = { input: this.#inputEstimate(), output: ticket.permits * ticket.maxTokens };
-    const answer = wholeAnswer(body, this.#rates, bound);
+    const { asked } = ticket.units ?? {};
+    const answer = asked
+      ? unitAnswer(body, contentType, units, asked, this.#rates)
+      : wholeAnswer(body, this.#rates, bound);
     this.#target.rate.add(answer.figures.output);
     this.#settle({ figures: answer.figures, source: answer.source, endReason: "stop" }, send(answer.body));
   }
@@ -207,12 +230,12 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
     this.dueMs = this.#plane.clock() + this.#plane.limits.recordMs;
     this.#stream?.flush();
     this.#engine.abort(message);
-    const settle = (asked: EngineFigures | undefined) => {
-      const own = asked ?? this.#frames?.figures;
+    const settle = (said: EngineFigures | undefined) => {
+      const own = said ?? this.#frames?.figures ?? this.#passedFigures(reason);
       // A client that left after the engine had the request pays for its prompt; else no output, no bill.
       const isBilled = output > 0 || (reason === "client_gone" && this.#engine.wasSent);
       const figures = own ?? (isBilled ? this.#counted() : nothing);
-      const source = own ? "engine" : output > 0 ? "counted" : "estimated";
+      const source = said || this.#frames?.figures ? "engine" : output > 0 ? "counted" : "estimated";
       this.#settle({ figures, source, endReason: reason }, (usage) => this.#tell(reason, message, usage));
     };
     if (reason === "client_gone" || reason === "drained")
@@ -220,13 +243,25 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
     else settle(undefined);
   }
 
+  /** A client that left in the middle of audio pays for it, where the engine cannot say how far it was. */
+  #passedFigures(reason: CutReason): EngineFigures | undefined {
+    const { units } = this.#request.ticket;
+    if (!units) return undefined;
+    return reason === "client_gone" && this.#passing?.hasPassed ? { ...nothing, units: units.asked } : nothing;
+  }
+
   /** The client of a request that was cut hears why, if it is still there. */
   #tell(reason: CutReason, message: string, usage: string | undefined): void {
     const { answer } = this.#request;
     const code = usage === undefined ? "usage_not_recorded" : reason;
+    if (this.#passing && answer.hasStarted) {
+      // Nothing in such an answer can say that it broke, but that it breaks off.
+      answer.cut();
+      return;
+    }
     if (this.#stream && answer.hasStarted) {
       const remains = this.#frames?.remains()?.toString() ?? "";
-      this.#stream.end(`${remains}data: ${errorBody(message, "engine_error", code)}\n\n`, usage);
+      this.#stream.end(`${remains}data: ${errorBody(message, "server_error", code)}\n\n`, usage);
       return;
     }
     const status = reason === "engine_timeout" ? 504 : reason === "engine_error" ? 502 : 503;
@@ -287,7 +322,8 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
   /** The permits go when the engine has closed; after a cut only once it has said what it did: it may still be stopping. */
   #leaveGate(): void {
     if (!this.#engine.isClosed || (this.#isCut && this.#phase !== "ended")) return;
-    this.#target.gate.release(this, this.#settled.figures.input + this.#settled.figures.output);
+    const { input, output, units } = this.#settled.figures;
+    this.#target.gate.release(this, input + output + unitWeight(units));
   }
 
   #done(outcome: Outcome): void {

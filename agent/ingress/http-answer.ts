@@ -3,9 +3,8 @@ import type { ServerResponse } from "node:http";
 import { usageHeader } from "../../proto/usage.ts";
 import type { Answer } from "./answer.ts";
 
+const eventStream = "text/event-stream; charset=utf-8";
 const streamHeaders = [
-  "content-type",
-  "text/event-stream; charset=utf-8",
   "cache-control",
   "no-cache",
   "x-accel-buffering",
@@ -19,6 +18,7 @@ const streamHeaders = [
 export class HttpAnswer implements Answer {
   readonly #res: ServerResponse;
   #isFull = false;
+  #contentType = eventStream;
 
   constructor(res: ServerResponse) {
     this.#res = res;
@@ -53,6 +53,10 @@ export class HttpAnswer implements Answer {
     else res.end(body);
   }
 
+  begin(contentType: string): void {
+    this.#contentType = contentType;
+  }
+
   write(pieces: readonly Buffer[], drained: () => void): boolean {
     const res = this.#res;
     if (res.destroyed) return true;
@@ -85,7 +89,7 @@ export class HttpAnswer implements Answer {
 
   #head(): void {
     if (this.#res.headersSent) return;
-    this.#res.writeHead(200, streamHeaders);
+    this.#res.writeHead(200, ["content-type", this.#contentType, ...streamHeaders]);
     this.#res.chunkedEncoding = false;
   }
 }

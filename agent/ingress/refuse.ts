@@ -11,20 +11,30 @@ const statusOf: Readonly<Record<Refusal, number>> = {
   spool: 503,
 };
 
+const typeOf: Readonly<Record<Refusal, string>> = {
+  ticket: "authentication_error",
+  unknown_instance: "invalid_request_error",
+  busy: "rate_limit_error",
+  not_ready: "server_error",
+  draining: "server_error",
+  spool: "server_error",
+};
+
 /** The gateway may try elsewhere: nothing was generated and nothing is billed. */
 export function refuse(answer: Answer, refusal: Refusal, message: string, retryAfterSeconds?: number): void {
   const headers = [refusalHeader, refusal];
   if (retryAfterSeconds !== undefined) headers.push("retry-after", String(retryAfterSeconds));
-  answerJson(answer, statusOf[refusal], errorBody(message, "refused", refusal), headers);
+  answerJson(answer, statusOf[refusal], errorBody(message, typeOf[refusal], refusal), headers);
 }
 
 /** `usage`: the encoded figures once they are on record. */
 export function sendError(answer: Answer, status: number, message: string, code: string, usage?: string): void {
-  answerJson(answer, status, errorBody(message, "engine_error", code), usage ? [usageHeader, usage] : []);
+  answerJson(answer, status, errorBody(message, "server_error", code), usage ? [usageHeader, usage] : []);
 }
 
+/** As OpenAI-compatible clients read it: also the payload of an error frame, which the gateway passes on as it is. */
 export function errorBody(message: string, type: string, code: string): string {
-  return JSON.stringify({ error: { message, type, code } });
+  return JSON.stringify({ error: { message, type, param: null, code } });
 }
 
 /** `extra`: header names and values in turn. */

@@ -3,7 +3,8 @@ import { answerWindow, type FrameSocket, frameKind, mostPayload, withFields } fr
 import type { Answer } from "./answer.ts";
 
 const noBytes = Buffer.alloc(0);
-const streamHead = withFields(["200", "content-type", "text/event-stream; charset=utf-8"], noBytes);
+const headOf = (contentType: string) => withFields(["200", "content-type", contentType], noBytes);
+const eventStream = headOf("text/event-stream; charset=utf-8");
 
 export class SharedAnswer implements Answer {
   hasStarted = false;
@@ -14,6 +15,7 @@ export class SharedAnswer implements Answer {
   readonly #stream: number;
   /** What the gateway has not yet said to have passed on. */
   #underWay = 0;
+  #streamHead = eventStream;
   #drained: (() => void) | undefined;
   #listeners: (() => void)[] = [];
   readonly #left: () => void;
@@ -45,6 +47,10 @@ export class SharedAnswer implements Answer {
       this.#socket.send(frameKind.end, this.#stream);
     }
     this.#close();
+  }
+
+  begin(contentType: string): void {
+    this.#streamHead = headOf(contentType);
   }
 
   write(pieces: readonly Buffer[], drained: () => void): boolean {
@@ -94,7 +100,7 @@ export class SharedAnswer implements Answer {
   #head(): void {
     if (this.hasStarted) return;
     this.hasStarted = true;
-    this.#socket.send(frameKind.head, this.#stream, streamHead);
+    this.#socket.send(frameKind.head, this.#stream, this.#streamHead);
   }
 
   #data(bytes: Buffer): boolean {

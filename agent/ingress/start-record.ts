@@ -1,4 +1,4 @@
-import type { Ticket } from "../../proto/ticket.ts";
+import type { Ticket, TicketUnits } from "../../proto/ticket.ts";
 import type { EndReason, UsageSource } from "../../proto/usage.ts";
 import type { EngineFigures } from "./find-usage.ts";
 import type { NewUsageRecord } from "./spool.ts";
@@ -36,8 +36,16 @@ export function startRecord(ticket: Ticket, nodeEpoch: bigint, nowMs: number, qu
     queueMs,
     firstByteMs: 0,
     totalMs: 0,
+    ...(ticket.units && unitRates(ticket.units)),
   };
 }
+
+const unitRates = ({ rates: [characterRate, audioRate, imageRate, imageUnit] }: TicketUnits) => ({
+  characterRate,
+  audioRate,
+  imageRate,
+  imageUnit,
+});
 
 export interface End {
   readonly figures: EngineFigures;
@@ -62,5 +70,6 @@ export function endRecord(start: NewUsageRecord, end: End): NewUsageRecord {
     endReason: end.endReason,
     firstByteMs: Math.round(end.firstByteMs),
     totalMs: Math.round(end.totalMs),
+    ...end.figures.units,
   };
 }

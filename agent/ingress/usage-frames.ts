@@ -37,6 +37,8 @@ export class UsageFrames {
   /** The JSON of the last chunk with a finish reason, without usage; under `merge` it waits for usage. */
   #finish: Buffer | undefined;
   #isHeld = false;
+  /** The usage that the held chunk came with. */
+  #running: string | undefined;
   /** The engine's own chunk of usage alone, without the usage. */
   #extra: Buffer | undefined;
   #usage: string | undefined;
@@ -65,15 +67,26 @@ export class UsageFrames {
   tail(counted: EngineFigures): Buffer {
     const usage = this.#usage ?? withCost(usageText(counted), counted, this.#rates);
     const done = Buffer.from("data: [DONE]\n\n");
-    const wantsChunk = this.#placement === "continuous" ? this.#usage === undefined : this.#placement !== "drop";
+    const wantsChunk = this.#isRunning ? this.#usage === undefined : this.#placement !== "drop";
     if (this.#isHeld) return Buffer.concat([frameOf(withUsage(this.#finish as Buffer, usage)), done]);
     const chunk = wantsChunk ? (this.#extra ?? usageChunk(this.#finish)) : undefined;
     return chunk ? Buffer.concat([frameOf(withUsage(chunk, usage)), done]) : done;
   }
 
+  /** Usage stands on every chunk. */
+  get #isRunning(): boolean {
+    return this.#placement === "continuous" || this.#placement === "continuous_merge";
+  }
+
   /** What is held back, for a stream that breaks. */
   remains(): Buffer | undefined {
-    return this.#isHeld ? frameOf(this.#finish as Buffer) : undefined;
+    return this.#isHeld ? this.#heldFrame() : undefined;
+  }
+
+  /** The chunk held back, as one that is not the last. */
+  #heldFrame(): Buffer {
+    const finish = this.#finish as Buffer;
+    return frameOf(this.#isRunning && this.#running ? withUsage(finish, this.#running) : finish);
   }
 
   #countPlain(chunk: Buffer): void {
@@ -138,20 +151,19 @@ export class UsageFrames {
       this.#usage = withCost(text, figures, this.#rates);
     }
     const bare = span ? withoutUsage(json, span) : json;
-    if (this.#placement === "continuous") {
-      if (chunk.isFinish) this.#finish = bare;
-      this.#out(figures ? frameOf(withUsage(bare, this.#usage as string)) : frame);
-      return;
-    }
-    if (figures && chunk.choices === 0 && !chunk.isError) {
+    const isExtra = figures !== undefined && chunk.choices === 0 && !chunk.isError;
+    if (isExtra && this.#placement !== "continuous") {
       this.#extra = bare;
       return;
     }
-    if (this.#isHeld) this.#out(frameOf(this.#finish as Buffer));
+    if (this.#isHeld) this.#out(this.#heldFrame());
     this.#isHeld = false;
     if (chunk.isFinish) this.#finish = bare;
-    if (chunk.isFinish && this.#placement === "merge") this.#isHeld = true;
-    else this.#out(figures ? frameOf(bare) : frame);
+    if (chunk.isFinish && this.#placement.endsWith("merge")) {
+      this.#isHeld = true;
+      this.#running = figures && this.#usage;
+    } else if (!figures) this.#out(frame);
+    else this.#out(frameOf(this.#isRunning ? withUsage(bare, this.#usage as string) : bare));
   }
 }
 

@@ -71,6 +71,14 @@ export function discountedRates(rates: TokenRates, basisPoints: number): TokenRa
     input: discountedRate(rates.input, basisPoints),
     cachedInput: discountedRate(rates.cachedInput, basisPoints),
     output: discountedRate(rates.output, basisPoints),
+    ...(rates.units && {
+      units: {
+        ...rates.units,
+        characters: discountedRate(rates.units.characters, basisPoints),
+        audio: discountedRate(rates.units.audio, basisPoints),
+        images: discountedRate(rates.units.images, basisPoints),
+      },
+    }),
   };
   known.set(basisPoints, lower);
   return lower;

@@ -1,6 +1,6 @@
 import type { UsageRecord__Output } from "../../proto/gen/stoker/fleet/v1/UsageRecord.ts";
 import type { AccountId, DeploymentId, InstanceId, KeyId, LeaseId, ReplicaId, RequestId } from "../../proto/ids.ts";
-import { costOf, type NanoUsd, nano, type TokenRates } from "../../proto/money.ts";
+import { costOf, type NanoUsd, nano, type TokenRates, type UnitCounts, type UnitRates } from "../../proto/money.ts";
 
 /** A usage record as the ledger sees it. Figures are whole and not negative. */
 export interface SettledRecord {
@@ -21,6 +21,8 @@ export interface SettledRecord {
   readonly cachedInputTokens: number;
   readonly outputTokens: number;
   readonly reasoningTokens: number;
+  /** Of a task that is not billed by tokens alone. */
+  readonly units?: UnitCounts | undefined;
   /** Milliseconds times GPUs, of a minute of GPU time. */
   readonly gpuMs: number;
   readonly source: string;
@@ -29,7 +31,7 @@ export interface SettledRecord {
   readonly rates: TokenRates;
   /** The discount inside the rates; null: none. */
   readonly discountId: string | null;
-  /** What the tokens cost at these rates; the customer may pay less. */
+  /** What the tokens and units cost at these rates; the customer may pay less. */
   readonly cost: NanoUsd;
   readonly queueMs: number;
   readonly firstByteMs: number;
@@ -44,7 +46,9 @@ export function readRecord(wire: UsageRecord__Output): SettledRecord {
     input: amount(wire.inputRate, "inputRate"),
     cachedInput: amount(wire.cachedInputRate, "cachedInputRate"),
     output: amount(wire.outputRate, "outputRate"),
+    units: readUnitRates(wire),
   };
+  const units = readUnitCounts(wire);
   const inputTokens = count(wire.inputTokens, "inputTokens");
   const cachedInputTokens = count(wire.cachedInputTokens, "cachedInputTokens");
   const outputTokens = count(wire.outputTokens, "outputTokens");
@@ -68,13 +72,14 @@ export function readRecord(wire: UsageRecord__Output): SettledRecord {
     cachedInputTokens,
     outputTokens,
     reasoningTokens: count(wire.reasoningTokens, "reasoningTokens"),
+    units,
     gpuMs: 0,
     source: wire.source,
     endReason: wire.endReason,
     priceVersion: amount(wire.priceVersion, "priceVersion"),
     rates,
     discountId: wire.discountId || null,
-    cost: costOf({ input: inputTokens, cachedInput: cachedInputTokens, output: outputTokens }, rates),
+    cost: costOf({ input: inputTokens, cachedInput: cachedInputTokens, output: outputTokens, units }, rates),
     queueMs: wire.queueMs,
     firstByteMs: wire.firstByteMs,
     totalMs: wire.totalMs,
@@ -94,8 +99,32 @@ export function asDelivered(record: SettledRecord, deliveredTokens: number): Set
     inputTokens,
     cachedInputTokens,
     outputTokens: deliveredTokens,
+    units: undefined,
     source: "counted",
     cost: costOf(tokens, record.rates),
+  };
+}
+
+/** Undefined for the record of a text task. */
+function readUnitCounts(wire: UsageRecord__Output): UnitCounts | undefined {
+  const { characters, audioMs, images, imagePixelSteps, items } = wire;
+  if (`${characters}${audioMs}${images}${imagePixelSteps}${items}` === "00000") return undefined;
+  return {
+    characters: count(characters, "characters"),
+    audioMs: count(audioMs, "audioMs"),
+    images: count(images, "images"),
+    imagePixelSteps: count(imagePixelSteps, "imagePixelSteps"),
+    items: count(items, "items"),
+  };
+}
+
+function readUnitRates(wire: UsageRecord__Output): UnitRates | undefined {
+  if (!wire.characterRate && !wire.audioRate && !wire.imageRate) return undefined;
+  return {
+    characters: amount(wire.characterRate, "characterRate"),
+    audio: amount(wire.audioRate, "audioRate"),
+    images: amount(wire.imageRate, "imageRate"),
+    imageUnit: amount(wire.imageUnit, "imageUnit"),
   };
 }
 

@@ -172,10 +172,8 @@ export class Attempt implements Deadline, SinkListener, UpstreamListener {
       this.#end(this.#errorEnd());
       return;
     }
-    if (this.#answer === "stream") {
-      const usage = one(trailers[usageHeader]);
-      if (usage !== undefined) this.#usage = decodeUsage(usage);
-    }
+    const usage = one(trailers[usageHeader]);
+    if (usage !== undefined) this.#usage = decodeUsage(usage);
     // First the end, then the last bytes: the response may close, and its line be written, before a promise is heard of.
     this.#end({ kind: "answered", usage: this.#usage });
     if (this.#answer === "stream" || this.#hasForwarded) sink.end();

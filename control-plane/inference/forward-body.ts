@@ -84,7 +84,7 @@ function rebuild(completion: Completion, { model, account }: Admission, maxToken
   else body["max_tokens"] = maxTokens;
   delete body["stream_options"];
   if (completion.stream) {
-    const isContinuous = completion.usage === "continuous";
+    const isContinuous = completion.usage === "continuous" || completion.usage === "continuous_merge";
     body["stream_options"] = { include_usage: true, ...(isContinuous ? { continuous_usage_stats: true } : {}) };
   }
   const cacheKey = body["prompt_cache_key"];

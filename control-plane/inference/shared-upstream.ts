@@ -99,7 +99,7 @@ function shareConnection(socket: Duplex, first: Buffer, gone: () => void): Share
     if (isFirst) {
       listener.onRequestStart(call);
       if (call.isOver) return true;
-      const fields = withFields([request.path, "application/json", request.ticket], piece);
+      const fields = withFields([request.path, request.contentType ?? "application/json", request.ticket], piece);
       isFull = !frames.send(isLast ? frameKind.wholeRequest : frameKind.request, stream, fields);
       return isLast;
     }

@@ -6,8 +6,9 @@ import { connectShared, NotShared, type SharedConnection } from "./shared-upstre
 export interface UpstreamRequest {
   readonly path: string;
   readonly ticket: string;
-  /** JSON. */
   readonly body: Buffer;
+  /** Of the body; default JSON. */
+  readonly contentType?: string;
 }
 
 /** Of the request under way. */
@@ -76,7 +77,7 @@ export function createUpstreams(): Upstreams {
 
   function sendAlone(origin: string, way: Way, request: UpstreamRequest, listener: UpstreamListener): void {
     way.pool ??= createPool(origin);
-    const headers = ["content-type", "application/json", "x-stoker-ticket", request.ticket];
+    const headers = ["content-type", request.contentType ?? "application/json", "x-stoker-ticket", request.ticket];
     const { path, body } = request;
     way.pool.dispatch({ method: "POST", path, headers, body }, listener as Dispatcher.DispatchHandler);
   }

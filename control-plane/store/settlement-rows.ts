@@ -164,6 +164,7 @@ function asColumns(
     output_tokens: record.outputTokens,
     reasoning_tokens: record.reasoningTokens,
     gpu_ms: record.gpuMs,
+    ...unitColumns(record),
     source: record.source,
     end_reason: record.endReason,
     price_version: String(record.priceVersion),
@@ -179,6 +180,22 @@ function asColumns(
     total_ms: record.totalMs,
     ended_at: iso(record.endedAtMs),
     ...(lossReason === undefined ? {} : { loss_reason: lossReason }),
+  };
+}
+
+/** Of a task that is not billed by tokens alone; the others leave them to their defaults. */
+function unitColumns({ units, rates }: SettledRecord) {
+  if (!units) return {};
+  return {
+    characters: units.characters,
+    audio_ms: units.audioMs,
+    images: units.images,
+    image_pixel_steps: units.imagePixelSteps,
+    items: units.items,
+    character_rate: String(rates.units?.characters ?? 0n),
+    audio_rate: String(rates.units?.audio ?? 0n),
+    image_rate: String(rates.units?.images ?? 0n),
+    image_unit: String(rates.units?.imageUnit ?? 0n),
   };
 }
 

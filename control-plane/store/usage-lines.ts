@@ -46,7 +46,8 @@ export async function ledgerLines(
           when sum(audio_ms) > 0 then 'input_length' when sum(images) > 0 then 'image_units' else 'tokens'
         end as pricing_type,
         (case when sum(gpu_ms) > 0 then sum(gpu_ms) when sum(characters) > 0 then sum(characters) * 1000
-          when sum(audio_ms) > 0 then sum(audio_ms) when sum(images) > 0 then sum(images) * 1000
+          when sum(audio_ms) > 0 then sum(audio_ms) when sum(images) > 0 then sum(case when image_unit > 0 and image_pixel_steps > 0
+              then image_pixel_steps * 1000 / image_unit else images * 1000 end)
           else sum(input_tokens + output_tokens) * 1000 end)::bigint as milli_units
       from usage
       where account_id = ${account} and not voided

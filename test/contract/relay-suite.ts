@@ -349,7 +349,8 @@ export function relaySuite(shared: boolean): void {
       [undefined, "merge"],
       [{ include_usage: true }, "extra"],
       [{ include_usage: false }, "drop"],
-      [{ continuous_usage_stats: true }, "continuous"],
+      [{ continuous_usage_stats: true }, "continuous_merge"],
+      [{ continuous_usage_stats: true, include_usage: true }, "continuous"],
     ])("stream options %j place usage as %s, and the engine is asked for usage", async (options, usage) => {
       first().script({ kind: "stream" });
       alone();

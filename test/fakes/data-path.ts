@@ -97,6 +97,7 @@ export interface Reply {
   readonly status: number;
   readonly headers: UpstreamHeaders;
   readonly text: string;
+  readonly bytes: Buffer;
   /** From the header or the trailer. */
   readonly usage: UsageFigures | undefined;
   readonly refusal: string | undefined;
@@ -113,6 +114,8 @@ export interface Call {
   /** Replaces the signed ticket. */
   readonly header?: string;
   readonly path?: string;
+  /** Instead of the JSON body. */
+  readonly raw?: { readonly contentType: string; readonly body: Buffer };
   readonly method?: string;
   /** Called with each piece as it comes. */
   readonly onData?: (piece: Buffer, answer: { pause(): void; resume(): void }) => void;
@@ -123,23 +126,24 @@ export interface Call {
 
 export function openCall(port: number, call: Call = {}): { ticket: Ticket; reply: Promise<Reply> } {
   const ticket = ticketFor(call.ticket);
-  const body = JSON.stringify({
+  const json = JSON.stringify({
     model: ticket.model,
     messages: [{ role: "user", content: "one two three" }],
     stream: ticket.stream,
     ...(ticket.stream ? { stream_options: { include_usage: true } } : {}),
     ...call.body,
   });
+  const body = call.raw?.body ?? Buffer.from(json);
   const path = call.path ?? `/i/${ticket.instanceId}/v1/chat/completions`;
   const header = call.header ?? signTicket(ticket, ticketKey);
-  const isShared = (call.carrier ?? "shared") === "shared" && path.includes("/completions");
+  const isShared = (call.carrier ?? "shared") === "shared" && path.includes("/v1/");
   const reply = isShared ? askShared(port, path, header, body, call) : askAlone(port, path, header, body, call);
   return { ticket, reply };
 }
 
 const upstreams = createUpstreams();
 
-function askShared(port: number, path: string, ticket: string, body: string, call: Call): Promise<Reply> {
+function askShared(port: number, path: string, ticket: string, body: Buffer, call: Call): Promise<Reply> {
   return new Promise<Reply>((resolve, reject) => {
     const pieces: Buffer[] = [];
     let status = 0;
@@ -149,6 +153,7 @@ function askShared(port: number, path: string, ticket: string, body: string, cal
       resolve({
         status,
         headers,
+        bytes: Buffer.concat(pieces),
         text: Buffer.concat(pieces).toString(),
         usage: usage === undefined ? undefined : decodeUsage(usage),
         refusal: headers[refusalHeader] as string | undefined,
@@ -157,7 +162,7 @@ function askShared(port: number, path: string, ticket: string, body: string, cal
     };
     upstreams.send(
       `http://127.0.0.1:${port}`,
-      { path, ticket, body: Buffer.from(body) },
+      { path, ticket, body, ...(call.raw && { contentType: call.raw.contentType }) },
       {
         onRequestStart: (sent) => {
           const leave = () => {
@@ -182,7 +187,7 @@ function askShared(port: number, path: string, ticket: string, body: string, cal
   });
 }
 
-function askAlone(port: number, path: string, ticket: string, body: string, call: Call): Promise<Reply> {
+function askAlone(port: number, path: string, ticket: string, body: Buffer, call: Call): Promise<Reply> {
   return new Promise<Reply>((resolve, reject) => {
     const req = request({
       host: "127.0.0.1",
@@ -190,9 +195,9 @@ function askAlone(port: number, path: string, ticket: string, body: string, call
       method: call.method ?? "POST",
       path,
       headers: {
-        "content-type": "application/json",
+        "content-type": call.raw?.contentType ?? "application/json",
         "x-stoker-ticket": ticket,
-        ...((call.method ?? "POST") === "POST" ? { "content-length": Buffer.byteLength(body) } : {}),
+        ...((call.method ?? "POST") === "POST" ? { "content-length": body.length } : {}),
       },
       ...(call.signal ? { signal: call.signal } : {}),
     });
@@ -209,6 +214,7 @@ function askAlone(port: number, path: string, ticket: string, body: string, call
         resolve({
           status: res.statusCode ?? 0,
           headers: res.headers,
+          bytes: Buffer.concat(pieces),
           text: Buffer.concat(pieces).toString(),
           usage: usage === undefined ? undefined : decodeUsage(usage),
           refusal: res.headers[refusalHeader] as string | undefined,

@@ -88,6 +88,8 @@ type StreamOptions =
 /** Where the client wants usage in a stream: on the last chunk unless it says otherwise. */
 function placementOf(options: StreamOptions): UsagePlacement {
   if (options?.include_usage === false) return "drop";
-  if (options?.continuous_usage_stats === true) return "continuous";
+  if (options?.continuous_usage_stats === true) {
+    return options.include_usage === true ? "continuous" : "continuous_merge";
+  }
   return options?.include_usage === true ? "extra" : "merge";
 }

@@ -37,13 +37,16 @@ export async function createSettlementFunctions(db: Kysely<unknown>): Promise<vo
           source,
           end_reason,
           price_version, input_rate, cached_input_rate, output_rate, discount_id, cost, charge, voided, queue_ms,
-          first_byte_ms, total_ms, ended_at)
+          first_byte_ms, total_ms, ended_at, characters, audio_ms, images, image_pixel_steps, items, character_rate,
+          audio_rate, image_rate, image_unit)
         select request_id, attempt, admitted_at, account_id, key_id, replica_id, model, deploy_id, instance_id,
           node_epoch, lease_ids, token_budget, hold, input_tokens, cached_input_tokens, output_tokens, reasoning_tokens, gpu_ms,
           source,
           end_reason,
           price_version, input_rate, cached_input_rate, output_rate, discount_id, cost, charge, voided, queue_ms,
-          first_byte_ms, total_ms, ended_at
+          first_byte_ms, total_ms, ended_at, coalesce(characters, 0), coalesce(audio_ms, 0), coalesce(images, 0),
+          coalesce(image_pixel_steps, 0), coalesce(items, 0), coalesce(character_rate, 0), coalesce(audio_rate, 0),
+          coalesce(image_rate, 0), coalesce(image_unit, 0)
         from json_populate_recordset(null::usage, added)
         on conflict (request_id, attempt, admitted_at) do nothing;
         get diagnostics inserted = row_count;

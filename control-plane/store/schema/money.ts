@@ -79,6 +79,10 @@ export interface MoneyTables {
     characters: Generated<bigint>;
     audio_ms: Generated<bigint>;
     images: Generated<bigint>;
+    /** Width x height x steps, summed over the images; 0: not known. */
+    image_pixel_steps: Generated<bigint>;
+    /** Inputs embedded, documents ranked, texts classified: not priced. */
+    items: Generated<bigint>;
     gpu_ms: Generated<bigint>;
     source: string;
     end_reason: string;
@@ -86,9 +90,14 @@ export interface MoneyTables {
     input_rate: bigint;
     cached_input_rate: bigint;
     output_rate: bigint;
+    character_rate: Generated<bigint>;
+    audio_rate: Generated<bigint>;
+    image_rate: Generated<bigint>;
+    /** Pixel steps of an image at that rate; 0: every image costs the same. */
+    image_unit: Generated<bigint>;
     /** The discount that is inside the rates above. */
     discount_id: string | null;
-    /** What the tokens cost. */
+    /** What the tokens and units cost. */
     cost: bigint;
     /** What the customer pays: least(cost, hold); 0 when voided. */
     charge: bigint;

@@ -22,11 +22,11 @@ const chunksOf = (text: string) =>
     .map((frame) => JSON.parse(frame.slice(6)));
 
 describe.each(["extra", "finish"] as const)("an engine with usage on its %s chunk", (usage) => {
-  it.each(["merge", "extra", "drop", "continuous"] as const satisfies readonly UsagePlacement[])(
+  it.each(["merge", "extra", "drop", "continuous", "continuous_merge"] as const satisfies readonly UsagePlacement[])(
     "and a ticket that says %s: the stream, its trailer and the record agree",
     async (placement) => {
       engine.behave({ usage, cachedTokens: 2 });
-      const options = { include_usage: true, continuous_usage_stats: placement === "continuous" };
+      const options = { include_usage: true, continuous_usage_stats: placement.startsWith("continuous") };
       const reply = await call(path.port, { ticket: { usage: placement }, body: { stream_options: options } });
       expect(reply.complete).toBe(true);
       expect(reply.text.endsWith("data: [DONE]\n\n")).toBe(true);
@@ -48,7 +48,8 @@ describe.each(["extra", "finish"] as const)("an engine with usage on its %s chun
       else expect(last.usage.estimated_cost).toBe(0.000012);
       if (placement === "merge") expect([carrying.length, last.choices[0].finish_reason]).toEqual([1, "stop"]);
       if (placement === "extra") expect([carrying.length, last.choices]).toEqual([1, []]);
-      if (placement === "continuous" && usage === "extra") expect(carrying.length).toBe(chunks.length);
+      if (placement === "continuous_merge") expect(last.choices[0].finish_reason).toBe("stop");
+      if (placement.startsWith("continuous") && usage === "extra") expect(carrying.length).toBe(chunks.length);
     },
   );
 });
@@ -76,7 +77,7 @@ it("ends a stream that the engine broke with an error frame, without [DONE], bil
   engine.behave({ breakAfter: 3 });
   const reply = await call(path.port);
   expect(reply.complete).toBe(true);
-  expect(chunksOf(reply.text).at(-1).error.type).toBe("engine_error");
+  expect(chunksOf(reply.text).at(-1).error).toMatchObject({ type: "server_error", param: null, code: "engine_error" });
   expect(reply.text).not.toContain("[DONE]");
   expect(reply.usage).toMatchObject({ output: 3, source: "counted", endReason: "engine_error" });
   const [record] = await path.spool.pending(10);

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createDeliveredCounts } from "../../../control-plane/billing/delivered-counts.ts";
 import { createSettlement } from "../../../control-plane/billing/settle.ts";
 import { checkBooks } from "../../../control-plane/store/check-books.ts";
+import { ledgerLines } from "../../../control-plane/store/usage-lines.ts";
 import type { UsageRecord__Output } from "../../../proto/gen/stoker/fleet/v1/UsageRecord.ts";
 import { type AccountId, type RequestId, randomId } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";
@@ -46,6 +47,40 @@ describe("settlement", () => {
     const expected = records.reduce((sum, record) => sum + (10n + BigInt(record.outputTokens)) * tokenPrice, 0n);
     expect(await world.budget(account)).toMatchObject({ spent: expected, leased: 0n });
     expect(await bookSums(world)).toMatchObject({ customer_spent: expected, customer_available: usd - expected });
+    expect(await checkBooks(world.db)).toEqual(wholeBooks);
+  });
+
+  it("prices characters, audio and images, and shows them on the usage lines", async () => {
+    const world = await openWorld(postgres);
+    const account = await world.account(usd);
+    const unit = { characterRate: "800000000", audioRate: "100000000", imageRate: "9000000000000", priceVersion: "0" };
+    const steps = 1024 * 1024 * 20;
+    await world.settlement.settle(
+      [
+        usageRecord(account, { input: 0, output: 0 }, { ...unit, model: "a/voice", characters: "1000" }),
+        usageRecord(account, { input: 0, output: 0 }, { ...unit, model: "a/ears", audioMs: "8500" }),
+        usageRecord(account, { input: 0, output: 0 }, { ...unit, model: "a/eyes", images: "2" }),
+        usageRecord(
+          account,
+          { input: 0, output: 0 },
+          { ...unit, model: "a/brush", images: "1", imagePixelSteps: String(steps / 4), imageUnit: String(steps) },
+        ),
+        usageRecord(account, { input: 7, output: 0 }, { ...unit, model: "a/rank", items: "3" }),
+      ],
+      "1",
+    );
+    const lines = await ledgerLines(world.db, account, Date.now() - 3_600_000, Date.now() + 3_600_000);
+    const seen = new Map(
+      lines.map((line) => [line.model, [line.pricingType, Number(line.milliUnits) / 1000, line.cost]]),
+    );
+    expect(Object.fromEntries(seen)).toEqual({
+      // Nano-USD: 1000 characters at USD 0.8 per million.
+      "a/voice": ["input_character_length", 1000, 800_000n],
+      "a/ears": ["input_length", 8.5, 850_000n],
+      "a/eyes": ["image_units", 2, 18_000_000n],
+      "a/brush": ["image_units", 0.25, 2_250_000n],
+      "a/rank": ["tokens", 7, 7_000n],
+    });
     expect(await checkBooks(world.db)).toEqual(wholeBooks);
   });
 

@@ -160,6 +160,15 @@ export function usageRecord(
     firstByteMs: 1,
     totalMs: 2,
     readyMs: 0,
+    characters: "0",
+    audioMs: "0",
+    images: "0",
+    imagePixelSteps: "0",
+    items: "0",
+    characterRate: "",
+    audioRate: "",
+    imageRate: "",
+    imageUnit: "0",
     ...more,
   };
 }

@@ -84,6 +84,31 @@ const cases: readonly Case[] = [
     ),
   },
   {
+    engine: "running usage on every chunk, and nobody wants an extra one",
+    placement: "continuous_merge",
+    input: frames(
+      `{"choices":[{"delta":{"content":"a"}}],"usage":${usage}}`,
+      finish(',"usage":{"prompt_tokens":3,"completion_tokens":1}'),
+      alone,
+      "[DONE]",
+    ),
+    output: frames(`{"choices":[{"delta":{"content":"a"}}],"usage":${priced}}`, finish(`,"usage":${priced}`), "[DONE]"),
+  },
+  {
+    engine: "running usage on every chunk of two choices",
+    placement: "continuous_merge",
+    input: frames(
+      finish(',"usage":{"prompt_tokens":3,"completion_tokens":1}', 1),
+      finish(`,"usage":${usage}`),
+      "[DONE]",
+    ),
+    output: frames(
+      finish(',"usage":{"prompt_tokens":3,"completion_tokens":1,"estimated_cost":0.000005}', 1),
+      finish(`,"usage":${priced}`),
+      "[DONE]",
+    ),
+  },
+  {
     engine: "usage null until the end",
     placement: "merge",
     input: frames(`{"choices":[{"delta":{"content":"a"}}],"usage":null}`, finish(`,"usage":null`), alone, "[DONE]"),

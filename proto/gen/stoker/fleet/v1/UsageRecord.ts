@@ -32,6 +32,15 @@ export interface UsageRecord {
   'totalMs'?: (number);
   'readyMs'?: (number);
   'discountId'?: (string);
+  'characters'?: (number | string | Long);
+  'audioMs'?: (number | string | Long);
+  'images'?: (number | string | Long);
+  'imagePixelSteps'?: (number | string | Long);
+  'items'?: (number | string | Long);
+  'characterRate'?: (string);
+  'audioRate'?: (string);
+  'imageRate'?: (string);
+  'imageUnit'?: (number | string | Long);
 }
 
 export interface UsageRecord__Output {
@@ -64,4 +73,13 @@ export interface UsageRecord__Output {
   'totalMs': (number);
   'readyMs': (number);
   'discountId': (string);
+  'characters': (string);
+  'audioMs': (string);
+  'images': (string);
+  'imagePixelSteps': (string);
+  'items': (string);
+  'characterRate': (string);
+  'audioRate': (string);
+  'imageRate': (string);
+  'imageUnit': (string);
 }
