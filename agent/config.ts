@@ -1,23 +1,8 @@
 // Environment of the agent -> one frozen object. Every problem is reported at once.
 import { hostname } from "node:os";
 import { join, resolve } from "node:path";
-
-/** A value that logs, dumps and messages never show. */
-export class Secret {
-  readonly #value: string;
-  constructor(value: string) {
-    this.#value = value;
-  }
-  reveal(): string {
-    return this.#value;
-  }
-  toJSON(): string {
-    return "[secret]";
-  }
-  toString(): string {
-    return "[secret]";
-  }
-}
+import { type BackupSettings, readBackupSettings } from "./backup-settings.ts";
+import { Secret } from "./secret.ts";
 
 export interface AgentConfig {
   /** Undefined with `localDesired`: no session then. */
@@ -44,6 +29,8 @@ export interface AgentConfig {
   readonly hfEndpoint: string | undefined;
   readonly hfToken: Secret | undefined;
   readonly pypiIndex: string | undefined;
+  /** Of agent instances. */
+  readonly backups: BackupSettings;
   readonly logLevel: string;
   readonly stopsWithParent: boolean;
   /** A stop takes the model servers of this host along. */
@@ -120,6 +107,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): A
     hfEndpoint: text("HF_ENDPOINT"),
     hfToken: hfToken === undefined ? undefined : new Secret(hfToken),
     pypiIndex: text("PIP_INDEX_URL"),
+    backups: readBackupSettings(text, dataDir, (sentence) => problems.push(sentence)),
     logLevel: oneOf("STOKER_LOG_LEVEL", logLevels, "info"),
     stopsWithParent: text("STOKER_STOP_WITH_PARENT") === "1",
     stopsInstances,

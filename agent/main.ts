@@ -21,6 +21,7 @@ import { chooseDriver, createDrivers } from "./wiring/drivers.ts";
 import { watchInventory } from "./wiring/inventory-watch.ts";
 import { createLogDestination } from "./wiring/log-destination.ts";
 import { stopSignal } from "./wiring/stop-signal.ts";
+import { hostVolumes } from "./wiring/volumes.ts";
 
 /** What a model server may take to end when it is stopped with the agent; its requests were drained before. */
 const instanceGraceMs = 5_000;
@@ -54,7 +55,9 @@ async function main(): Promise<void> {
     docker_version: found.dockerVersion ?? "",
   });
   const driverName = chooseDriver(config, found.dockerVersion ?? "");
-  const driver = await createDrivers(driverName, config, hostId, log);
+  const plain = await createDrivers(driverName, config, hostId, log);
+  const volumes = hostVolumes(config, driverName, hostId, log);
+  const driver = volumes?.withVolumes(plain) ?? plain;
   const weights = createWeights({
     cacheDir: config.modelsDir,
     hfEndpoint: config.hfEndpoint,
@@ -109,6 +112,7 @@ async function main(): Promise<void> {
       runtimeImage: config.runtimeImage,
       filesDir: join(config.dataDir, "files"),
       logLevel: config.logLevel,
+      volumesDir: volumes?.folder,
     },
     events: metrics,
     clock: () => performance.now(),

@@ -8,6 +8,8 @@ export interface HostFacts {
   /** Folder for files made from a specification. */
   readonly filesDir: string;
   readonly logLevel: string;
+  /** Folder of persistent volumes; undefined: this host keeps none. */
+  readonly volumesDir?: string | undefined;
 }
 
 /** A file the plan mounts or names; whoever starts the plan writes it first. */

@@ -2,6 +2,7 @@
 // or an argument: a compromised control plane must not mean arbitrary mounts or flags.
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import { type HostFacts, type PlanOutcome, refused } from "./host-facts.ts";
+import { planAgentInstance } from "./plan-agent-instance.ts";
 import { planExternal } from "./plan-external.ts";
 import { planStoker } from "./plan-stoker.ts";
 
@@ -10,7 +11,7 @@ const argForm = /^--[a-z0-9-]+(=.{0,512})?$/s;
 
 /** Whether the engine reads weights that this host must hold first. */
 export function needsWeights(spec: InstanceSpec__Output): boolean {
-  return spec.engine !== "external";
+  return spec.engine !== "external" && spec.engine !== "agent_instance";
 }
 
 /** `modelPath`: where the weights lie on this host; undefined for an engine that needs none. */
@@ -27,6 +28,8 @@ export function planInstance(spec: InstanceSpec__Output, modelPath: string | und
       return planStoker(spec, modelPath, host);
     case "external":
       return planExternal(spec);
+    case "agent_instance":
+      return planAgentInstance(spec, host);
     default:
       return refused(
         "unknown_engine",

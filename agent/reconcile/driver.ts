@@ -22,6 +22,8 @@ export interface ContainerPlan {
   readonly cpus: number;
   readonly gpuUuids: readonly string[];
   readonly shmBytes: number;
+  /** Id of the persistent volume that must be there before the start. */
+  readonly volume?: string;
   /** For kind `external`: origin of the server that already runs. */
   readonly externalUrl?: string;
 }

@@ -25,6 +25,11 @@ export interface Reconciler {
   report(): (Reported & { readonly generation: string }) | undefined;
   /** Until aborted. Instances go on running. */
   run(signal: AbortSignal): Promise<void>;
+  /**
+   * Runs `work` with the instances of a deployment ended and no step on them; afterwards, also when it failed, the loop
+   * brings back what is wanted. Not while another such work on the deployment runs.
+   */
+  whileEnded<T>(deployId: string, work: () => Promise<T>, signal: AbortSignal): Promise<T>;
   /** For a shutdown that takes the model servers along, after `run` has ended. Bounded by `graceMs` and a little. */
   stopInstances(graceMs: number, signal: AbortSignal): Promise<void>;
 }
@@ -33,6 +38,7 @@ const resyncMs = 5_000;
 const listLimitMs = 20_000;
 const retryMs = 1_000;
 const progressEveryMs = 1_000;
+const volumeGraceMs = 10_000;
 
 export function createReconciler(deps: LoopDeps): Reconciler {
   const { driver, log, events, clock } = deps;
@@ -45,7 +51,7 @@ export function createReconciler(deps: LoopDeps): Reconciler {
     wake.now();
   };
   const executors = createExecutors({ ...deps, book, progressed });
-  const running = new Map<InstanceId, AbortController>();
+  const running = new Map<InstanceId, { readonly own: AbortController; readonly work: Promise<void> }>();
   const inFlight = new Set<Promise<void>>();
   const phases = new Map<InstanceId, string>();
   let desired: DesiredState__Output | undefined;
@@ -69,7 +75,7 @@ export function createReconciler(deps: LoopDeps): Reconciler {
 
   function begin(step: Step, signal: AbortSignal): void {
     if (step.kind === "cancel") {
-      running.get(step.id)?.abort();
+      running.get(step.id)?.own.abort();
       return;
     }
     const isProbe = step.kind === "probe";
@@ -78,7 +84,6 @@ export function createReconciler(deps: LoopDeps): Reconciler {
     book.change(step.id, (facts) =>
       isProbe ? { ...facts, isProbing: true } : { ...facts, busy: { kind: step.kind, generation } },
     );
-    if (!isProbe) running.set(step.id, own);
     const work = perform(step, AbortSignal.any([signal, own.signal])).then(() => {
       inFlight.delete(work);
       if (!isProbe) running.delete(step.id);
@@ -86,6 +91,13 @@ export function createReconciler(deps: LoopDeps): Reconciler {
       wake.now();
     });
     inFlight.add(work);
+    if (!isProbe) running.set(step.id, { own, work });
+  }
+
+  /** Stops what runs of one instance. What we end is no crash. */
+  async function endNow({ instanceId, identity }: Observed, signal: AbortSignal): Promise<void> {
+    book.change(instanceId, (facts) => ({ ...facts, countedExit: identity }));
+    await driver.stop(instanceId, volumeGraceMs, signal);
   }
 
   async function perform(step: Step, signal: AbortSignal): Promise<void> {
@@ -166,6 +178,24 @@ export function createReconciler(deps: LoopDeps): Reconciler {
         await wake.wait(nextLookMs(view), signal);
       }
       await Promise.all(inFlight);
+    },
+    async whileEnded(deployId, work, signal) {
+      const found = await driver.list(signal);
+      const specs = (desired?.instances ?? []).filter((spec) => spec.deployId === deployId);
+      const own = found.filter((one) => one.deployId === deployId);
+      const ids = new Set([...specs.map((spec) => spec.instanceId as InstanceId), ...own.map((one) => one.instanceId)]);
+      for (const id of ids) while (running.has(id)) await running.get(id)?.work;
+      // No step begins on what is busy.
+      const busy = { kind: "restart", generation: Number.MAX_SAFE_INTEGER };
+      for (const id of ids) book.change(id, (facts) => ({ ...facts, busy }));
+      try {
+        const alive = (await driver.list(signal)).filter((one) => ids.has(one.instanceId) && one.state !== "exited");
+        for (const one of alive) await endNow(one, signal);
+        return await work();
+      } finally {
+        for (const id of ids) book.change(id, (facts) => (facts.busy === busy ? { ...facts, busy: undefined } : facts));
+        wake.now();
+      }
     },
     async stopInstances(graceMs, signal) {
       const found = await driver.list(signal);

@@ -53,13 +53,14 @@ export function targetsOf(view: View): readonly RouteTarget[] {
   });
 }
 
-/** What is paid by GPU time: ready on GPUs of this host, and not told to drain. */
+/** What is paid by the minute: ready on GPUs of this host, or an agent instance, and not told to drain. */
 export function servingOf(view: View): readonly Serving[] {
   const tombstones = new Set((view.desired?.tombstones ?? []) as InstanceId[]);
   return [...specsOf(view)].flatMap(([instanceId, spec]) => {
     const facts = view.facts.get(instanceId);
     const seen = view.observed.get(instanceId);
-    if (!facts || seen?.state !== "running" || spec.gpuUuids.length === 0 || tombstones.has(instanceId)) return [];
+    const isPaid = spec.gpuUuids.length > 0 || spec.engine === "agent_instance";
+    if (!facts || seen?.state !== "running" || !isPaid || tombstones.has(instanceId)) return [];
     if (phaseOf(spec, seen, facts) !== "ready") return [];
     return [{ instanceId, deployId: seen.deployId, identity: seen.identity }];
   });

@@ -104,7 +104,9 @@ export function createExecutors(deps: StepDeps): Executors {
       const { seen, spec } = step;
       const isExternal = seen.identity.startsWith("external:");
       const target = { origin: seen.origin, instanceId: step.id, servedModelName: spec?.servedModelName, isExternal };
-      const health = await deps.probe(target, signal);
+      // The driver saw its port open; what else it does is its own affair.
+      const isOwn = spec?.engine === "agent_instance";
+      const health = isOwn ? ({ kind: "ready", contextLength: 0 } as const) : await deps.probe(target, signal);
       const nowMs = deps.clock();
       const before = book.get(step.id);
       if (before.life?.identity !== seen.identity) return;

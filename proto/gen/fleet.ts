@@ -1,6 +1,7 @@
 import type * as grpc from '@grpc/grpc-js';
 import type { MessageTypeDefinition } from '@grpc/proto-loader';
 
+import type { AgentInstance as _stoker_fleet_v1_AgentInstance, AgentInstance__Output as _stoker_fleet_v1_AgentInstance__Output } from './stoker/fleet/v1/AgentInstance.ts';
 import type { AgentMessage as _stoker_fleet_v1_AgentMessage, AgentMessage__Output as _stoker_fleet_v1_AgentMessage__Output } from './stoker/fleet/v1/AgentMessage.ts';
 import type { Certificate as _stoker_fleet_v1_Certificate, Certificate__Output as _stoker_fleet_v1_Certificate__Output } from './stoker/fleet/v1/Certificate.ts';
 import type { Command as _stoker_fleet_v1_Command, Command__Output as _stoker_fleet_v1_Command__Output } from './stoker/fleet/v1/Command.ts';
@@ -38,6 +39,7 @@ export interface ProtoGrpcType {
   stoker: {
     fleet: {
       v1: {
+        AgentInstance: MessageTypeDefinition<_stoker_fleet_v1_AgentInstance, _stoker_fleet_v1_AgentInstance__Output>
         AgentMessage: MessageTypeDefinition<_stoker_fleet_v1_AgentMessage, _stoker_fleet_v1_AgentMessage__Output>
         Certificate: MessageTypeDefinition<_stoker_fleet_v1_Certificate, _stoker_fleet_v1_Certificate__Output>
         Command: MessageTypeDefinition<_stoker_fleet_v1_Command, _stoker_fleet_v1_Command__Output>

@@ -94,6 +94,7 @@ function planOf(memoryBytes: number): ContainerPlan {
     externalUrl: "",
     draining: false,
     chatTemplate: "",
+    agentInstance: null,
     rental: null,
   } satisfies InstanceSpec__Output;
   const facts = { driver: "docker", runtimeImage, filesDir: tmpdir(), logLevel: "info" } as const;

@@ -34,6 +34,7 @@ export function instanceSpec(over: Partial<InstanceSpec__Output> = {}): Instance
     externalUrl: "",
     draining: false,
     chatTemplate: "",
+    agentInstance: null,
     rental: null,
     ...over,
   };

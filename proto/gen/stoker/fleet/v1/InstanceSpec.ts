@@ -1,6 +1,7 @@
 // Original file: proto/fleet/v1/fleet.proto
 
 import type { Weights as _stoker_fleet_v1_Weights, Weights__Output as _stoker_fleet_v1_Weights__Output } from '../../../stoker/fleet/v1/Weights.ts';
+import type { AgentInstance as _stoker_fleet_v1_AgentInstance, AgentInstance__Output as _stoker_fleet_v1_AgentInstance__Output } from '../../../stoker/fleet/v1/AgentInstance.ts';
 import type { Rental as _stoker_fleet_v1_Rental, Rental__Output as _stoker_fleet_v1_Rental__Output } from '../../../stoker/fleet/v1/Rental.ts';
 import type { Long } from '@grpc/proto-loader';
 
@@ -22,6 +23,7 @@ export interface InstanceSpec {
   'externalUrl'?: (string);
   'draining'?: (boolean);
   'chatTemplate'?: (string);
+  'agentInstance'?: (_stoker_fleet_v1_AgentInstance | null);
   'rental'?: (_stoker_fleet_v1_Rental | null);
 }
 
@@ -43,5 +45,6 @@ export interface InstanceSpec__Output {
   'externalUrl': (string);
   'draining': (boolean);
   'chatTemplate': (string);
+  'agentInstance': (_stoker_fleet_v1_AgentInstance__Output | null);
   'rental': (_stoker_fleet_v1_Rental__Output | null);
 }

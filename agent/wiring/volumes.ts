@@ -1,0 +1,62 @@
+// Persistent volumes of agent instances on this host, and their backups. Only where containers run as another user than the
+// agent and the agent may still read what they write: on a Docker engine, as root.
+import { join } from "node:path";
+import type { Logger } from "pino";
+import type { HostId } from "../../proto/ids.ts";
+import { type Backups, createBackups } from "../backups/backups.ts";
+import type { BlobStore } from "../backups/blob-store.ts";
+import { createFilesystemBlobs } from "../backups/filesystem-blobs.ts";
+import { createVolumes, type Volumes } from "../backups/volume.ts";
+import type { AgentConfig } from "../config.ts";
+import type { ContainerDriver } from "../reconcile/driver.ts";
+import type { Reconciler } from "../reconcile/loop.ts";
+
+/** As which every container runs (docker/container-config.ts). */
+const owner = { uid: 2000, gid: 0 };
+
+export interface HostVolumes {
+  readonly folder: string;
+  /** The same driver; a volume is there before the container that wants it starts. */
+  withVolumes(driver: ContainerDriver): ContainerDriver;
+  backups(reconciler: () => Pick<Reconciler, "whileEnded">): Promise<Backups>;
+}
+
+export function hostVolumes(config: AgentConfig, driver: string, hostId: HostId, log: Logger): HostVolumes | undefined {
+  if (driver !== "docker" || process.getuid?.() !== 0) return undefined;
+  const folder = join(config.dataDir, "volumes");
+  const volumes: Volumes = createVolumes(folder);
+  return {
+    folder,
+    withVolumes: (inner) => ({
+      ...inner,
+      async start(plan, signal) {
+        if (plan.volume !== undefined) await volumes.ensure(plan.volume, owner);
+        await inner.start(plan, signal);
+      },
+    }),
+    async backups(reconciler) {
+      const { createFreezer } = await import("../docker/freeze.ts");
+      const freezer = createFreezer({ nodeName: hostId });
+      const users = {
+        ...freezer,
+        ended: <T>(volume: string, work: () => Promise<T>, signal: AbortSignal) =>
+          reconciler().whileEnded(volume, work, signal),
+      };
+      return createBackups({ volumes, blobs: await blobStore(config, hostId), users, log });
+    },
+  };
+}
+
+async function blobStore(config: AgentConfig, hostId: HostId): Promise<BlobStore> {
+  const { folder, s3 } = config.backups;
+  if (!s3) return createFilesystemBlobs(folder, hostId);
+  // Only where it is used: the client is large.
+  const { createS3Blobs } = await import("../backups/s3-blobs.ts");
+  return createS3Blobs({
+    ...s3,
+    credentials: s3.credentials && {
+      accessKeyId: s3.credentials.accessKeyId,
+      secretAccessKey: s3.credentials.secretAccessKey.reveal(),
+    },
+  });
+}

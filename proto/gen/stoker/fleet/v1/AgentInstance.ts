@@ -1,0 +1,12 @@
+// Original file: proto/fleet/v1/fleet.proto
+
+
+export interface AgentInstance {
+  'port'?: (number);
+  'volumePath'?: (string);
+}
+
+export interface AgentInstance__Output {
+  'port': (number);
+  'volumePath': (string);
+}
