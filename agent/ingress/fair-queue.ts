@@ -1,5 +1,7 @@
-// Who is next when the engine is full: the account that was served the fewest virtual tokens, first come first within it.
-// Pure. A newly active account starts level with the least served active one, so nobody saves up turns by being away.
+// Who is next when the engine is full: the account that was served the fewest virtual tokens since somebody began to wait,
+// first come first within it. Pure. What ran while nobody waited counts for nothing but for what is still in flight, so
+// an account has no credit from quiet times; one that comes later starts level with what the least served one has had
+// finished: it may catch up with what the engine holds at that moment, and with no more.
 
 export interface Queued {
   readonly account: string;
@@ -8,12 +10,17 @@ export interface Queued {
 }
 
 interface Share<W> {
+  /** What it started since somebody began to wait, and what it had in flight then. */
   served: number;
   inFlight: number;
+  inFlightCost: number;
   readonly waiting: W[];
   /** Arrival number of each waiter, in step with `waiting`. */
   readonly arrivals: number[];
 }
+
+/** Accounts that went away are kept while they are ahead of those that stayed, up to this many more than there are. */
+const idleKept = 64;
 
 export class FairQueue<W extends Queued> {
   readonly #shares = new Map<string, Share<W>>();
@@ -27,6 +34,7 @@ export class FairQueue<W extends Queued> {
   }
 
   push(waiter: W): void {
+    if (this.#size === 0) this.#beginCounting();
     const share = this.#activate(waiter.account);
     share.waiting.push(waiter);
     share.arrivals.push(this.#arrivals++);
@@ -42,6 +50,15 @@ export class FairQueue<W extends Queued> {
         best = share;
     }
     return best?.waiting[0];
+  }
+
+  /** Who has to make room for one more of `account` in a queue that is full: the last of the account with the most waiters. */
+  toMakeRoomFor(account: string): W | undefined {
+    const own = this.#shares.get(account)?.waiting.length ?? 0;
+    let longest: Share<W> | undefined;
+    for (const share of this.#shares.values())
+      if (share.waiting.length > (longest?.waiting.length ?? own + 1)) longest = share;
+    return longest?.waiting.at(-1);
   }
 
   /** False when it does not wait here. */
@@ -60,6 +77,7 @@ export class FairQueue<W extends Queued> {
   started(waiter: W): void {
     const share = this.#activate(waiter.account);
     share.inFlight += 1;
+    share.inFlightCost += waiter.cost;
     share.served += waiter.cost;
   }
 
@@ -67,6 +85,7 @@ export class FairQueue<W extends Queued> {
     const share = this.#shares.get(waiter.account);
     if (!share) return;
     share.inFlight -= 1;
+    share.inFlightCost -= waiter.cost;
     share.served += actualCost - waiter.cost;
     this.#settleDown(waiter.account, share);
   }
@@ -75,30 +94,46 @@ export class FairQueue<W extends Queued> {
     for (const share of this.#shares.values()) yield* share.waiting;
   }
 
+  #beginCounting(): void {
+    for (const [account, share] of this.#shares) {
+      if (isActive(share)) share.served = share.inFlightCost;
+      else this.#shares.delete(account);
+    }
+  }
+
   #activate(account: string): Share<W> {
     let share = this.#shares.get(account);
     if (share && isActive(share)) return share;
-    const floor = this.#floor();
+    const level = this.#level();
     if (!share) {
-      share = { served: floor, inFlight: 0, waiting: [], arrivals: [] };
+      share = { served: level, inFlight: 0, inFlightCost: 0, waiting: [], arrivals: [] };
       this.#shares.set(account, share);
     }
-    share.served = Math.max(share.served, floor);
+    share.served = Math.max(share.served, level);
     this.#active += 1;
     return share;
   }
 
-  /** What an idle account was served matters only while it is ahead of the others; a queue without anyone forgets all. */
+  /** What an idle account was served matters only while somebody waits and it is ahead of who would come anew. */
   #settleDown(account: string, share: Share<W>): void {
     if (isActive(share)) return;
     this.#active -= 1;
-    if (this.#active === 0) this.#shares.clear();
-    else if (share.served <= this.#floor()) this.#shares.delete(account);
+    if (this.#size === 0 || share.served <= this.#level()) this.#shares.delete(account);
+    else if (this.#shares.size > 2 * this.#active + idleKept) this.#forgetIdle();
   }
 
-  #floor(): number {
+  #forgetIdle(): void {
+    const level = this.#level();
+    for (const [account, share] of this.#shares)
+      if (!isActive(share) && share.served <= level) this.#shares.delete(account);
+  }
+
+  /** Where one that comes now begins. */
+  #level(): number {
     let least = Number.POSITIVE_INFINITY;
-    for (const share of this.#shares.values()) if (isActive(share) && share.served < least) least = share.served;
+    for (const share of this.#shares.values()) {
+      if (isActive(share) && share.served - share.inFlightCost < least) least = share.served - share.inFlightCost;
+    }
     return least === Number.POSITIVE_INFINITY ? 0 : least;
   }
 }

@@ -62,7 +62,7 @@ export class Gate {
       this.#admit(waiter);
       return;
     }
-    if (this.#queue.size >= (this.#queueLimit ?? Math.max(32, 4 * this.#capacity))) {
+    if (this.#queue.size >= (this.#queueLimit ?? Math.max(32, 4 * this.#capacity)) && !this.#makeRoomFor(waiter)) {
       waiter.refused("busy");
       return;
     }
@@ -118,6 +118,15 @@ export class Gate {
   retryAfterSeconds(): number {
     const rounds = (this.#waitingPermits + 1) / this.#capacity;
     return Math.min(60, Math.max(1, Math.ceil((rounds * this.#serviceMs) / 1000)));
+  }
+
+  /** A queue full of one account's requests must not shut out the others. */
+  #makeRoomFor(waiter: Waiter): boolean {
+    const last = this.#queue.toMakeRoomFor(waiter.account);
+    if (!last || last === this.#nextInLine) return false;
+    this.#take(last);
+    last.refused("busy");
+    return true;
   }
 
   #need(waiter: Waiter): number {

@@ -148,23 +148,87 @@ describe("gate", () => {
     expect([waiting.dear.state, waiting.cheap.state]).toEqual(["in", "out"]);
   });
 
-  it("gives a newly active account no credit for the time it was away", () => {
-    const gate = gateOf(1, { queueLimit: 1000 });
-    const first = probe("old", 1, 1000);
-    gate.enter(first);
-    const olds = Array.from({ length: 5 }, () => probe("old"));
-    for (const p of olds) gate.enter(p);
-    const news = Array.from({ length: 5 }, () => probe("new"));
-    for (const p of news) gate.enter(p);
+  /** One place, taken in turns by who waits: the accounts in the order they were served. */
+  const serveInTurn = (gate: Gate, running: Probe, waiting: readonly Probe[], turns: number): string[] => {
     const order: string[] = [];
-    let current: Probe = first;
-    for (let i = 0; i < 10; i++) {
+    let current = running;
+    for (let i = 0; i < turns; i++) {
       current.state = "done";
-      gate.release(current, current === first ? 1000 : 10);
-      current = [...olds, ...news].find((p) => p.state === "in") as Probe;
+      gate.release(current, current.cost);
+      current = waiting.find((p) => p.state === "in") as Probe;
       order.push(current.account);
     }
-    expect(order.slice(0, 6).filter((a) => a === "old").length).toBeGreaterThanOrEqual(2);
+    return order;
+  };
+
+  it("lets an account that comes later catch up with what the engine holds, and with no more", () => {
+    const gate = gateOf(1, { queueLimit: 1000 });
+    const running = probe("old", 1, 20);
+    gate.enter(running);
+    const olds = Array.from({ length: 200 }, () => probe("old"));
+    for (const p of olds) gate.enter(p);
+    // Long before the new one comes the old one is served a hundred times.
+    const before = serveInTurn(gate, running, olds, 100);
+    expect(new Set(before)).toEqual(new Set(["old"]));
+    const news = Array.from({ length: 20 }, () => probe("new"));
+    for (const p of news) gate.enter(p);
+    const current = olds.find((p) => p.state === "in") as Probe;
+    const order = serveInTurn(gate, current, [...olds, ...news], 12);
+    expect(order.filter((a) => a === "new").length).toBeLessThanOrEqual(7);
+    expect(order.filter((a) => a === "old").length).toBeGreaterThanOrEqual(5);
+  });
+
+  it("counts nothing while nobody waits: a quiet hour beside a busy account is no credit", () => {
+    const gate = gateOf(3, { queueLimit: 1000 });
+    const quiet = probe("quiet", 1, 10);
+    gate.enter(quiet);
+    for (let i = 0; i < 1000; i++) {
+      const busy = probe("busy", 1, 100);
+      gate.enter(busy);
+      gate.release(busy, 100);
+    }
+    const running = [probe("busy"), probe("busy")];
+    for (const p of running) gate.enter(p);
+    const all = ["quiet", "busy"].flatMap((account) => Array.from({ length: 20 }, () => probe(account)));
+    for (const p of all) gate.enter(p);
+    for (const p of [quiet, ...running]) gate.release(p, 10);
+    const order: string[] = [];
+    for (let i = 0; i < 20; i++) {
+      const p = all.find((one) => one.state === "in") as Probe;
+      p.state = "done";
+      order.push(p.account);
+      gate.release(p, 10);
+    }
+    expect(order.filter((a) => a === "busy").length).toBeGreaterThanOrEqual(8);
+  });
+
+  it("gives its whole batch to an account that is alone, however much it was served", () => {
+    const gate = gateOf(4, { queueLimit: 1000 });
+    const light = probe("light");
+    gate.enter(light);
+    const heavy = Array.from({ length: 100 }, () => probe("heavy", 1, 1000));
+    for (const p of heavy) gate.enter(p);
+    gate.release(light, 10);
+    for (let done = 0; done < 96; done++) {
+      expect(gate.used).toBe(4);
+      const p = heavy.find((one) => one.state === "in") as Probe;
+      p.state = "done";
+      gate.release(p, 1000);
+    }
+  });
+
+  it("makes room in a full queue for an account that has less in it, at the end of the longest", () => {
+    const gate = gateOf(1, { queueLimit: 6 });
+    gate.enter(probe("heavy"));
+    const heavy = Array.from({ length: 6 }, () => probe("heavy"));
+    for (const p of heavy) gate.enter(p);
+    const light = Array.from({ length: 4 }, () => probe("light"));
+    for (const p of light) gate.enter(p);
+    const more = probe("heavy");
+    gate.enter(more);
+    expect(heavy.map((p) => p.state)).toEqual(["out", "out", "out", "busy", "busy", "busy"]);
+    expect(light.map((p) => p.state)).toEqual(["out", "out", "out", "busy"]);
+    expect([more.state, gate.waiting]).toEqual(["busy", 6]);
   });
 
   it("turns away above its queue and says when to come back", () => {
