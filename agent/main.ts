@@ -6,6 +6,8 @@ import { setTimeout as wait } from "node:timers/promises";
 import { pino } from "pino";
 import { readConfig } from "./config.ts";
 import { createInventory } from "./fingerprint/inventory.ts";
+import { openKernelLog } from "./fingerprint/kernel-log.ts";
+import { createXidWatch } from "./fingerprint/xid-watch.ts";
 import { createIngress } from "./ingress/create-ingress.ts";
 import { createGpuMeter } from "./metering/gpu-meter.ts";
 import { createAgentMetrics } from "./metrics/agent-metrics.ts";
@@ -15,6 +17,7 @@ import { createReconciler, type Reconciler } from "./reconcile/loop.ts";
 import { openState } from "./state/open-state.ts";
 import { createWeights } from "./weights/fetch-weights.ts";
 import { choosePort, writeAgentFile } from "./wiring/agent-file.ts";
+import { bootId } from "./wiring/boot-id.ts";
 import { createControl, firstDesired } from "./wiring/control.ts";
 import { dieOnDefect, tellAndExit } from "./wiring/defects.ts";
 import { chooseDriver, createDrivers } from "./wiring/drivers.ts";
@@ -39,13 +42,18 @@ async function main(): Promise<void> {
   mkdirSync(config.dataDir, { recursive: true, mode: 0o700 });
   const state = await openState(join(config.dataDir, "state.db"), log);
   const hostId = state.session.hostId();
+  const kernelLog = openKernelLog();
+  const xids = createXidWatch(kernelLog, log);
+  await xids.look(AbortSignal.timeout(10_000));
   const fingerprint = createInventory({
     dataDir: config.dataDir,
     overrides: { gpus: config.gpus, gpuMemoryBytes: config.gpuMemoryBytes },
     hostname: config.nodeName,
+    xids,
+    bootId: bootId(),
     log,
   });
-  const inventory = await watchInventory((signal) => fingerprint.read(signal), AbortSignal.timeout(30_000));
+  const inventory = await watchInventory(fingerprint.read, xids.look, AbortSignal.timeout(30_000));
   const found = inventory.current();
   metrics.info({
     version,
@@ -153,6 +161,7 @@ async function main(): Promise<void> {
   await page.close();
   await weights.close();
   await driver.close();
+  await kernelLog.close();
   await meter.close();
   await state.close();
   log.info("the agent has stopped");

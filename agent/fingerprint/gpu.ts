@@ -2,74 +2,145 @@
 // because a host whose driver broke must not be taken for a host without GPUs.
 import { readdir } from "node:fs/promises";
 import type { Gpu } from "../../proto/gen/stoker/fleet/v1/Gpu.ts";
+import { memoryFault } from "./gpu-faults.ts";
 import { gpuTypeOf } from "./gpu-type.ts";
+import { type MigDevice, type MigName, parseList, parseReport } from "./nvidia-report.ts";
+import { createNvidiaSmi, type NvidiaSmi, numberIn, type Row } from "./nvidia-smi.ts";
 import type { Probe } from "./probe.ts";
-import { runTool } from "./run-tool.ts";
 
-export type FoundGpu = Required<Gpu> & { readonly memoryBytes: number };
+export type FoundGpu = Required<Gpu> & {
+  readonly memoryBytes: number;
+  readonly uuid: string;
+  readonly pciBusId: string;
+};
 
 export type GpuFacts =
   | { readonly kind: "none" }
-  | { readonly kind: "found"; readonly gpus: readonly FoundGpu[]; readonly driverVersion: string }
+  | {
+      readonly kind: "found";
+      readonly gpus: readonly FoundGpu[];
+      readonly driverVersion: string;
+      /** The newest CUDA the driver serves; empty when it does not say. */
+      readonly cudaVersion: string;
+    }
   /** The machine has NVIDIA devices and they cannot be asked. */
   | { readonly kind: "broken"; readonly reason: string };
 
-const fields = ["index", "uuid", "name", "memory.total", "driver_version", "ecc.errors.uncorrected.volatile.total"];
-const limitMs = 5000;
+const fields = [
+  "index",
+  "uuid",
+  "name",
+  "memory.total",
+  "driver_version",
+  "pci.bus_id",
+  "mig.mode.current",
+  "compute_cap",
+  "power.limit",
+  "ecc.errors.uncorrected.volatile.total",
+  "remapped_rows.failure",
+];
 const mib = 1024 * 1024;
 
 export interface GpuProbeOptions {
   readonly nvidiaSmi?: string;
   /** Where the kernel driver lists its devices. */
   readonly driverFolder?: string;
+  /** Counts of errors begin anew with it. */
+  readonly boot?: string;
 }
 
 export function gpuProbe(options: GpuProbeOptions = {}): Probe<GpuFacts> {
-  const tool = options.nvidiaSmi ?? "nvidia-smi";
+  const smi = createNvidiaSmi(options.nvidiaSmi);
   const folder = options.driverFolder ?? "/proc/driver/nvidia/gpus";
   return {
     name: "gpu",
     async read(signal) {
-      const args = [`--query-gpu=${fields.join(",")}`, "--format=csv,noheader,nounits"];
-      const end = await runTool(tool, args, limitMs, signal);
-      switch (end.kind) {
+      const answer = await smi.gpus(fields, signal);
+      switch (answer.kind) {
         case "missing":
           return { kind: "none" };
         case "ok": {
-          const found = parseNvidiaSmi(end.output);
-          return found.gpus.length > 0 ? { kind: "found", ...found } : { kind: "none" };
+          const rows = answer.rows.filter(isGpu);
+          if (rows.length === 0) return { kind: "none" };
+          const { slices, cudaVersion } = await furtherFacts(smi, rows, signal);
+          const gpus = rows.flatMap((row) => gpusOf(row, slices.get(row["uuid"] ?? "") ?? [], options.boot ?? ""));
+          const driverVersion = rows.find((row) => row["driver_version"])?.["driver_version"] ?? "";
+          return { kind: "found", gpus, driverVersion, cudaVersion };
         }
         case "failed": {
           // The tool is often installed where no NVIDIA device is.
           const devices = await readdir(folder).catch(() => []);
-          return devices.length > 0 ? { kind: "broken", reason: `nvidia-smi: ${end.reason}` } : { kind: "none" };
+          return devices.length > 0 ? { kind: "broken", reason: `nvidia-smi: ${answer.reason}` } : { kind: "none" };
         }
       }
     },
   };
 }
 
-/** Lines of `--format=csv,noheader,nounits`; memory in MiB. A line that is no GPU is left out. */
-export function parseNvidiaSmi(csv: string): { gpus: FoundGpu[]; driverVersion: string } {
-  let driverVersion = "";
-  const gpus = csv.split("\n").flatMap((line) => {
-    const [index = "", uuid = "", name = "", memory = "", driver = "", ecc = ""] = line
-      .split(",")
-      .map((cell) => cell.trim());
-    if (!/^\d+$/.test(index) || !/^(GPU|MIG)-[\w/-]+$/.test(uuid)) return [];
-    if (/^\d/.test(driver)) driverVersion = driver;
-    const memoryBytes = /^\d+$/.test(memory) ? Number(memory) * mib : 0;
-    const fault = faultOf(memoryBytes, ecc);
-    const type = gpuTypeOf(name, memoryBytes);
-    return [{ uuid, index: Number(index), type, name, memoryBytes, healthy: fault === "", unhealthyReason: fault }];
-  });
-  return { gpus, driverVersion };
+type Slice = MigDevice & MigName;
+
+/** Without them the GPUs are still GPUs: a failure here leaves them empty. */
+async function furtherFacts(smi: NvidiaSmi, rows: readonly Row[], signal: AbortSignal) {
+  const end = await smi.report(signal);
+  const report = end.kind === "ok" ? parseReport(end.output) : undefined;
+  const slices = new Map<string, readonly Slice[]>();
+  if (rows.some(isSplit)) {
+    const list = await smi.list(signal);
+    const names = parseList(list.kind === "ok" ? list.output : "");
+    for (const [gpu, devices] of report?.migDevices ?? [])
+      slices.set(
+        gpu,
+        devices.flatMap((device) => {
+          const name = names.get(gpu)?.find((one) => one.index === device.index);
+          return name ? [{ ...device, ...name }] : [];
+        }),
+      );
+  }
+  return { slices, cudaVersion: report?.cudaVersion ?? "" };
 }
 
-/** A field that reads [N/A] or [Not Supported] says nothing; a count of errors does. */
-function faultOf(memoryBytes: number, uncorrectedErrors: string): string {
+const isGpu = (row: Row) => /^\d+$/.test(row["index"] ?? "") && /^GPU-[\w-]+$/.test(row["uuid"] ?? "");
+const isSplit = (row: Row) => row["mig.mode.current"] === "Enabled";
+
+/** The GPU, or in its place the slices it is split into: nothing can be given the whole of it then. */
+function gpusOf(row: Row, slices: readonly Slice[], boot: string): FoundGpu[] {
+  const name = row["name"] ?? "";
+  const memoryBytes = (numberIn(row, "memory.total") ?? 0) * mib;
+  const eccUncorrected = numberIn(row, "ecc.errors.uncorrected.volatile.total") ?? 0;
+  const fault = memoryFault({ uncorrected: eccUncorrected, rowRemapFailure: row["remapped_rows.failure"] }, boot);
+  const trouble = fault?.reason ?? missing(row, memoryBytes, slices);
+  const gpu: FoundGpu = {
+    uuid: row["uuid"] ?? "",
+    index: Number(row["index"]),
+    type: gpuTypeOf(name, memoryBytes),
+    name,
+    memoryBytes,
+    healthy: trouble === "",
+    unhealthyReason: trouble,
+    faultId: fault?.id ?? "",
+    pciBusId: row["pci.bus_id"] ?? "",
+    migProfile: "",
+    parentUuid: "",
+    computeCapability: row["compute_cap"] ?? "",
+    powerLimitWatts: numberIn(row, "power.limit") ?? 0,
+    eccUncorrected,
+  };
+  if (slices.length === 0) return [gpu];
+  return slices.map((slice) => ({
+    ...gpu,
+    uuid: slice.uuid,
+    // The contract sells whole GPUs under their names; a slice is one of another kind.
+    type: "other",
+    name: `${name} MIG ${slice.profile}`,
+    memoryBytes: slice.memoryBytes,
+    migProfile: slice.profile,
+    parentUuid: gpu.uuid,
+  }));
+}
+
+function missing(row: Row, memoryBytes: number, slices: readonly Slice[]): string {
   if (memoryBytes === 0) return "nvidia-smi does not tell its memory";
-  if (/^[1-9]\d*$/.test(uncorrectedErrors))
-    return `${uncorrectedErrors} uncorrected memory errors since the driver started`;
+  if (isSplit(row) && slices.length === 0)
+    return "MIG mode is on and no slice was found: make MIG instances, or turn the mode off with nvidia-smi -mig 0";
   return "";
 }

@@ -6,11 +6,13 @@ import type { Inventory } from "../../proto/gen/stoker/fleet/v1/Inventory.ts";
 import { type CpuMemoryFacts, cpuMemoryProbe } from "./cpu-memory.ts";
 import { type DiskFacts, diskProbe } from "./disk.ts";
 import { type DockerFacts, dockerProbe } from "./docker.ts";
-import { driverProbe } from "./driver.ts";
 import { type FoundGpu, type GpuFacts, gpuProbe } from "./gpu.ts";
+import { type Fault, goneFault, xidFault } from "./gpu-faults.ts";
+import { type HostParts, hostPartsProbe } from "./host-parts.ts";
 import { type OperatingSystemFacts, operatingSystemProbe } from "./operating-system.ts";
 import type { Probe } from "./probe.ts";
 import { type GpuOverrides, virtualGpus } from "./virtual-gpus.ts";
+import type { XidWatch } from "./xid-watch.ts";
 
 export interface InventoryOptions {
   readonly dataDir: string;
@@ -20,6 +22,11 @@ export interface InventoryOptions {
   /** Names of the drivers this agent runs instances with. */
   readonly drivers?: readonly string[] | undefined;
   readonly hostname?: string;
+  readonly xids?: Pick<XidWatch, "xids" | "trouble">;
+  /** Counts and times of faults belong to it. */
+  readonly bootId?: string;
+  /** host:port of the agent's own metrics page. */
+  readonly metricsAddress?: () => string;
   readonly probes?: Partial<HostProbes>;
 }
 
@@ -29,33 +36,39 @@ export interface HostProbes {
   readonly disk: Probe<DiskFacts>;
   readonly docker: Probe<DockerFacts>;
   readonly operatingSystem: Probe<OperatingSystemFacts>;
+  readonly hostParts: Probe<HostParts>;
 }
 
 export interface HostInventory {
-  /** Takes up to 5 s where a probe hangs. Rejects only with the signal's reason. */
+  /** Takes up to 20 s where probes hang. Rejects only with the signal's reason. */
   read(signal: AbortSignal): Promise<Inventory>;
 }
 
+const probeLimitMs = 20_000;
+
 export function createInventory(options: InventoryOptions): HostInventory {
+  const boot = (options.bootId ?? "").slice(0, 8);
   const probes: HostProbes = {
-    gpu: gpuProbe(),
+    gpu: gpuProbe({ boot }),
     cpuMemory: cpuMemoryProbe(),
     disk: diskProbe(options.dataDir),
     docker: dockerProbe(options.dockerSocket),
     operatingSystem: operatingSystemProbe(),
+    hostParts: hostPartsProbe(),
     ...options.probes,
   };
   const host = options.hostname ?? hostname();
   const failing = new Map<string, string>();
   const os = once(probes.operatingSystem);
-  const driver = once(driverProbe());
   let lastGpus: readonly FoundGpu[] = [];
-  let lastDriverVersion = "";
+  let last = { driverVersion: "", cudaVersion: "" };
+  const goneAt = new Map<string, Fault>();
 
   async function attempt<Facts>(probe: Probe<Facts>, without: Facts, signal: AbortSignal): Promise<Facts> {
     try {
-      const facts = await probe.read(signal);
-      failing.delete(probe.name);
+      const facts = await within(probe.read(signal), signal);
+      // Of GPUs that cannot be asked the probe itself tells.
+      if (probe.name !== "gpu") failing.delete(probe.name);
       return facts;
     } catch (error) {
       signal.throwIfAborted();
@@ -73,46 +86,79 @@ export function createInventory(options: InventoryOptions): HostInventory {
   function gpusOf(facts: GpuFacts, cpuMemory: CpuMemoryFacts): readonly FoundGpu[] {
     switch (facts.kind) {
       case "found": {
-        lastDriverVersion = facts.driverVersion;
-        const present = new Set(facts.gpus.map(({ uuid }) => uuid));
-        const gone = lastGpus
-          .filter(({ uuid }) => !present.has(uuid))
-          .map((gpu) => ill(gpu, "it is not listed any more"));
-        lastGpus = [...facts.gpus, ...gone];
-        return lastGpus;
+        const { driverVersion, cudaVersion } = facts;
+        last = { driverVersion: driverVersion || last.driverVersion, cudaVersion: cudaVersion || last.cudaVersion };
+        lastGpus = [...facts.gpus, ...goneSince(facts.gpus)];
+        return lastGpus.map(judged);
       }
       case "broken":
         tell("gpu", facts.reason);
-        return lastGpus.map((gpu) => ill(gpu, facts.reason));
+        return lastGpus.map((gpu) => judged(ill(gpu, facts.reason)));
       case "none":
-        if (lastGpus.length > 0) return lastGpus.map((gpu) => ill(gpu, "nvidia-smi lists no GPU any more"));
-        return virtualGpus({ hostname: host, ...cpuMemory }, options.overrides);
+        if (lastGpus.length === 0) return virtualGpus({ hostname: host, ...cpuMemory }, options.overrides);
+        return lastGpus.map((gpu) => judged(faulty(gpu, goneFor(gpu.uuid))));
     }
+  }
+
+  /** Slices come and go with the operator's will; whole GPUs do not. */
+  function goneSince(present: readonly FoundGpu[]): readonly FoundGpu[] {
+    const here = new Set(present.flatMap(({ uuid, parentUuid }) => [uuid, parentUuid]));
+    for (const uuid of goneAt.keys()) if (here.has(uuid)) goneAt.delete(uuid);
+    return lastGpus.flatMap((gpu) => {
+      if (here.has(gpu.uuid)) return [];
+      if (gpu.parentUuid !== "") return here.has(gpu.parentUuid) ? [] : [faulty(gpu, goneFor(gpu.uuid))];
+      return [faulty(gpu, goneFor(gpu.uuid))];
+    });
+  }
+
+  function goneFor(uuid: string): Fault {
+    const fault = goneAt.get(uuid) ?? goneFault(new Date().toISOString());
+    goneAt.set(uuid, fault);
+    return fault;
+  }
+
+  /** An Xid says more than what followed from it. */
+  function judged(gpu: FoundGpu): FoundGpu {
+    const fault = xidFault(gpu, options.xids?.xids ?? [], boot);
+    return fault ? faulty(gpu, fault) : gpu;
+  }
+
+  function warnings(isNvidia: boolean, docker: DockerFacts): string[] {
+    const all = [...failing].map(([probe, reason]) => `${probe}: ${reason}`);
+    if (isNvidia && options.xids?.trouble) all.push(options.xids.trouble);
+    if (isNvidia && docker.dockerVersion !== "" && !docker.hasNvidiaRuntime)
+      all.push("the Docker engine has no nvidia runtime: install the NVIDIA container toolkit to use the GPUs");
+    return all.map((warning) => warning.slice(0, 500));
   }
 
   return {
     async read(signal) {
-      const [gpu, cpuMemory, disk, docker, system] = await Promise.all([
+      const [gpu, cpuMemory, disk, docker, system, parts] = await Promise.all([
         attempt(probes.gpu, { kind: "broken", reason: "the probe failed" } as const, signal),
         attempt(probes.cpuMemory, { cpuModel: "", cpuCores: 1, memoryBytes: 0 }, signal),
         attempt(probes.disk, { diskTotalBytes: 0, diskFreeBytes: 0 }, signal),
         attempt(probes.docker, { dockerVersion: "", hasNvidiaRuntime: false }, signal),
         attempt(os, { os: process.platform }, signal),
+        attempt(probes.hostParts, { cpuPhysicalCores: 0, disks: [], networks: [] }, signal),
       ]);
+      if (gpu.kind !== "broken") failing.delete("gpu");
       const gpus = gpusOf(gpu, cpuMemory);
       const isNvidia = lastGpus.length > 0;
-      const { cudaVersion } = isNvidia ? await attempt(driver, { cudaVersion: "" }, signal) : { cudaVersion: "" };
-      if (isNvidia && docker.dockerVersion !== "" && !docker.hasNvidiaRuntime)
-        tell("docker", "the Docker engine has no nvidia runtime: install the NVIDIA container toolkit to use the GPUs");
       return {
         ...system,
         ...cpuMemory,
         ...disk,
+        cpuPhysicalCores: parts.cpuPhysicalCores,
+        disks: [...parts.disks],
+        networks: [...parts.networks],
         gpus: [...gpus],
         drivers: [...(options.drivers ?? [...(docker.dockerVersion ? ["docker"] : []), "process", "external"])],
         dockerVersion: docker.dockerVersion,
-        nvidiaDriverVersion: isNvidia ? lastDriverVersion : "",
-        cudaVersion,
+        hasNvidiaRuntime: docker.hasNvidiaRuntime,
+        nvidiaDriverVersion: isNvidia ? last.driverVersion : "",
+        cudaVersion: isNvidia ? last.cudaVersion : "",
+        warnings: warnings(isNvidia, docker),
+        metricsAddress: options.metricsAddress?.() ?? "",
       };
     },
   };
@@ -120,6 +166,25 @@ export function createInventory(options: InventoryOptions): HostInventory {
 
 function ill(gpu: FoundGpu, reason: string): FoundGpu {
   return { ...gpu, healthy: false, unhealthyReason: reason };
+}
+
+function faulty(gpu: FoundGpu, fault: Fault): FoundGpu {
+  return { ...ill(gpu, fault.reason), faultId: fault.id };
+}
+
+/** A probe that cannot be stopped (a file system that hangs) is left behind. */
+async function within<Facts>(reading: Promise<Facts>, signal: AbortSignal): Promise<Facts> {
+  const ending = new AbortController();
+  const bound = AbortSignal.any([signal, ending.signal]);
+  const timer = setTimeout(() => ending.abort(new Error(`no answer within ${probeLimitMs / 1000} s`)), probeLimitMs);
+  try {
+    return await Promise.race([
+      reading,
+      new Promise<never>((_, reject) => bound.addEventListener("abort", () => reject(bound.reason), { once: true })),
+    ]);
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 /** For what does not change while the agent runs. */

@@ -30,5 +30,12 @@ export function virtualGpus(
     memoryBytes,
     healthy: true,
     unhealthyReason: "",
+    faultId: "",
+    pciBusId: "",
+    migProfile: "",
+    parentUuid: "",
+    computeCapability: "",
+    powerLimitWatts: 0,
+    eccUncorrected: 0,
   }));
 }

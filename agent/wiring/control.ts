@@ -1,7 +1,6 @@
 // Who tells this host what to run: a control plane over its session, or a file.
 import { readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
-import { hostname } from "node:os";
 import type { Logger } from "pino";
 import type { Inventory } from "../../proto/gen/stoker/fleet/v1/Inventory.ts";
 import type { AgentConfig } from "../config.ts";
@@ -10,6 +9,7 @@ import { type ControlClock, createControlClock } from "../session/control-clock.
 import { createSession, type Session } from "../session/session.ts";
 import { completeDesired } from "../session/wire.ts";
 import type { AgentState } from "../state/open-state.ts";
+import { bootId } from "./boot-id.ts";
 import { localTicketKey } from "./local-key.ts";
 
 export interface Control extends Pick<Session, "run" | "reportSoon" | "keys" | "nodeEpoch" | "state"> {
@@ -84,12 +84,4 @@ function reportOf(parts: ControlParts) {
   if (!report || !parts.isStopping()) return report;
   const instances = report.instances.map((one) => (one.phase === "ready" ? { ...one, phase: "draining" } : one));
   return { ...report, instances };
-}
-
-function bootId(): string {
-  try {
-    return readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
-  } catch {
-    return hostname();
-  }
 }

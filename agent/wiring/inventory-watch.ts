@@ -1,30 +1,48 @@
 // The last inventory that was read. It is replaced only when it says something new: each change moves the host's revision
-// at the control plane, which a placement in the making would lose against.
+// at the control plane, which a placement in the making would lose against. A GPU's fault is not waited for: it is looked
+// for every few seconds, and a fatal one is read into the inventory at once.
 import { setTimeout as wait } from "node:timers/promises";
 import type { Inventory } from "../../proto/gen/stoker/fleet/v1/Inventory.ts";
 
 const everyMs = 60_000;
+const faultsEveryMs = 2_000;
 const gib = 1024 ** 3;
 
 export interface InventoryWatch {
   current(): Inventory;
+  /** Something about the GPUs looks different from what is known: read it again soon. */
+  lookSoon(): void;
   /** Until aborted. */
   run(signal: AbortSignal): Promise<void>;
 }
 
 export async function watchInventory(
   read: (signal: AbortSignal) => Promise<Inventory>,
+  /** True when the inventory is to be read again. */
+  lookForFaults: (signal: AbortSignal) => Promise<boolean>,
   signal: AbortSignal,
+  onNews: () => void = () => {},
 ): Promise<InventoryWatch> {
   let current = await read(signal);
+  let isWanted = false;
   return {
     current: () => current,
+    lookSoon() {
+      isWanted = true;
+    },
     async run(until) {
+      let readMs = performance.now();
       while (!until.aborted) {
-        await wait(everyMs, undefined, { signal: until }).catch(() => {});
+        await wait(faultsEveryMs, undefined, { signal: until }).catch(() => {});
         if (until.aborted) return;
+        const isFaulty = await lookForFaults(until).catch(() => false);
+        if (!isFaulty && !isWanted && performance.now() - readMs < everyMs) continue;
+        isWanted = false;
+        readMs = performance.now();
         const next = await read(until).catch(() => current);
-        if (coarse(next) !== coarse(current)) current = next;
+        if (coarse(next) === coarse(current)) continue;
+        current = next;
+        onNews();
       }
     },
   };
@@ -32,5 +50,10 @@ export async function watchInventory(
 
 /** Free space moves all the time; a gigabyte is news. */
 function coarse(inventory: Inventory): string {
-  return JSON.stringify({ ...inventory, diskFreeBytes: Math.floor(Number(inventory.diskFreeBytes ?? 0) / gib) });
+  const inGib = (bytes: unknown) => Math.floor(Number(bytes ?? 0) / gib);
+  return JSON.stringify({
+    ...inventory,
+    diskFreeBytes: inGib(inventory.diskFreeBytes),
+    disks: inventory.disks?.map((disk) => ({ ...disk, freeBytes: inGib(disk.freeBytes) })),
+  });
 }

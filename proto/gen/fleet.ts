@@ -8,10 +8,14 @@ import type { Command as _stoker_fleet_v1_Command, Command__Output as _stoker_fl
 import type { CommandResult as _stoker_fleet_v1_CommandResult, CommandResult__Output as _stoker_fleet_v1_CommandResult__Output } from './stoker/fleet/v1/CommandResult.ts';
 import type { ControlMessage as _stoker_fleet_v1_ControlMessage, ControlMessage__Output as _stoker_fleet_v1_ControlMessage__Output } from './stoker/fleet/v1/ControlMessage.ts';
 import type { DesiredState as _stoker_fleet_v1_DesiredState, DesiredState__Output as _stoker_fleet_v1_DesiredState__Output } from './stoker/fleet/v1/DesiredState.ts';
+import type { Disk as _stoker_fleet_v1_Disk, Disk__Output as _stoker_fleet_v1_Disk__Output } from './stoker/fleet/v1/Disk.ts';
 import type { EnrollRequest as _stoker_fleet_v1_EnrollRequest, EnrollRequest__Output as _stoker_fleet_v1_EnrollRequest__Output } from './stoker/fleet/v1/EnrollRequest.ts';
 import type { FleetClient as _stoker_fleet_v1_FleetClient, FleetDefinition as _stoker_fleet_v1_FleetDefinition } from './stoker/fleet/v1/Fleet.ts';
 import type { Gpu as _stoker_fleet_v1_Gpu, Gpu__Output as _stoker_fleet_v1_Gpu__Output } from './stoker/fleet/v1/Gpu.ts';
+import type { GpuLoad as _stoker_fleet_v1_GpuLoad, GpuLoad__Output as _stoker_fleet_v1_GpuLoad__Output } from './stoker/fleet/v1/GpuLoad.ts';
+import type { GpuProcess as _stoker_fleet_v1_GpuProcess, GpuProcess__Output as _stoker_fleet_v1_GpuProcess__Output } from './stoker/fleet/v1/GpuProcess.ts';
 import type { Hello as _stoker_fleet_v1_Hello, Hello__Output as _stoker_fleet_v1_Hello__Output } from './stoker/fleet/v1/Hello.ts';
+import type { HostLoad as _stoker_fleet_v1_HostLoad, HostLoad__Output as _stoker_fleet_v1_HostLoad__Output } from './stoker/fleet/v1/HostLoad.ts';
 import type { HostReport as _stoker_fleet_v1_HostReport, HostReport__Output as _stoker_fleet_v1_HostReport__Output } from './stoker/fleet/v1/HostReport.ts';
 import type { InstanceReport as _stoker_fleet_v1_InstanceReport, InstanceReport__Output as _stoker_fleet_v1_InstanceReport__Output } from './stoker/fleet/v1/InstanceReport.ts';
 import type { InstanceSpec as _stoker_fleet_v1_InstanceSpec, InstanceSpec__Output as _stoker_fleet_v1_InstanceSpec__Output } from './stoker/fleet/v1/InstanceSpec.ts';
@@ -20,6 +24,7 @@ import type { KeptWeights as _stoker_fleet_v1_KeptWeights, KeptWeights__Output a
 import type { LeaseRenewed as _stoker_fleet_v1_LeaseRenewed, LeaseRenewed__Output as _stoker_fleet_v1_LeaseRenewed__Output } from './stoker/fleet/v1/LeaseRenewed.ts';
 import type { Neighbour as _stoker_fleet_v1_Neighbour, Neighbour__Output as _stoker_fleet_v1_Neighbour__Output } from './stoker/fleet/v1/Neighbour.ts';
 import type { Neighbours as _stoker_fleet_v1_Neighbours, Neighbours__Output as _stoker_fleet_v1_Neighbours__Output } from './stoker/fleet/v1/Neighbours.ts';
+import type { NetworkInterface as _stoker_fleet_v1_NetworkInterface, NetworkInterface__Output as _stoker_fleet_v1_NetworkInterface__Output } from './stoker/fleet/v1/NetworkInterface.ts';
 import type { Prefetch as _stoker_fleet_v1_Prefetch, Prefetch__Output as _stoker_fleet_v1_Prefetch__Output } from './stoker/fleet/v1/Prefetch.ts';
 import type { Renew as _stoker_fleet_v1_Renew, Renew__Output as _stoker_fleet_v1_Renew__Output } from './stoker/fleet/v1/Renew.ts';
 import type { RenewRequest as _stoker_fleet_v1_RenewRequest, RenewRequest__Output as _stoker_fleet_v1_RenewRequest__Output } from './stoker/fleet/v1/RenewRequest.ts';
@@ -46,10 +51,14 @@ export interface ProtoGrpcType {
         CommandResult: MessageTypeDefinition<_stoker_fleet_v1_CommandResult, _stoker_fleet_v1_CommandResult__Output>
         ControlMessage: MessageTypeDefinition<_stoker_fleet_v1_ControlMessage, _stoker_fleet_v1_ControlMessage__Output>
         DesiredState: MessageTypeDefinition<_stoker_fleet_v1_DesiredState, _stoker_fleet_v1_DesiredState__Output>
+        Disk: MessageTypeDefinition<_stoker_fleet_v1_Disk, _stoker_fleet_v1_Disk__Output>
         EnrollRequest: MessageTypeDefinition<_stoker_fleet_v1_EnrollRequest, _stoker_fleet_v1_EnrollRequest__Output>
         Fleet: SubtypeConstructor<typeof grpc.Client, _stoker_fleet_v1_FleetClient> & { service: _stoker_fleet_v1_FleetDefinition }
         Gpu: MessageTypeDefinition<_stoker_fleet_v1_Gpu, _stoker_fleet_v1_Gpu__Output>
+        GpuLoad: MessageTypeDefinition<_stoker_fleet_v1_GpuLoad, _stoker_fleet_v1_GpuLoad__Output>
+        GpuProcess: MessageTypeDefinition<_stoker_fleet_v1_GpuProcess, _stoker_fleet_v1_GpuProcess__Output>
         Hello: MessageTypeDefinition<_stoker_fleet_v1_Hello, _stoker_fleet_v1_Hello__Output>
+        HostLoad: MessageTypeDefinition<_stoker_fleet_v1_HostLoad, _stoker_fleet_v1_HostLoad__Output>
         HostReport: MessageTypeDefinition<_stoker_fleet_v1_HostReport, _stoker_fleet_v1_HostReport__Output>
         InstanceReport: MessageTypeDefinition<_stoker_fleet_v1_InstanceReport, _stoker_fleet_v1_InstanceReport__Output>
         InstanceSpec: MessageTypeDefinition<_stoker_fleet_v1_InstanceSpec, _stoker_fleet_v1_InstanceSpec__Output>
@@ -58,6 +67,7 @@ export interface ProtoGrpcType {
         LeaseRenewed: MessageTypeDefinition<_stoker_fleet_v1_LeaseRenewed, _stoker_fleet_v1_LeaseRenewed__Output>
         Neighbour: MessageTypeDefinition<_stoker_fleet_v1_Neighbour, _stoker_fleet_v1_Neighbour__Output>
         Neighbours: MessageTypeDefinition<_stoker_fleet_v1_Neighbours, _stoker_fleet_v1_Neighbours__Output>
+        NetworkInterface: MessageTypeDefinition<_stoker_fleet_v1_NetworkInterface, _stoker_fleet_v1_NetworkInterface__Output>
         Prefetch: MessageTypeDefinition<_stoker_fleet_v1_Prefetch, _stoker_fleet_v1_Prefetch__Output>
         Renew: MessageTypeDefinition<_stoker_fleet_v1_Renew, _stoker_fleet_v1_Renew__Output>
         RenewRequest: MessageTypeDefinition<_stoker_fleet_v1_RenewRequest, _stoker_fleet_v1_RenewRequest__Output>

@@ -26,7 +26,8 @@ async function readWith(script: string, hasDevice: boolean): Promise<GpuFacts> {
 
 describe("an nvidia-smi that", () => {
   it("answers gives GPUs", async () => {
-    const facts = await readWith("echo '0, GPU-1, NVIDIA L4, 23034, 550.54.15, [N/A]'", true);
+    const cells = "0, GPU-1, NVIDIA L4, 23034, 550.54.15, 00000000:3B:00.0, [N/A], 8.9, 72.00, [N/A], [N/A]";
+    const facts = await readWith(`echo '${cells}'`, true);
     expect(facts).toMatchObject({
       kind: "found",
       driverVersion: "550.54.15",

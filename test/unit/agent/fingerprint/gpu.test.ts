@@ -1,47 +1,10 @@
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { cudaVersionIn } from "../../../../agent/fingerprint/driver.ts";
-import { parseNvidiaSmi } from "../../../../agent/fingerprint/gpu.ts";
 import { gpuTypeOf } from "../../../../agent/fingerprint/gpu-type.ts";
+import { parseList, parseReport } from "../../../../agent/fingerprint/nvidia-report.ts";
+import { numberIn, parseCsv } from "../../../../agent/fingerprint/nvidia-smi.ts";
+import { parseXml, textAt } from "../../../../agent/fingerprint/xml.ts";
 
-const fixture = (name: string): string =>
-  readFileSync(join(import.meta.dirname, "../../../fixtures/nvidia-smi", name), "utf8");
 const mib = 1024 * 1024;
-
-describe("nvidia-smi's list", () => {
-  it("becomes GPUs with their contract type, memory in bytes and uuid", () => {
-    const { gpus, driverVersion } = parseNvidiaSmi(fixture("eight-h100.csv"));
-    expect(gpus).toHaveLength(8);
-    expect(driverVersion).toBe("570.86.15");
-    expect(gpus[0]).toMatchObject({ index: 0, type: "H100-80GB", memoryBytes: 81559 * mib, healthy: true });
-    expect(new Set(gpus.map(({ uuid }) => uuid)).size).toBe(8);
-  });
-
-  it("marks a GPU with uncorrected memory errors as unhealthy, and no other", () => {
-    const ill = parseNvidiaSmi(fixture("eight-h100.csv")).gpus.filter(({ healthy }) => !healthy);
-    expect(ill.map(({ index, unhealthyReason }) => [index, unhealthyReason])).toEqual([
-      [2, "2 uncorrected memory errors since the driver started"],
-    ]);
-  });
-
-  it("takes what is not of the contract's sizes as other", () => {
-    const { gpus } = parseNvidiaSmi(fixture("mixed.csv"));
-    expect(gpus.map(({ type }) => type)).toEqual(["L4-24GB", "other", "other", "RTXPRO6000-96GB"]);
-    expect(gpus.every(({ healthy }) => healthy)).toBe(true);
-  });
-
-  it("offers no GPU whose memory it does not tell", () => {
-    const { gpus } = parseNvidiaSmi(fixture("memory-not-available.csv"));
-    expect(gpus).toMatchObject([
-      { memoryBytes: 0, healthy: false, unhealthyReason: expect.stringContaining("memory") },
-    ]);
-  });
-
-  it("leaves out lines that are no GPU", () => {
-    expect(parseNvidiaSmi("No devices were found\n\n").gpus).toEqual([]);
-  });
-});
 
 it.each([
   ["NVIDIA B300 SXM6 AC", 275_040, "B300-270GB"],
@@ -49,15 +12,53 @@ it.each([
   ["NVIDIA H200", 143_771, "H200-141GB"],
   ["NVIDIA H100 NVL", 95_830, "H100-80GB"],
   ["NVIDIA A100 80GB PCIe", 81_920, "A100-80GB"],
+  ["NVIDIA A100-SXM4-40GB", 40_960, "other"],
   ["NVIDIA L40S", 46_068, "L40S-48GB"],
   ["NVIDIA L40", 46_068, "other"],
+  ["NVIDIA L4", 23_034, "L4-24GB"],
   ["Tesla T4", 15_360, "other"],
 ])("%s with %i MiB is a %s", (name, memoryMib, type) => {
   expect(gpuTypeOf(name, memoryMib * mib)).toBe(type);
 });
 
-it("reads the CUDA version from the banner, of both spellings", () => {
-  expect(cudaVersionIn("| NVIDIA-SMI 570.86.15    Driver Version: 570.86.15    CUDA Version: 12.8     |")).toBe("12.8");
-  expect(cudaVersionIn("CUDA Version        : 13.0\n")).toBe("13.0");
-  expect(cudaVersionIn("nothing of the kind")).toBe("");
+describe("a table of nvidia-smi", () => {
+  it("leaves out what the driver does not tell, whichever way it says so", () => {
+    const cells = "0, [N/A], [Not Supported], [Unknown Error], N/A, 12.5";
+    const [row] = parseCsv(cells, ["index", "a", "b", "c", "d", "power.draw"]);
+    expect(row).toEqual({ index: "0", "power.draw": "12.5" });
+    expect(numberIn(row ?? {}, "power.draw")).toBe(12.5);
+    expect(numberIn(row ?? {}, "a")).toBeUndefined();
+  });
+
+  it("keeps the commas of its last field and skips lines that are no row", () => {
+    const text = "No devices were found\nGPU-1, 7, 100, python3, worker 0\n\n";
+    expect(parseCsv(text, ["gpu_uuid", "pid", "used_memory", "process_name"])).toEqual([
+      { gpu_uuid: "GPU-1", pid: "7", used_memory: "100", process_name: "python3,worker 0" },
+    ]);
+  });
+});
+
+describe("the XML of nvidia-smi", () => {
+  it("is read with its attributes, entities and empty elements", () => {
+    const root = parseXml(
+      '<?xml version="1.0" ?>\n<!DOCTYPE a SYSTEM "b.dtd">\n<a><b id="x&amp;y"/><c> 1 &lt; 2 </c></a>',
+    );
+    expect(root?.children[0]).toMatchObject({ name: "b", attributes: { id: "x&y" } });
+    expect(root && textAt(root, "c")).toBe("1 < 2");
+    expect(root && textAt(root, "nothing", "here")).toBeUndefined();
+  });
+
+  it.each(["", "<a><b></a>", "<a>", "Segmentation fault"])("that is none is no report: %j", (text) => {
+    expect(parseReport(text)).toBeUndefined();
+  });
+});
+
+it("the list names the slices of each GPU, of new and old drivers", () => {
+  const text =
+    "GPU 0: NVIDIA A100 (UUID: GPU-a)\n  MIG 3g.40gb     Device  0: (UUID: MIG-1)\nGPU 1: NVIDIA A100 (UUID: GPU-b)\n" +
+    "  MIG 1g.5gb Device  3: (UUID: MIG-GPU-b/7/0)\n";
+  expect([...parseList(text)]).toEqual([
+    ["GPU-a", [{ profile: "3g.40gb", index: 0, uuid: "MIG-1" }]],
+    ["GPU-b", [{ profile: "1g.5gb", index: 3, uuid: "MIG-GPU-b/7/0" }]],
+  ]);
 });

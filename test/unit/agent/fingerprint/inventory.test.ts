@@ -1,18 +1,23 @@
 import { pino } from "pino";
 import { describe, expect, it } from "vitest";
-import { type FoundGpu, type GpuFacts, parseNvidiaSmi } from "../../../../agent/fingerprint/gpu.ts";
+import type { FoundGpu, GpuFacts } from "../../../../agent/fingerprint/gpu.ts";
 import { createInventory, type HostInventory } from "../../../../agent/fingerprint/inventory.ts";
+import { virtualGpus } from "../../../../agent/fingerprint/virtual-gpus.ts";
+import type { Xid } from "../../../../agent/fingerprint/xid.ts";
 
-const [first, second] = parseNvidiaSmi(
-  "0, GPU-a, NVIDIA L4, 23034, 550.1, 0\n1, GPU-b, NVIDIA L4, 23034, 550.1, 0",
-).gpus;
-const found = (...gpus: (FoundGpu | undefined)[]): GpuFacts => ({
-  kind: "found",
-  gpus: gpus.filter((gpu) => gpu !== undefined),
-  driverVersion: "550.1",
+const [share] = virtualGpus({ hostname: "x", cpuCores: 1, memoryBytes: 1024 ** 3 }, { gpus: 1 });
+const l4 = (uuid: string, index: number): FoundGpu => ({
+  ...(share as FoundGpu),
+  uuid,
+  index,
+  name: "NVIDIA L4",
+  type: "L4-24GB",
+  pciBusId: `00000000:${index}B:00.0`,
 });
+const [first, second] = [l4("GPU-a", 0), l4("GPU-b", 1)];
+const found = (...gpus: FoundGpu[]): GpuFacts => ({ kind: "found", gpus, driverVersion: "550.1", cudaVersion: "12.4" });
 
-function hostWith(answers: (GpuFacts | Error)[]): HostInventory {
+function hostWith(answers: (GpuFacts | Error)[], xids: readonly Xid[] = []): HostInventory {
   const next = async (): Promise<GpuFacts> => {
     const answer = answers.shift();
     if (!answer || answer instanceof Error) throw answer;
@@ -23,11 +28,14 @@ function hostWith(answers: (GpuFacts | Error)[]): HostInventory {
     overrides: {},
     log: pino({ level: "silent" }),
     hostname: "box",
+    bootId: "b1",
+    xids: { xids, trouble: "" },
     probes: {
       gpu: { name: "gpu", read: next },
       cpuMemory: { name: "cpu", read: async () => ({ cpuModel: "x", cpuCores: 2, memoryBytes: 4 * 1024 ** 3 }) },
       disk: { name: "disk", read: () => Promise.reject(new Error("no such file system")) },
       docker: { name: "docker", read: async () => ({ dockerVersion: "", hasNvidiaRuntime: false }) },
+      hostParts: { name: "parts", read: async () => ({ cpuPhysicalCores: 1, disks: [], networks: [] }) },
       operatingSystem: { name: "os", read: async () => ({ os: "Debian" }) },
     },
   });
@@ -50,6 +58,34 @@ describe("the inventory", () => {
       ["GPU-a", true],
       ["GPU-b", true],
     ]);
+  });
+
+  it("names the occurrence when a GPU vanishes: once for as long as it stays away, anew for the next time", async () => {
+    const host = hostWith([found(first), found(), found(), found(first), found()]);
+    const faults: unknown[] = [];
+    for (let look = 0; look < 5; look++) faults.push((await host.read(AbortSignal.timeout(10_000))).gpus?.[0]?.faultId);
+    expect(faults[0]).toBe("");
+    expect(faults[1]).toMatch(/^gone:/);
+    expect(faults[2]).toBe(faults[1]);
+    expect(faults[3]).toBe("");
+    expect(faults[4]).toMatch(/^gone:/);
+  });
+
+  it("holds a fatal Xid against its GPU, also once that has fallen off the list", async () => {
+    const xids = [{ pciAddress: "0000:1b:00", code: 79, bootUs: 7, text: "" }];
+    const host = hostWith([found(first, second), found(first)], xids);
+    for (let look = 0; look < 2; look++) {
+      const { gpus } = await host.read(AbortSignal.timeout(10_000));
+      expect(gpus?.map(({ healthy, faultId }) => [healthy, faultId])).toEqual([
+        [true, ""],
+        [false, "xid:79:b1:7"],
+      ]);
+    }
+  });
+
+  it("tells what a probe could not find out", async () => {
+    const { warnings } = await hostWith([{ kind: "none" }]).read(AbortSignal.timeout(10_000));
+    expect(warnings).toEqual(["disk: no such file system"]);
   });
 
   it.each<[string, GpuFacts | Error]>([

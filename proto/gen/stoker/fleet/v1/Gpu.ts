@@ -10,6 +10,13 @@ export interface Gpu {
   'memoryBytes'?: (number | string | Long);
   'healthy'?: (boolean);
   'unhealthyReason'?: (string);
+  'faultId'?: (string);
+  'pciBusId'?: (string);
+  'migProfile'?: (string);
+  'parentUuid'?: (string);
+  'computeCapability'?: (string);
+  'powerLimitWatts'?: (number | string);
+  'eccUncorrected'?: (number | string | Long);
 }
 
 export interface Gpu__Output {
@@ -20,4 +27,11 @@ export interface Gpu__Output {
   'memoryBytes': (string);
   'healthy': (boolean);
   'unhealthyReason': (string);
+  'faultId': (string);
+  'pciBusId': (string);
+  'migProfile': (string);
+  'parentUuid': (string);
+  'computeCapability': (string);
+  'powerLimitWatts': (number);
+  'eccUncorrected': (string);
 }

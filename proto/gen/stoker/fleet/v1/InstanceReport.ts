@@ -19,8 +19,15 @@ export interface InstanceReport {
   'tokensPerSecond'?: (number | string);
   'contextLength'?: (number);
   'memoryBytes'?: (number | string | Long);
+  'gpuUuids'?: (string)[];
+  'cpuRatio'?: (number | string);
+  'kvCacheRatio'?: (number | string);
+  'engineRunning'?: (number);
+  'engineWaiting'?: (number);
   'sshPort'?: (number);
   'sshAddress'?: (string);
+  '_cpuRatio'?: "cpuRatio";
+  '_kvCacheRatio'?: "kvCacheRatio";
 }
 
 export interface InstanceReport__Output {
@@ -40,6 +47,13 @@ export interface InstanceReport__Output {
   'tokensPerSecond': (number);
   'contextLength': (number);
   'memoryBytes': (string);
+  'gpuUuids': (string)[];
+  'cpuRatio'?: (number);
+  'kvCacheRatio'?: (number);
+  'engineRunning': (number);
+  'engineWaiting': (number);
   'sshPort': (number);
   'sshAddress': (string);
+  '_cpuRatio'?: "cpuRatio";
+  '_kvCacheRatio'?: "kvCacheRatio";
 }

@@ -1,6 +1,8 @@
 // Original file: proto/fleet/v1/fleet.proto
 
 import type { Gpu as _stoker_fleet_v1_Gpu, Gpu__Output as _stoker_fleet_v1_Gpu__Output } from '../../../stoker/fleet/v1/Gpu.ts';
+import type { Disk as _stoker_fleet_v1_Disk, Disk__Output as _stoker_fleet_v1_Disk__Output } from '../../../stoker/fleet/v1/Disk.ts';
+import type { NetworkInterface as _stoker_fleet_v1_NetworkInterface, NetworkInterface__Output as _stoker_fleet_v1_NetworkInterface__Output } from '../../../stoker/fleet/v1/NetworkInterface.ts';
 import type { Long } from '@grpc/proto-loader';
 
 export interface Inventory {
@@ -15,6 +17,12 @@ export interface Inventory {
   'dockerVersion'?: (string);
   'nvidiaDriverVersion'?: (string);
   'cudaVersion'?: (string);
+  'cpuPhysicalCores'?: (number);
+  'disks'?: (_stoker_fleet_v1_Disk)[];
+  'networks'?: (_stoker_fleet_v1_NetworkInterface)[];
+  'hasNvidiaRuntime'?: (boolean);
+  'warnings'?: (string)[];
+  'metricsAddress'?: (string);
   'rentalImages'?: (string)[];
   'rentalsUnavailable'?: (string);
 }
@@ -31,6 +39,12 @@ export interface Inventory__Output {
   'dockerVersion': (string);
   'nvidiaDriverVersion': (string);
   'cudaVersion': (string);
+  'cpuPhysicalCores': (number);
+  'disks': (_stoker_fleet_v1_Disk__Output)[];
+  'networks': (_stoker_fleet_v1_NetworkInterface__Output)[];
+  'hasNvidiaRuntime': (boolean);
+  'warnings': (string)[];
+  'metricsAddress': (string);
   'rentalImages': (string)[];
   'rentalsUnavailable': (string);
 }

@@ -1,0 +1,62 @@
+// What only the long report of nvidia-smi tells: the CUDA version, and the slices of a GPU in MIG mode.
+import { childrenOf, type Element, parseXml, textAt } from "./xml.ts";
+
+export interface NvidiaReport {
+  /** The newest CUDA the driver serves; empty when it does not say. */
+  readonly cudaVersion: string;
+  /** By uuid of the GPU. */
+  readonly migDevices: ReadonlyMap<string, readonly MigDevice[]>;
+}
+
+export interface MigDevice {
+  /** Among the slices of its GPU, as `nvidia-smi -L` counts them. */
+  readonly index: number;
+  readonly memoryBytes: number;
+  readonly memoryUsedBytes: number | undefined;
+}
+
+/** Undefined when this is no such report. */
+export function parseReport(xml: string): NvidiaReport | undefined {
+  const root = parseXml(xml);
+  if (root?.name !== "nvidia_smi_log") return undefined;
+  const gpus = childrenOf(root, "gpu").map((gpu) => [textAt(gpu, "uuid") ?? "", migDevicesOf(gpu)] as const);
+  return { cudaVersion: textAt(root, "cuda_version") ?? "", migDevices: new Map(gpus) };
+}
+
+function migDevicesOf(gpu: Element): readonly MigDevice[] {
+  const list = gpu.children.find((child) => child.name === "mig_devices");
+  return childrenOf(list ?? gpu, "mig_device").flatMap((device) => {
+    const index = textAt(device, "index");
+    const memoryBytes = bytesIn(textAt(device, "fb_memory_usage", "total"));
+    if (index === undefined || memoryBytes === undefined) return [];
+    return [{ index: Number(index), memoryBytes, memoryUsedBytes: bytesIn(textAt(device, "fb_memory_usage", "used")) }];
+  });
+}
+
+function bytesIn(text: string | undefined): number | undefined {
+  const mib = /^(\d+) MiB$/.exec(text ?? "")?.[1];
+  return mib === undefined ? undefined : Number(mib) * 1024 * 1024;
+}
+
+export interface MigName {
+  readonly index: number;
+  readonly uuid: string;
+  /** e.g. 3g.40gb */
+  readonly profile: string;
+}
+
+/** The slices in the answer of `nvidia-smi -L`, by uuid of their GPU. */
+export function parseList(text: string): ReadonlyMap<string, readonly MigName[]> {
+  const byGpu = new Map<string, MigName[]>();
+  let current: MigName[] | undefined;
+  for (const line of text.split("\n")) {
+    const gpu = /^GPU \d+: .*\(UUID: (GPU-[\w-]+)\)/.exec(line)?.[1];
+    if (gpu !== undefined) {
+      current = [];
+      byGpu.set(gpu, current);
+    }
+    const slice = /^\s+MIG (\S+)\s+Device\s+(\d+): \(UUID: (MIG-[\w/-]+)\)/.exec(line);
+    if (slice) current?.push({ profile: slice[1] ?? "", index: Number(slice[2]), uuid: slice[3] ?? "" });
+  }
+  return byGpu;
+}

@@ -1,0 +1,54 @@
+// Xid errors: what the NVIDIA driver writes to the kernel log when a GPU or its program fails. Most name a program's own
+// mistake; some mean that the GPU is not to be trusted until somebody has looked at it.
+// Codes and their meaning: NVIDIA's Xid catalogue.
+
+export interface Xid {
+  /** `0000:3b:00`: domain, bus and device, in lower case. */
+  readonly pciAddress: string;
+  readonly code: number;
+  /** Microseconds since the machine booted: with the boot id it names this very event. */
+  readonly bootUs: number;
+  readonly text: string;
+}
+
+/** What is wrong and what helps. A code that is not here leaves the GPU in use. */
+const fatal: ReadonlyMap<number, string> = new Map([
+  [46, "the GPU stopped processing; reset it"],
+  [48, "a double-bit memory error; reset the GPU, and replace it if it comes again"],
+  [62, "its micro-controller halted; reset the GPU"],
+  [63, "a memory row was remapped or a page retired; reset the GPU before it is used again"],
+  [64, "a memory row could not be remapped; replace the GPU"],
+  [74, "an NVLink error; check the link and reset the GPU"],
+  [79, "it has fallen off the bus; power-cycle the host, and check power, cooling and seating"],
+  [94, "a contained memory error; reset the GPU"],
+  [95, "an uncontained memory error; reset the GPU"],
+  [110, "a security fault; power-cycle the host"],
+  [119, "its system processor does not answer; reset the GPU"],
+  [120, "an error of its system processor; reset the GPU"],
+  [140, "an unrecovered memory error; reset the GPU"],
+  [143, "it could not be initialised; reset the GPU"],
+]);
+
+export function meaningOf(code: number): string | undefined {
+  return fatal.get(code);
+}
+
+/** `message`: of one kernel log record. Undefined when it tells of no Xid. */
+export function parseXid(message: string, bootUs: number): Xid | undefined {
+  const found = /NVRM: Xid \(PCI:([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})[^)]*\): (\d+)(?:, (.*))?/.exec(
+    message,
+  );
+  if (!found) return undefined;
+  return {
+    pciAddress: pciAddress(found[1] ?? ""),
+    code: Number(found[2]),
+    bootUs,
+    text: (found[3] ?? "").slice(0, 300),
+  };
+}
+
+/** `00000000:3B:00.0` as `0000:3b:00`: nvidia-smi and the kernel spell it differently. */
+export function pciAddress(text: string): string {
+  const [domain = "", bus = "", device = ""] = text.toLowerCase().split(":");
+  return `${domain.slice(-4).padStart(4, "0")}:${bus}:${device.replace(/\..*$/, "")}`;
+}

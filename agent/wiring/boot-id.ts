@@ -1,0 +1,11 @@
+import { readFileSync } from "node:fs";
+import { hostname } from "node:os";
+
+/** New with every start of the machine, where the system tells it. */
+export function bootId(): string {
+  try {
+    return readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
+  } catch {
+    return hostname();
+  }
+}

@@ -1,0 +1,122 @@
+// The GPU probes on the machines of test/fixtures/nvidia-smi, through a stand-in that is run as nvidia-smi is. The answers
+// are written from the documented form: no such machine was at hand to record them.
+import { join } from "node:path";
+import { afterEach, describe, expect, it } from "vitest";
+import { type FoundGpu, type GpuFacts, gpuProbe } from "../../../agent/fingerprint/gpu.ts";
+import { gpuLoadProbe } from "../../../agent/fingerprint/gpu-load.ts";
+
+const tool = join(import.meta.dirname, "../../fixtures/nvidia-smi/nvidia-smi");
+const mib = 1024 * 1024;
+const bound = () => AbortSignal.timeout(30_000);
+
+function onMachine(machine: string, fault = ""): void {
+  process.env["STUB_MACHINE"] = machine;
+  process.env["STUB_FAULT"] = fault;
+}
+afterEach(() => {
+  delete process.env["STUB_MACHINE"];
+  delete process.env["STUB_FAULT"];
+});
+
+async function gpusOf(machine: string): Promise<readonly FoundGpu[]> {
+  onMachine(machine);
+  const facts: GpuFacts = await gpuProbe({ nvidiaSmi: tool, boot: "b1" }).read(bound());
+  if (facts.kind !== "found") throw new Error(`${machine}: ${facts.kind}`);
+  return facts.gpus;
+}
+
+it.each([
+  ["l4", 1, "L4-24GB", "12.4"],
+  ["l40s", 4, "L40S-48GB", "12.8"],
+  ["a100", 8, "A100-80GB", "12.8"],
+  ["h200", 8, "H200-141GB", "12.8"],
+  ["b200", 8, "B200-180GB", "13.0"],
+  ["b300", 8, "B300-270GB", "13.0"],
+  ["rtx-pro-6000", 2, "RTXPRO6000-96GB", "13.0"],
+])("machine %s offers %i healthy %s", async (machine, count, type, cudaVersion) => {
+  const gpus = await gpusOf(machine);
+  expect(gpus.map((gpu) => [gpu.type, gpu.healthy])).toEqual(Array(count).fill([type, true]));
+  expect(new Set(gpus.map(({ uuid }) => uuid)).size).toBe(count);
+  expect(new Set(gpus.map(({ pciBusId }) => pciBusId)).size).toBe(count);
+  expect(await gpuProbe({ nvidiaSmi: tool }).read(bound())).toMatchObject({ kind: "found", cudaVersion });
+});
+
+it("a GPU with uncorrected memory errors is at fault, and no other", async () => {
+  const ill = (await gpusOf("h100")).filter(({ healthy }) => !healthy);
+  expect(ill.map(({ index, faultId, unhealthyReason }) => [index, faultId, unhealthyReason])).toEqual([
+    [2, "ecc:b1:2", "2 uncorrected memory errors since the driver started: reset the GPU"],
+  ]);
+});
+
+it("of a mixed host only what is of the contract's sizes has their names", async () => {
+  const gpus = await gpusOf("mixed");
+  expect(gpus.map(({ type }) => type)).toEqual(["L4-24GB", "other", "other", "RTXPRO6000-96GB"]);
+  expect(gpus.every(({ healthy }) => healthy)).toBe(true);
+});
+
+it("a GPU split by MIG is offered as its slices, one in MIG mode without slices not at all", async () => {
+  const gpus = await gpusOf("a100-mig");
+  const parent = "GPU-5a1c0d3e-4000-4b7a-9c11-000000000000";
+  expect(gpus.slice(0, 3).map((gpu) => [gpu.migProfile, gpu.memoryBytes / mib, gpu.type, gpu.parentUuid])).toEqual([
+    ["3g.40gb", 40_192, "other", parent],
+    ["2g.20gb", 19_968, "other", parent],
+    ["1g.10gb", 9_728, "other", parent],
+  ]);
+  expect(gpus[0]).toMatchObject({ uuid: "MIG-3e0c9a52-11d4-5c1a-9d0e-000000000001", healthy: true });
+  expect(gpus[3]).toMatchObject({ type: "A100-80GB", healthy: true, migProfile: "" });
+  expect(gpus[4]).toMatchObject({
+    healthy: false,
+    faultId: "",
+    unhealthyReason: expect.stringContaining("MIG mode is on"),
+  });
+});
+
+it("a GPU whose memory is not told is not offered, and no series is made of what it does not tell", async () => {
+  expect(await gpusOf("not-available")).toMatchObject([{ memoryBytes: 0, healthy: false, faultId: "" }]);
+  const [sample] = await gpuLoadProbe(tool).read(bound());
+  expect(Object.keys(sample ?? {})).not.toContain("memoryUsedBytes");
+  expect(Object.keys(sample ?? {})).not.toContain("powerWatts");
+  expect(sample?.temperatureCelsius).toBe(31);
+});
+
+describe("the load of a GPU", () => {
+  it("is in base units, with the processes on it", async () => {
+    onMachine("l4");
+    expect(await gpuLoadProbe(tool).read(bound())).toMatchObject([
+      {
+        utilizationRatio: 0.63,
+        memoryUsedBytes: 17_210 * mib,
+        memoryTotalBytes: 23_034 * mib,
+        powerWatts: 32.14,
+        powerLimitWatts: 72,
+        smClockHertz: 2.04e9,
+        temperatureCelsius: 31,
+        processes: [{ pid: 4242, memoryBytes: 17_200 * mib, name: expect.stringContaining("python3") }],
+      },
+    ]);
+  });
+
+  it("is read from a driver that does not know every field", async () => {
+    onMachine("h100", "old");
+    expect(await gpuProbe({ nvidiaSmi: tool }).read(bound())).toMatchObject({ kind: "found" });
+  });
+
+  it("survives a driver that answers [N/A] to everything", async () => {
+    onMachine("h100", "na");
+    const samples = await gpuLoadProbe(tool).read(bound());
+    expect(samples).toHaveLength(8);
+    expect(samples[0]).toEqual({
+      uuid: expect.any(String),
+      index: 0,
+      name: expect.any(String),
+      pciBusId: expect.any(String),
+      driverVersion: expect.any(String),
+      processes: [],
+    });
+  });
+
+  it("is refused in words by a driver that has failed", async () => {
+    onMachine("h100", "exit9");
+    await expect(gpuLoadProbe(tool).read(bound())).rejects.toThrow("couldn't communicate with the NVIDIA driver");
+  });
+});

@@ -1,0 +1,93 @@
+import { pino } from "pino";
+import { describe, expect, it } from "vitest";
+import { memoryFault, xidFault } from "../../../../agent/fingerprint/gpu-faults.ts";
+import { type KernelRecord, parseJournal, parseKmsg } from "../../../../agent/fingerprint/kernel-log.ts";
+import { meaningOf, parseXid, pciAddress } from "../../../../agent/fingerprint/xid.ts";
+import { createXidWatch } from "../../../../agent/fingerprint/xid-watch.ts";
+
+const silent = pino({ level: "silent" });
+const offTheBus = "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.";
+
+describe("the kernel log", () => {
+  it("is read from the device's records, without the lines that say which device", () => {
+    const text = `6,1234,567890123,-;${offTheBus}\n SUBSYSTEM=pci\n DEVICE=+pci:0000:3b:00.0\n4,1235,567890999,-;usb 1-1: new\n`;
+    expect(parseKmsg(text)).toEqual([
+      { bootUs: 567890123, message: offTheBus },
+      { bootUs: 567890999, message: "usb 1-1: new" },
+    ]);
+  });
+
+  it("is read from the journal, with the time of the kernel's own clock", () => {
+    const entry = { __CURSOR: "c7", MESSAGE: offTheBus, _SOURCE_MONOTONIC_TIMESTAMP: "567890123" };
+    expect(parseJournal(`${JSON.stringify(entry)}\n-- No entries --\n`)).toEqual({
+      records: [{ bootUs: 567890123, message: offTheBus }],
+      last: "c7",
+    });
+  });
+});
+
+describe("an Xid", () => {
+  it("tells the GPU by its address, as nvidia-smi spells it too", () => {
+    expect(parseXid(offTheBus, 5)).toMatchObject({ pciAddress: "0000:3b:00", code: 79, bootUs: 5 });
+    expect(pciAddress("00000000:3B:00.0")).toBe("0000:3b:00");
+    expect(parseXid("NVRM: loading NVIDIA UNIX x86_64 Kernel Module", 5)).toBeUndefined();
+  });
+
+  it.each([48, 63, 64, 74, 79, 94, 95, 119])("%i takes the GPU out of use", (code) => {
+    expect(meaningOf(code)).toBeTruthy();
+  });
+
+  it.each([13, 31, 43, 45])("%i is a program's own mistake", (code) => {
+    expect(meaningOf(code)).toBeUndefined();
+  });
+
+  it("is the fault of its own GPU alone, the last fatal one, under the same name for every agent of that boot", () => {
+    const xids = [
+      ["0000:3b:00", 48],
+      ["0000:3b:00", 79],
+      ["0000:3b:00", 31],
+      ["0000:5e:00", 94],
+    ] as const;
+    const seen = xids.map(([address, code], at) => ({ pciAddress: address, code, bootUs: at, text: "" }));
+    const fault = xidFault({ pciBusId: "00000000:3B:00.0" }, seen, "boot");
+    expect(fault).toMatchObject({ id: "xid:79:boot:1", reason: expect.stringContaining("fallen off the bus") });
+    expect(xidFault({ pciBusId: "00000000:1B:00.0" }, seen, "boot")).toBeUndefined();
+    expect(xidFault({ pciBusId: "" }, seen, "boot")).toBeUndefined();
+  });
+});
+
+describe("the watch over the kernel log", () => {
+  it("tells a fatal Xid once, and goes on after a log that cannot be read for a while", async () => {
+    const answers: (KernelRecord[] | Error)[] = [
+      [{ bootUs: 1, message: "NVRM: Xid (PCI:0000:3b:00): 31, Ch 0" }],
+      new Error("run the agent as root"),
+      [{ bootUs: 2, message: offTheBus }],
+      [],
+    ];
+    const watch = createXidWatch(
+      {
+        read: async () => {
+          const answer = answers.shift() ?? [];
+          if (answer instanceof Error) throw answer;
+          return answer;
+        },
+      },
+      silent,
+    );
+    const signal = AbortSignal.timeout(5_000);
+    expect(await watch.look(signal)).toBe(false);
+    expect(await watch.look(signal)).toBe(false);
+    expect(watch.trouble).toContain("run the agent as root");
+    expect(await watch.look(signal)).toBe(true);
+    expect(watch.trouble).toBe("");
+    expect(await watch.look(signal)).toBe(false);
+    expect(watch.xids.map(({ code }) => code)).toEqual([31, 79]);
+  });
+});
+
+it("counts of memory errors are a fault of this boot and this count", () => {
+  expect(memoryFault({ uncorrected: 0, rowRemapFailure: "No" }, "b")).toBeUndefined();
+  expect(memoryFault({ uncorrected: undefined, rowRemapFailure: undefined }, "b")).toBeUndefined();
+  expect(memoryFault({ uncorrected: 2, rowRemapFailure: "No" }, "b")).toMatchObject({ id: "ecc:b:2" });
+  expect(memoryFault({ uncorrected: 0, rowRemapFailure: "1" }, "b")).toMatchObject({ id: "row_remap_failure" });
+});
