@@ -164,12 +164,15 @@ export async function startStack(options: StackOptions = {}): Promise<Stack> {
     rmSync(folder, { recursive: true, force: true });
   };
   try {
-    for (const one of controlPlanes) {
+    const untilReady = async (one: ControlPlane) => {
       one.start();
       await vi.waitFor(async () => expect((await fetch(`${one.url}/readyz`)).status).toBe(200), waiting);
-    }
+    };
+    // The first one makes the schema, the secrets and the key; all else starts at once.
+    await untilReady(controlPlane);
     apiKey = readFileSync(keyFile, "utf8").trim();
     for (const agent of agents) agent.start();
+    await Promise.all(controlPlanes.slice(1).map(untilReady));
     await vi.waitFor(async () => {
       const nodes: { state: string }[] = (await call("GET", "/v1/admin/nodes")).body.nodes;
       expect(nodes.filter((node) => node.state === "ready")).toHaveLength(agents.length);
