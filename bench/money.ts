@@ -1,5 +1,5 @@
 // How fast usage records become durable money: settlement (find, decide, write, in one transaction) against one bare
-// statement that writes the same usage, ledger and budget rows, in interleaved rounds on one PostgreSQL.
+// statement that writes the same usage, ledger, budget and lease rows, in interleaved rounds on one PostgreSQL.
 import pg from "pg";
 import { pino } from "pino";
 import { Registry } from "prom-client";
@@ -28,6 +28,7 @@ export async function benchMoney({ rounds }: { rounds: number; only: string | un
     await migrateDatabase(url, { log });
     const { db, pool, close } = openDatabase(url, { maxConnections: 4, log });
     const bare = new pg.Client({ connectionString: url });
+    bare.on("error", () => {});
     await bare.connect();
     await seed(pool);
     const store = createSettlementStore(db);
@@ -158,29 +159,59 @@ function usageRecord(owner: number): UsageRecord__Output {
 }
 
 const bareStatement = `
-  with facts as (select * from json_to_recordset($1) as f (request_id text, admitted_at timestamptz, account_id text,
-    key_id text, cost bigint)), kept as (
+  with facts as (select * from json_populate_recordset(null::usage, $1)), kept as (
     insert into usage (request_id, attempt, admitted_at, account_id, key_id, replica_id, model, deploy_id, instance_id,
       node_epoch, lease_ids, hold, input_tokens, cached_input_tokens, output_tokens, reasoning_tokens, source, end_reason,
       price_version, input_rate, cached_input_rate, output_rate, cost, charge, queue_ms, first_byte_ms, total_ms, ended_at)
-    select request_id, 1, admitted_at, account_id, key_id, 'r', 'org/model', 'deployment', 'instance', 1, array['l'], 1000000,
-      120, 0, 64, 0, 'engine', 'stop', 1, 20000000, 10000000, 40000000, cost, cost, 0, 1, 2, admitted_at from facts
-    on conflict do nothing returning request_id, account_id, key_id, charge
+    select request_id, attempt, admitted_at, account_id, key_id, replica_id, model, deploy_id, instance_id,
+      node_epoch, lease_ids, hold, input_tokens, cached_input_tokens, output_tokens, reasoning_tokens, source, end_reason,
+      price_version, input_rate, cached_input_rate, output_rate, cost, charge, queue_ms, first_byte_ms, total_ms, ended_at
+    from facts on conflict do nothing returning request_id, account_id, key_id, admitted_at, lease_ids, charge
   ), entries as (
     insert into ledger_entry (transaction_id, book, account_id, amount, kind, request_id, attempt, key_id, model)
     select request_id, b.book, account_id, b.sign * charge, 'capture', request_id, 1, key_id, 'org/model'
     from kept, (values ('customer_available', -1), ('customer_spent', 1)) as b (book, sign)
+  ), leases as (
+    update lease set settled = lease.settled + s.sum
+    from (select lease_ids[1] as lease_id, sum(charge) as sum from kept group by 1) s where lease.lease_id = s.lease_id
   )
-  update budget set spent = spent + s.sum from (select account_id, sum(charge) as sum from kept group by 1) s
-  where budget_id = 'account/' || s.account_id`;
+  update budget b set spent = b.spent + s.sum, leased = b.leased - s.leased from (
+    select id, sum(charge) as sum, sum(case when id like 'account/%' then charge else 0 end) as leased
+    from (select *, to_char(admitted_at at time zone 'UTC', 'YYYYMM') as month from kept) k, lateral (values
+      ('account/' || account_id), ('account-month/' || account_id || '/' || month), ('key/' || key_id || '/' || month)) as v (id)
+    group by 1) s
+  where b.budget_id = s.id`;
 
 async function writeBare(client: pg.Client, batch: readonly UsageRecord__Output[]): Promise<void> {
   const facts = batch.map((record) => ({
     request_id: record.requestId,
+    attempt: record.attempt,
     admitted_at: new Date(Number(record.admittedAtMs)),
     account_id: record.accountId,
     key_id: record.keyId,
+    replica_id: record.replicaId,
+    model: record.model,
+    deploy_id: record.deployId,
+    instance_id: record.instanceId,
+    node_epoch: record.nodeEpoch,
+    lease_ids: record.leaseIds,
+    hold: record.holdNanoUsd,
+    input_tokens: record.inputTokens,
+    cached_input_tokens: record.cachedInputTokens,
+    output_tokens: record.outputTokens,
+    reasoning_tokens: record.reasoningTokens,
+    source: record.source,
+    end_reason: record.endReason,
+    price_version: record.priceVersion,
+    input_rate: record.inputRate,
+    cached_input_rate: record.cachedInputRate,
+    output_rate: record.outputRate,
     cost: 4_960,
+    charge: 4_960,
+    queue_ms: record.queueMs,
+    first_byte_ms: record.firstByteMs,
+    total_ms: record.totalMs,
+    ended_at: new Date(Number(record.endedAtMs)),
   }));
   await client.query({ name: "bare", text: bareStatement, values: [JSON.stringify(facts)] });
 }

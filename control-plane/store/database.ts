@@ -56,14 +56,17 @@ export function openDatabase(url: string, options: DatabaseOptions): OpenDatabas
 const retryable = new Set(["40001", "40P01"]);
 
 /** Runs `work` in one transaction, again from the start when PostgreSQL broke a deadlock or a serialisation conflict. */
-export async function inTransaction<T>(
+export const inTransaction = <T>(
   db: Kysely<Database>,
   work: (trx: Transaction<Database>) => Promise<T>,
-  attempts = 5,
-): Promise<T> {
+  attempts?: number,
+): Promise<T> => retrying(() => db.transaction().execute(work), attempts);
+
+/** The same for a single statement, which is a transaction by itself. */
+export async function retrying<T>(work: () => Promise<T>, attempts = 5): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
-      return await db.transaction().execute(work);
+      return await work();
     } catch (error) {
       if (attempt >= attempts || !retryable.has(codeOf(error))) throw error;
       await new Promise((resolve) => setTimeout(resolve, attempt * 5 + Math.random() * 20));

@@ -21,7 +21,7 @@ export interface Found {
 }
 
 /** Attempts of one request are admitted at one time; a margin, and most months need not be searched. */
-const attemptsWithinMs = 2 * 86_400_000;
+export const attemptsWithinMs = 2 * 86_400_000;
 
 export async function findMoney(trx: Trx, facts: NewFacts, budgets: readonly BudgetId[]): Promise<Found> {
   const both = [...facts.records, ...facts.counts];

@@ -15,28 +15,41 @@ import { movingMoney } from "./budget-rows.ts";
 import { asking } from "./database.ts";
 import { ensureMoneyMonths } from "./money-months.ts";
 import type { Database } from "./schema.ts";
+import { isPlain, settlePlain } from "./settle-plain.ts";
 import { type Found, findMoney, keyOf, MetAtOnce, newRow, writeMoney } from "./settlement-rows.ts";
 
 type Trx = Transaction<Database>;
 
-export function createSettlementStore(db: Kysely<Database>): SettlementStore {
+/** `hasShortWay` false: everything goes by `post`, as tests compare. */
+export function createSettlementStore(db: Kysely<Database>, hasShortWay = true): SettlementStore {
   const makeBudgets = createBudgetMaker(db);
+
+  const settleAll = (facts: NewFacts, rules: MoneyRules) =>
+    movingMoney(db, async (trx) => {
+      await insertCounts(trx, [...facts.counts].sort(byKey));
+      const budgets = await budgetsOf(trx, facts, rules);
+      const found = await findMoney(trx, facts, budgets);
+      requireMonths(found.rows, new Set(budgets), rules);
+      const known = new Set(found.rows.map((row) => keyOf(row.requestId, row.attempt)));
+      const fresh = facts.records.filter((record) => !known.has(keyOf(record.requestId, record.attempt)));
+      const delivered = found.delivered;
+      const rows = [...found.rows, ...fresh.map((record) => newRow(record, delivered))];
+      const postings = rules.post({ ...found, rows });
+      await writeMoney(trx, fresh, postings, found.leases);
+      return { fresh: new Set(fresh.map((record) => keyOf(record.requestId, record.attempt))), postings };
+    });
+
   return {
     async settle(facts, rules) {
       await asking(() => makeBudgets(facts.records.flatMap((record) => rules.months(record, record.admittedAtMs))));
-      return await movingMoney(db, async (trx) => {
-        await insertCounts(trx, [...facts.counts].sort(byKey));
-        const budgets = await budgetsOf(trx, facts, rules);
-        const found = await findMoney(trx, facts, budgets);
-        requireMonths(found.rows, new Set(budgets), rules);
-        const known = new Set(found.rows.map((row) => keyOf(row.requestId, row.attempt)));
-        const fresh = facts.records.filter((record) => !known.has(keyOf(record.requestId, record.attempt)));
-        const delivered = found.delivered;
-        const rows = [...found.rows, ...fresh.map((record) => newRow(record, delivered))];
-        const postings = rules.post({ ...found, rows });
-        await writeMoney(trx, fresh, postings, found.leases);
-        return { fresh: new Set(fresh.map((record) => keyOf(record.requestId, record.attempt))), postings };
-      });
+      const plain = hasShortWay && facts.counts.length === 0 ? facts.records.filter(isPlain) : [];
+      if (plain.length === 0 || !(await asking(() => settlePlain(db, plain, rules.months))))
+        return await settleAll(facts, rules);
+      const fresh = new Set(plain.map((record) => keyOf(record.requestId, record.attempt)));
+      if (plain.length === facts.records.length) return { fresh, postings: undefined };
+      const rest = facts.records.filter((record) => !isPlain(record));
+      const settled = await settleAll({ records: rest, counts: [] }, rules);
+      return { fresh: new Set([...fresh, ...settled.fresh]), postings: settled.postings };
     },
 
     deliveredOf: (requests) =>

@@ -1,17 +1,20 @@
 import { type Kysely, sql } from "kysely";
 
-/** What store/settlement-rows.ts calls. Every statement of a function sees what was committed when that statement began. */
+/**
+ * What store/settlement-rows.ts and store/settle-plain.ts call, each one round trip, planned once per connection. Every statement of a function sees what was committed when that statement
+ * began.
+ */
 export async function createSettlementFunctions(db: Kysely<unknown>): Promise<void> {
+  await createSettlePlain(db);
   await sql`
     create function settle_find(budget_ids text[], wanted_leases text[], requests text[], from_at timestamptz, to_at timestamptz)
-    returns json language plpgsql as $$
-    declare budgets json; leases json; counts json; found_rows json;
+    returns json language plpgsql set plan_cache_mode = 'force_generic_plan' as $$
+    declare wanted text[]; budgets json; leases json; counts json; found_rows json;
     begin
+      wanted := budget_ids || array(select l.budget_id from lease l where l.lease_id = any(wanted_leases));
       select json_agg(b) into budgets from (
         select budget_id, lim::text, spent::text, leased::text from budget
-        where budget_id = any(budget_ids)
-          or budget_id in (select l.budget_id from lease l where l.lease_id = any(wanted_leases))
-        order by budget_id for update) b;
+        where budget_id = any(wanted) order by budget_id for update) b;
       if cardinality(wanted_leases) > 0 then
         select json_agg(l) into leases from (
           select lease_id, budget_id, granted::text, settled::text, closed_at is null as is_open from lease
@@ -28,7 +31,7 @@ export async function createSettlementFunctions(db: Kysely<unknown>): Promise<vo
     end $$`.execute(db);
   await sql`
     create function settle_write(added json, changed json, entries json, budgets json, leases json)
-    returns integer language plpgsql as $$
+    returns integer language plpgsql set plan_cache_mode = 'force_generic_plan' as $$
     declare inserted integer := 0;
     begin
       if added is not null then
@@ -89,5 +92,92 @@ export async function createSettlementFunctions(db: Kysely<unknown>): Promise<vo
         where lease.lease_id = m.lease_id and lease.closed_at is null;
       end if;
       return inserted;
+    end $$`.execute(db);
+}
+
+/**
+ * Records that need no thought: first and only attempts, within their holds, on open leases that have room for all of them.
+ * Writes what `post` would answer about them and says true, or says false and has written nothing. Records come as columns;
+ * what many of them share comes once, as a lot.
+ */
+async function createSettlePlain(db: Kysely<unknown>): Promise<void> {
+  await sql`
+    create type settle_lot as (n integer, account_id text, key_id text, replica_id text, model text, deploy_id text,
+      instance_id text, node_epoch bigint, lease_ids text[], source text, end_reason text, price_version bigint,
+      input_rate bigint, cached_input_rate bigint, output_rate bigint, discount_id text, budget_ids text[], cost bigint)`.execute(
+    db,
+  );
+  await sql`
+    create function settle_plain(lots_json json, budget_ids text[], wanted_leases text[], from_at timestamptz, to_at timestamptz,
+      requests text[], lot_numbers integer[], admitted_ms bigint[], ended_ms bigint[], holds bigint[], costs bigint[],
+      inputs bigint[], cached_inputs bigint[], outputs bigint[], reasonings bigint[],
+      queue integer[], first_byte integer[], total integer[])
+    returns boolean language plpgsql set plan_cache_mode = 'force_generic_plan' as $$
+    declare lots settle_lot[]; wanted text[];
+    begin
+      lots := array(select l from json_populate_recordset(null::settle_lot, lots_json) l);
+      wanted := budget_ids || array(select l.budget_id from lease l where l.lease_id = any(wanted_leases));
+      -- The order of every lock: budgets by id, then leases by id. Only then is looked whether a request is known.
+      perform from budget where budget_id = any(wanted) order by budget_id for update;
+      perform from lease where lease_id = any(wanted_leases) order by lease_id for update;
+      if exists (select from usage where request_id = any(requests) and admitted_at >= from_at and admitted_at <= to_at)
+        or exists (select from delivered_count where request_id = any(requests))
+        -- A lease that is gone, or has not room for all.
+        or exists (
+          select from (select lease_id, sum(l.cost) as cost from unnest(lots) l, unnest(l.lease_ids) lease_id group by 1) w
+          left join lease on lease.lease_id = w.lease_id and lease.closed_at is null
+          where lease.lease_id is null or lease.granted - lease.settled < w.cost)
+        -- A budget that is not there, or has a limit that no lease of the record keeps.
+        or exists (
+          select from unnest(lots) l, unnest(l.budget_ids) as id left join budget on budget.budget_id = id
+          where budget.budget_id is null or budget.lim is not null
+            and not exists (select from lease where lease.lease_id = any(l.lease_ids) and lease.budget_id = id))
+        -- Two leases on one budget.
+        or exists (
+          select from unnest(lots) l join lease on lease.lease_id = any(l.lease_ids)
+          group by l.n having count(*) <> count(distinct lease.budget_id))
+      then return false; end if;
+
+      with lot as materialized (
+        select l.*, (select budget_id from lease where lease_id = any(l.lease_ids) and budget_id like 'jwt/%' limit 1) as token_budget
+        from unnest(lots) l
+      ), added as (
+        insert into usage (request_id, attempt, admitted_at, account_id, key_id, replica_id, model, deploy_id, instance_id,
+          node_epoch, lease_ids, token_budget, hold, input_tokens, cached_input_tokens, output_tokens, reasoning_tokens,
+          source, end_reason, price_version, input_rate, cached_input_rate, output_rate, discount_id, cost, charge,
+          queue_ms, first_byte_ms, total_ms, ended_at)
+        select r.request_id, 1, to_timestamp(r.admitted_ms / 1000.0), account_id, key_id, replica_id, model, deploy_id,
+          instance_id, node_epoch, lease_ids, token_budget, r.hold, r.input, r.cached_input, r.output, r.reasoning,
+          source, end_reason, price_version, input_rate, cached_input_rate, output_rate, discount_id, r.cost, r.cost,
+          r.queue_ms, r.first_byte_ms, r.total_ms, to_timestamp(r.ended_ms / 1000.0)
+        from unnest(requests, lot_numbers, admitted_ms, ended_ms, holds, costs, inputs, cached_inputs, outputs, reasonings,
+            queue, first_byte, total)
+          as r (request_id, n, admitted_ms, ended_ms, hold, cost, input, cached_input, output, reasoning, queue_ms,
+            first_byte_ms, total_ms)
+        join lot on lot.n = r.n
+        returning request_id, account_id, key_id, model, price_version, discount_id, charge
+      ), moves as materialized (
+        select *, replace(gen_random_uuid()::text, '-', '') as transaction_id from added where charge <> 0
+      )
+      insert into ledger_entry (transaction_id, book, account_id, amount, kind, request_id, attempt, key_id, model,
+        price_version, discount_id)
+      select transaction_id, side.book, account_id, side.sign * charge, 'capture', request_id, 1, key_id, model,
+        price_version, discount_id
+      from moves, (values ('customer_available', -1), ('customer_spent', 1)) as side (book, sign);
+
+      update budget set spent = budget.spent + m.cost, leased = budget.leased - m.leased
+      from (
+        select budget_id, sum(cost)::bigint as cost, sum(leased)::bigint as leased from (
+          select lease.budget_id, l.cost, l.cost as leased
+          from unnest(lots) l join lease on lease.lease_id = any(l.lease_ids)
+          union all
+          select id, l.cost, 0 from unnest(lots) l, unnest(l.budget_ids) as id
+          where not exists (select from lease where lease.lease_id = any(l.lease_ids) and lease.budget_id = id)
+        ) part group by 1
+      ) m where budget.budget_id = m.budget_id and m.cost <> 0;
+      update lease set settled = lease.settled + m.cost
+      from (select lease_id, sum(l.cost)::bigint as cost from unnest(lots) l, unnest(l.lease_ids) lease_id group by 1) m
+      where lease.lease_id = m.lease_id and m.cost <> 0;
+      return true;
     end $$`.execute(db);
 }
