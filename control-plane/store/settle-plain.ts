@@ -10,7 +10,12 @@ import { attemptsWithinMs } from "./settlement-rows.ts";
 
 /** Worth trying: what can be seen of a record alone. */
 export const isPlain = (record: SettledRecord): boolean =>
-  record.attempt === 1 && record.cost <= record.hold && record.leaseIds.length > 0 && record.source !== "counted";
+  record.units === undefined &&
+  record.gpuMs === 0 &&
+  record.attempt === 1 &&
+  record.cost <= record.hold &&
+  record.leaseIds.length > 0 &&
+  record.source !== "counted";
 
 /** What records of one payer, model and instance have in common. */
 interface Lot {
