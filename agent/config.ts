@@ -2,6 +2,7 @@
 import { hostname } from "node:os";
 import { join, resolve } from "node:path";
 import { type BackupSettings, readBackupSettings } from "./backup-settings.ts";
+import { type RentalSettings, readRentalSettings } from "./rental-settings.ts";
 import { Secret } from "./secret.ts";
 
 export interface AgentConfig {
@@ -31,6 +32,7 @@ export interface AgentConfig {
   readonly pypiIndex: string | undefined;
   /** Of agent instances. */
   readonly backups: BackupSettings;
+  readonly rentals: RentalSettings;
   readonly logLevel: string;
   readonly stopsWithParent: boolean;
   /** A stop takes the model servers of this host along. */
@@ -108,6 +110,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): A
     hfToken: hfToken === undefined ? undefined : new Secret(hfToken),
     pypiIndex: text("PIP_INDEX_URL"),
     backups: readBackupSettings(text, dataDir, (sentence) => problems.push(sentence)),
+    rentals: readRentalSettings(text, (sentence) => void problems.push(sentence)),
     logLevel: oneOf("STOKER_LOG_LEVEL", logLevels, "info"),
     stopsWithParent: text("STOKER_STOP_WITH_PARENT") === "1",
     stopsInstances,

@@ -23,6 +23,7 @@ import { dieOnDefect, tellAndExit } from "./wiring/defects.ts";
 import { chooseDriver, createDrivers } from "./wiring/drivers.ts";
 import { watchInventory } from "./wiring/inventory-watch.ts";
 import { createLogDestination } from "./wiring/log-destination.ts";
+import { createRentals } from "./wiring/rentals.ts";
 import { stopSignal } from "./wiring/stop-signal.ts";
 import { hostVolumes } from "./wiring/volumes.ts";
 
@@ -45,12 +46,14 @@ async function main(): Promise<void> {
   const kernelLog = openKernelLog();
   const xids = createXidWatch(kernelLog, log);
   await xids.look(AbortSignal.timeout(10_000));
+  const rentals = await createRentals(config, hostId, log);
   const fingerprint = createInventory({
     dataDir: config.dataDir,
     overrides: { gpus: config.gpus, gpuMemoryBytes: config.gpuMemoryBytes },
     hostname: config.nodeName,
     xids,
     bootId: bootId(),
+    rentals: rentals.offer,
     log,
   });
   const inventory = await watchInventory(fingerprint.read, xids.look, AbortSignal.timeout(30_000));
@@ -63,7 +66,7 @@ async function main(): Promise<void> {
     docker_version: found.dockerVersion ?? "",
   });
   const driverName = chooseDriver(config, found.dockerVersion ?? "");
-  const plain = await createDrivers(driverName, config, hostId, log);
+  const plain = await createDrivers(driverName, config, hostId, log, rentals.driver);
   const volumes = hostVolumes(config, driverName, hostId, log);
   const driver = volumes?.withVolumes(plain) ?? plain;
   const weights = createWeights({
@@ -121,6 +124,7 @@ async function main(): Promise<void> {
       filesDir: join(config.dataDir, "files"),
       logLevel: config.logLevel,
       volumesDir: volumes?.folder,
+      ...(rentals.driver ? { rentals: config.rentals } : {}),
     },
     events: metrics,
     clock: () => performance.now(),

@@ -4,15 +4,15 @@ import type Docker from "dockerode";
 import type { Logger } from "pino";
 import type { InstanceId } from "../../proto/ids.ts";
 import { type ContainerDriver, type ContainerPlan, DriverError, type Observed } from "../reconcile/driver.ts";
-import { containerConfig } from "./container-config.ts";
 import { readContainerLog } from "./container-log.ts";
 import { createEngineClient } from "./engine-client.ts";
 import { followEvents } from "./engine-events.ts";
 import { faultOf, statusOf } from "./engine-fault.ts";
-import { ensureNetwork, removeNetwork } from "./instance-network.ts";
 import { containerName, labelFilter, ownedOf } from "./labels.ts";
 import { createListening } from "./listening.ts";
+import { modelProfile } from "./model-profile.ts";
 import { observeContainer } from "./observe-container.ts";
+import type { ContainerProfile } from "./profile.ts";
 import { parseRange } from "./subnets.ts";
 
 export interface DockerDriverOptions {
@@ -24,6 +24,8 @@ export interface DockerDriverOptions {
   /** Networks of instances are /28s of it. */
   readonly containerSubnet?: string | undefined;
   readonly runtimeImage: string;
+  /** How its containers are made; by default as model servers. */
+  readonly profile?: ContainerProfile;
 }
 
 const defaultSubnet = "10.231.0.0/16";
@@ -36,6 +38,7 @@ export function createDockerDriver(options: DockerDriverOptions): ContainerDrive
   const subnet = options.containerSubnet || defaultSubnet;
   parseRange(subnet);
   const client = createEngineClient(options.socketPath);
+  const profile = options.profile ?? modelProfile({ nodeName, runtimeImage, subnet });
   const starting = new Set<string>();
   const listening = createListening();
   const closing = new AbortController();
@@ -61,13 +64,13 @@ export function createDockerDriver(options: DockerDriverOptions): ContainerDrive
     for (const network of await docker.listNetworks({ filters: labelFilter(nodeName), abortSignal: signal })) {
       const id = network.Labels?.["stoker.instance"] as InstanceId | undefined;
       if (id !== undefined && !kept.has(id) && ![...starting].some((name) => name.startsWith(`stoker-${id}-g`)))
-        await removeNetwork(docker, nodeName, id, signal);
+        await profile.cleanUp(docker, id, signal);
     }
     isSwept = true;
   }
 
   async function launch(docker: Docker, plan: ContainerPlan, bound: AbortSignal): Promise<void> {
-    const config = containerConfig(plan, { nodeName, runtimeImage });
+    const config = await profile.config(plan, docker, bound);
     const hash = ownedOf(config.Labels ?? {})?.plan;
     const here = await containersOf(docker, plan.instanceId, bound);
     if (here.some((one) => one.state === "running" && one.generation === plan.generation)) return;
@@ -75,7 +78,7 @@ export function createDockerDriver(options: DockerDriverOptions): ContainerDrive
       throw new DriverError("start_failed", "another generation of the instance still runs", { retryable: true });
     const again = here.find((one) => one.generation === plan.generation && one.plan === hash && one.state === "exited");
     for (const one of here) if (one !== again) await discard(docker, one.id, bound);
-    await ensureNetwork(docker, plan.instanceId, { nodeName, subnet }, bound);
+    await profile.prepare(docker, plan.instanceId, bound);
     // The same container once more: its log goes on, which a crash loop is judged by.
     if (again) return startIt(docker, again.id, bound);
     try {
@@ -93,7 +96,7 @@ export function createDockerDriver(options: DockerDriverOptions): ContainerDrive
     await client.call(limit, async (docker, bound) => {
       const here = await containersOf(docker, plan.instanceId, bound);
       for (const one of here) if (one.state === "created") await discard(docker, one.id, bound);
-      if (here.every((one) => one.state === "created")) await removeNetwork(docker, nodeName, plan.instanceId, bound);
+      if (here.every((one) => one.state === "created")) await profile.cleanUp(docker, plan.instanceId, bound);
     });
   }
 
@@ -103,11 +106,12 @@ export function createDockerDriver(options: DockerDriverOptions): ContainerDrive
       client.call(signal, async (docker, bound) => {
         if (!isSwept) await sweep(docker, bound);
         const found = await containersOf(docker, undefined, bound);
+        await profile.uphold?.(found.map((one) => one.instanceId));
         const seen = await Promise.all(
           found.map(async (one): Promise<Observed | undefined> => {
             const info = await ignoring(404, docker.getContainer(one.id).inspect({ abortSignal: bound } as object));
             const observed = info && observeContainer(info, starting.has(containerName(one)));
-            return observed && listening.check(observed, bound);
+            return info && observed && listening.check(profile.seen(observed, info), bound);
           }),
         );
         return seen.filter((one) => one !== undefined);
@@ -158,7 +162,7 @@ export function createDockerDriver(options: DockerDriverOptions): ContainerDrive
     remove: (id, signal) =>
       client.call(signal, async (docker, bound) => {
         for (const one of await containersOf(docker, id, bound)) await discard(docker, one.id, bound);
-        await removeNetwork(docker, nodeName, id, bound);
+        await profile.cleanUp(docker, id, bound);
       }),
 
     logs: (id, range, signal) =>

@@ -10,6 +10,13 @@ export interface HostFacts {
   readonly logLevel: string;
   /** Folder of persistent volumes; undefined: this host keeps none. */
   readonly volumesDir?: string | undefined;
+  /** What it rents out; undefined: nothing. */
+  readonly rentals?: {
+    /** References by the names that customers use. */
+    readonly images: ReadonlyMap<string, string>;
+    /** `none` hands no GPU into a container: for tests on machines whose GPUs are not real. */
+    readonly devices: "nvidia" | "none";
+  };
 }
 
 /** A file the plan mounts or names; whoever starts the plan writes it first. */

@@ -4,6 +4,7 @@ import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/Insta
 import { type HostFacts, type PlanOutcome, refused } from "./host-facts.ts";
 import { planAgentInstance } from "./plan-agent-instance.ts";
 import { planExternal } from "./plan-external.ts";
+import { planRental } from "./plan-rental.ts";
 import { planStoker } from "./plan-stoker.ts";
 
 const idForm = /^[A-Za-z0-9][\w.-]{0,63}$/;
@@ -11,7 +12,7 @@ const argForm = /^--[a-z0-9-]+(=.{0,512})?$/s;
 
 /** Whether the engine reads weights that this host must hold first. */
 export function needsWeights(spec: InstanceSpec__Output): boolean {
-  return spec.engine !== "external" && spec.engine !== "agent_instance";
+  return spec.engine === "stoker";
 }
 
 /** `modelPath`: where the weights lie on this host; undefined for an engine that needs none. */
@@ -30,6 +31,8 @@ export function planInstance(spec: InstanceSpec__Output, modelPath: string | und
       return planExternal(spec);
     case "agent_instance":
       return planAgentInstance(spec, host);
+    case "container":
+      return planRental(spec, host);
     default:
       return refused(
         "unknown_engine",

@@ -27,6 +27,8 @@ export interface InventoryOptions {
   readonly bootId?: string;
   /** host:port of the agent's own metrics page. */
   readonly metricsAddress?: () => string;
+  /** What it rents out, asked at every reading; absent: nothing. */
+  readonly rentals?: () => Promise<Pick<Inventory, "rentalImages" | "rentalsUnavailable">>;
   readonly probes?: Partial<HostProbes>;
 }
 
@@ -159,6 +161,7 @@ export function createInventory(options: InventoryOptions): HostInventory {
         cudaVersion: isNvidia ? last.cudaVersion : "",
         warnings: warnings(isNvidia, docker),
         metricsAddress: options.metricsAddress?.() ?? "",
+        ...(await options.rentals?.()),
       };
     },
   };

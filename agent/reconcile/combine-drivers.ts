@@ -1,27 +1,39 @@
 // Instances of our own runtime and servers that already run side by side: one driver for each kind, one port for the loop.
 import type { InstanceId } from "../../proto/ids.ts";
-import type { ContainerDriver } from "./driver.ts";
+import { type ContainerDriver, type ContainerPlan, DriverError } from "./driver.ts";
 
-/** An instance is in exactly one of the two; the other's `stop` and `remove` are no-ops. */
-export function combineDrivers(runtime: ContainerDriver, external: ContainerDriver): ContainerDriver {
-  const both = [runtime, external];
+/** An instance is in exactly one of them; the others' `stop` and `remove` are no-ops. */
+export function combineDrivers(
+  runtime: ContainerDriver,
+  external: ContainerDriver,
+  /** Undefined where this host offers no rentals. */
+  rentals?: ContainerDriver,
+): ContainerDriver {
+  const apart = rentals ? [external, rentals] : [external];
+  const all = [runtime, ...apart];
+  const driverOf = (kind: ContainerPlan["kind"]) =>
+    kind === "external" ? external : kind === "rental" ? rentals : runtime;
   const inTurn = async (act: (driver: ContainerDriver) => Promise<void>) => {
-    for (const driver of both) await act(driver);
+    for (const driver of all) await act(driver);
   };
   /** Where the instance is; the runtime's when it is nowhere. */
   async function holder(id: InstanceId, signal: AbortSignal): Promise<ContainerDriver> {
-    const listed = await external.list(signal);
-    return listed.some((one) => one.instanceId === id) ? external : runtime;
+    for (const driver of apart) if ((await driver.list(signal)).some((one) => one.instanceId === id)) return driver;
+    return runtime;
   }
   return {
     name: runtime.name,
-    list: async (signal) => (await Promise.all(both.map((driver) => driver.list(signal)))).flat(),
-    start: (plan, signal) => (plan.kind === "external" ? external : runtime).start(plan, signal),
+    list: async (signal) => (await Promise.all(all.map((driver) => driver.list(signal)))).flat(),
+    async start(plan, signal) {
+      const driver = driverOf(plan.kind);
+      if (!driver) throw new DriverError("start_failed", "this host rents out no containers", { retryable: false });
+      await driver.start(plan, signal);
+    },
     stop: async (id, graceMs, signal) => (await holder(id, signal)).stop(id, graceMs, signal),
     remove: (id, signal) => inTurn((driver) => driver.remove(id, signal)),
     logs: async (id, range, signal) => (await holder(id, signal)).logs(id, range, signal),
     watch: (onChange) => {
-      for (const driver of both) driver.watch(onChange);
+      for (const driver of all) driver.watch(onChange);
     },
     close: () => inTurn((driver) => driver.close()),
   };

@@ -8,7 +8,7 @@ export interface ContainerPlan {
   readonly deployId: DeploymentId;
   /** Generation of the deployment's spec: with the instance id it names the container. */
   readonly generation: number;
-  readonly kind: "runtime" | "external";
+  readonly kind: "runtime" | "external" | "rental";
   /** Docker only. */
   readonly image: string;
   /** argv after the runtime's entry point (process) or the image's entry point (docker). */
@@ -26,6 +26,13 @@ export interface ContainerPlan {
   readonly volume?: string;
   /** For kind `external`: origin of the server that already runs. */
   readonly externalUrl?: string;
+  /** For kind `rental`. */
+  readonly rental?: {
+    /** Lines of an authorized_keys file. */
+    readonly sshKeys: readonly string[];
+    /** Carried out once in the fresh container, as root; empty: nothing. */
+    readonly firstStart: string;
+  };
 }
 
 export type Observed = {
@@ -41,6 +48,8 @@ export type Observed = {
       /** pid@starttime or container id: stable over an agent restart, new after every start. */
       readonly identity: string;
       readonly startedAtMs: number;
+      /** Where customers reach its SSH server; its origin is `ssh://address:port` then. */
+      readonly ssh?: { readonly address: string; readonly port: number };
     }
   | {
       readonly state: "exited";

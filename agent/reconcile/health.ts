@@ -1,5 +1,6 @@
 // Is the engine ready, still loading, or gone? Ready = /health says so and /v1/models lists the name. An engine whose
 // health is green while it makes no tokens will be caught here too, by the token counter of /health: not built yet.
+import { askSsh } from "./ask-ssh.ts";
 import type { Life } from "./facts.ts";
 
 export interface ProbeTarget {
@@ -31,6 +32,7 @@ export function createProbe(): Probe {
   return async (target, signal) => {
     const bounded = AbortSignal.any([signal, AbortSignal.timeout(limitMs)]);
     try {
+      if (target.origin.startsWith("ssh:")) return await askSsh(target.origin, bounded);
       return target.isExternal ? await askModels(target, 0, bounded) : await askHealth(target, bounded);
     } catch (error) {
       signal.throwIfAborted();

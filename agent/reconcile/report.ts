@@ -46,7 +46,8 @@ export function targetsOf(view: View): readonly RouteTarget[] {
     const { instanceId, deployId } = seen;
     const spec = specs.get(instanceId);
     const facts = view.facts.get(instanceId);
-    if (seen.state !== "running" || !spec || !facts) return [];
+    // A rental has no data path: customers reach it by its own port.
+    if (seen.state !== "running" || seen.ssh || !spec || !facts || spec.engine === "container") return [];
     const draining = spec.draining || tombstones.has(instanceId) || isEnding(facts);
     const ready = isReady(facts, seen);
     return [{ instanceId, deployId, origin: seen.origin, maxBatchSize: spec.maxBatchSize, ready, draining }];
@@ -117,6 +118,8 @@ function oneReport(
     startedAtMs: seen?.state === "running" ? Math.round(seen.startedAtMs) : 0,
     identity: seen?.identity ?? "",
     contextLength: isAlive ? (facts.life?.contextLength ?? 0) : 0,
+    sshPort: seen?.state === "running" ? (seen.ssh?.port ?? 0) : 0,
+    sshAddress: seen?.state === "running" ? (seen.ssh?.address ?? "") : "",
   };
 }
 

@@ -35,6 +35,7 @@ export interface StepDeps {
 type Of<Kind extends Step["kind"]> = Extract<Step, { kind: Kind }>;
 type Executors = { readonly [Kind in Step["kind"]]: (step: Of<Kind>, signal: AbortSignal) => Promise<void> };
 
+const ready = { kind: "ready", contextLength: 0 } as const;
 const startLimitMs = 120_000;
 const engineLimitMs = 60_000;
 /** After the drain: what the engine itself may take to end. */
@@ -104,9 +105,11 @@ export function createExecutors(deps: StepDeps): Executors {
       const { seen, spec } = step;
       const isExternal = seen.identity.startsWith("external:");
       const target = { origin: seen.origin, instanceId: step.id, servedModelName: spec?.servedModelName, isExternal };
-      // The driver saw its port open; what else it does is its own affair.
-      const isOwn = spec?.engine === "agent_instance";
-      const health = isOwn ? ({ kind: "ready", contextLength: 0 } as const) : await deps.probe(target, signal);
+      // The driver saw its port open; what else an agent instance does is its own affair. And whoever rents may stop the SSH
+      // server too: what was ready once stays so as long as it runs.
+      const isOpenRental = seen.ssh !== undefined && book.get(step.id).life?.isReady === true;
+      const isOwn = spec?.engine === "agent_instance" || isOpenRental;
+      const health = isOwn ? ready : await deps.probe(target, signal);
       const nowMs = deps.clock();
       const before = book.get(step.id);
       if (before.life?.identity !== seen.identity) return;

@@ -21,8 +21,9 @@ export async function createDrivers(
   config: AgentConfig,
   hostId: HostId,
   log: Logger,
+  rentals: ContainerDriver | undefined,
 ): Promise<ContainerDriver> {
-  return combineDrivers(await runtimeDriver(name, config, hostId, log), createExternalDriver());
+  return combineDrivers(await runtimeDriver(name, config, hostId, log), createExternalDriver(), rentals);
 }
 
 async function runtimeDriver(

@@ -1,0 +1,118 @@
+// Rentals on a Docker engine. INVARIANT: no network of a rental exists without the firewall's rules; networks and rules are
+// changed by one caller at a time.
+import { connect } from "node:net";
+import type Docker from "dockerode";
+import type { InstanceId } from "../../proto/ids.ts";
+import { DriverError } from "../reconcile/driver.ts";
+import { removeNetwork } from "./instance-network.ts";
+import { labelFilter } from "./labels.ts";
+import type { ContainerProfile } from "./profile.ts";
+import { rentalConfig, sshPort, sshPortLabel } from "./rental-config.ts";
+import type { RentalFirewall } from "./rental-firewall.ts";
+import { ensureRentalNetwork } from "./rental-network.ts";
+import { canLimitDisk } from "./storage-limit.ts";
+
+const upholdEveryMs = 30_000;
+
+export interface RentalProfileOptions {
+  readonly nodeName: string;
+  readonly subnet: string;
+  readonly ports: { readonly first: number; readonly last: number };
+  readonly bind: string;
+  /** Where customers reach published ports. */
+  readonly address: string;
+  readonly dns: readonly string[];
+  readonly diskBytes: number;
+  readonly firewall: RentalFirewall;
+}
+
+export function rentalProfile(options: RentalProfileOptions): ContainerProfile {
+  const { nodeName, firewall } = options;
+  let last: Promise<unknown> = Promise.resolve();
+  let upheldAtMs = Number.NEGATIVE_INFINITY;
+  function alone<T>(work: () => Promise<T>): Promise<T> {
+    const mine = last.then(work, work);
+    last = mine.catch(() => {});
+    return mine;
+  }
+
+  return {
+    config: (plan, docker, signal) =>
+      alone(async () => {
+        const limitsDisk = options.diskBytes > 0 && (await canLimitDisk(docker, signal));
+        return rentalConfig(plan, {
+          nodeName,
+          dns: options.dns,
+          bind: options.bind,
+          publishedPort: await freePort(docker, plan.instanceId, options, signal),
+          diskBytes: limitsDisk ? options.diskBytes : 0,
+        });
+      }),
+    prepare: (docker, id, signal) =>
+      alone(async () => {
+        await firewall.apply();
+        await ensureRentalNetwork(docker, id, options, signal);
+      }),
+    cleanUp: (docker, id, signal) =>
+      alone(async () => {
+        await removeNetwork(docker, nodeName, id, signal);
+        const left = await docker.listNetworks({ filters: labelFilter(nodeName), abortSignal: signal });
+        if (left.length === 0) await firewall.remove();
+      }),
+    // An adopted rental has its rules before anything else, and a firewall that somebody reloads gets them back.
+    async uphold(ids) {
+      if (ids.length === 0 || performance.now() - upheldAtMs < upholdEveryMs) return;
+      upheldAtMs = performance.now();
+      await alone(() => firewall.apply());
+    },
+    seen(observed, info) {
+      if (observed.state !== "running") return observed;
+      const published = info.NetworkSettings.Ports[`${sshPort}/tcp`]?.[0]?.HostPort;
+      const origin = observed.origin.replace(/^http:/, "ssh:");
+      return {
+        ...observed,
+        origin,
+        ...(published ? { ssh: { address: options.address, port: Number(published) } } : {}),
+      };
+    },
+  };
+}
+
+/** From a place of its own, so that a container made anew usually keeps its port. */
+async function freePort(
+  docker: Docker,
+  id: InstanceId,
+  { ports, bind }: RentalProfileOptions,
+  abortSignal: AbortSignal,
+): Promise<number> {
+  const containers = await docker.listContainers({ all: true, abortSignal });
+  const taken = new Set(
+    containers.flatMap((one) => [
+      Number(one.Labels[sshPortLabel] ?? 0),
+      ...one.Ports.map(({ PublicPort }) => PublicPort ?? 0),
+    ]),
+  );
+  const count = ports.last - ports.first + 1;
+  const start = [...id].reduce((sum, letter) => (sum * 31 + letter.charCodeAt(0)) % count, 0);
+  for (let step = 0; step < count; step++) {
+    const port = ports.first + ((start + step) % count);
+    if (!taken.has(port) && !(await answers(bind, port, abortSignal))) return port;
+  }
+  const text = `All ports from ${ports.first} to ${ports.last} of this host are taken: its operator must give more with STOKER_RENTAL_PORTS.`;
+  throw new DriverError("port_in_use", text, { retryable: true });
+}
+
+/** Somebody else of this machine listens there. */
+function answers(bind: string, port: number, signal: AbortSignal): Promise<boolean> {
+  return new Promise((resolve) => {
+    const host = bind === "0.0.0.0" ? "127.0.0.1" : bind;
+    const socket = connect({ host, port, signal, timeout: 300 });
+    const end = (found: boolean): void => {
+      socket.destroy();
+      resolve(found);
+    };
+    socket.once("connect", () => end(true));
+    socket.once("timeout", () => end(false));
+    socket.once("error", () => end(false));
+  });
+}

@@ -1,0 +1,62 @@
+// The part of the agent's environment that concerns containers for customers. No image named: no rentals on this host.
+
+export interface RentalSettings {
+  /** What customers may rent containers of, by the name they use. Empty: this host offers none. */
+  readonly images: ReadonlyMap<string, string>;
+  /** Networks of rentals are /28s of it. */
+  readonly subnet: string;
+  /** SSH is published on a port of this range, both ends included. */
+  readonly ports: { readonly first: number; readonly last: number };
+  /** Address of this host on which those ports are published. */
+  readonly bind: string;
+  /** Where customers reach them; undefined: as gateways reach the data path. */
+  readonly address: string | undefined;
+  /** Name servers of rentals: public ones, because private addresses are out of their reach. */
+  readonly dns: readonly string[];
+  /** IPv4 networks out of reach besides private and link-local ones. */
+  readonly denied: readonly string[];
+  /** Of the writable root, where the engine's storage can limit it; 0: none. */
+  readonly diskBytes: number;
+  /** `none` hands no GPU into the container: for tests on machines whose GPUs are not real. */
+  readonly devices: "nvidia" | "none";
+}
+
+const gib = 1024 ** 3;
+const cidrForm = /^\d{1,3}(\.\d{1,3}){3}(\/\d{1,2})?$/;
+
+/** `problem` is told of every value that cannot be used. */
+export function readRentalSettings(
+  text: (key: string) => string | undefined,
+  problem: (sentence: string) => void,
+): RentalSettings {
+  const list = (key: string) => (text(key) ?? "").split(/[\s,]+/).filter((one) => one !== "");
+  const images = new Map(
+    list("STOKER_RENTAL_IMAGES").map((entry) => {
+      const [name = "", reference = name] = entry.split("=");
+      return [name, reference] as const;
+    }),
+  );
+  const [, first = "", last = ""] = /^(\d{1,5})-(\d{1,5})$/.exec(text("STOKER_RENTAL_PORTS") ?? "22000-22999") ?? [];
+  const ports = { first: Number(first), last: Number(last) };
+  if (!(ports.first >= 1 && ports.first <= ports.last && ports.last <= 65_535))
+    problem("STOKER_RENTAL_PORTS must be a range of ports such as 22000-22999");
+  const [dns, denied] = [list("STOKER_RENTAL_DNS"), list("STOKER_RENTAL_DENY")];
+  if (!dns.every((one) => /^[\da-f.:]+$/i.test(one))) problem("STOKER_RENTAL_DNS must be IP addresses");
+  if (!denied.every((one) => cidrForm.test(one)))
+    problem("STOKER_RENTAL_DENY must be IPv4 networks such as 198.51.100.0/24");
+  const disk = Number(text("STOKER_RENTAL_DISK_GB") ?? 0);
+  if (!(disk >= 0 && disk <= 1_000_000)) problem("STOKER_RENTAL_DISK_GB must be a number of gigabytes");
+  const devices = text("STOKER_RENTAL_DEVICES") ?? "nvidia";
+  if (devices !== "nvidia" && devices !== "none") problem("STOKER_RENTAL_DEVICES must be nvidia or none");
+  return {
+    images,
+    subnet: text("STOKER_RENTAL_SUBNET") ?? "10.232.0.0/16",
+    ports,
+    bind: text("STOKER_RENTAL_BIND") ?? "0.0.0.0",
+    address: text("STOKER_RENTAL_ADDRESS"),
+    dns: dns.length > 0 ? dns : ["1.1.1.1", "9.9.9.9"],
+    denied,
+    diskBytes: Math.floor(disk * gib),
+    devices: devices === "none" ? "none" : "nvidia",
+  };
+}

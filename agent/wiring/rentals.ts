@@ -1,0 +1,68 @@
+// Containers for customers on this host: a driver of their own, and whether they can be offered at all.
+import type { Logger } from "pino";
+import type { HostId } from "../../proto/ids.ts";
+import type { AgentConfig } from "../config.ts";
+import type { ContainerDriver } from "../reconcile/driver.ts";
+
+export interface Rentals {
+  /** Undefined where the operator offers none. */
+  readonly driver: ContainerDriver | undefined;
+  /** Names of images, or why none can be offered; asked at every reading of the inventory. */
+  readonly offer: () => Promise<{ rentalImages: string[]; rentalsUnavailable: string }>;
+}
+
+export async function createRentals(config: AgentConfig, hostId: HostId, log: Logger): Promise<Rentals> {
+  const { rentals } = config;
+  if (rentals.images.size === 0)
+    return { driver: undefined, offer: async () => ({ rentalImages: [], rentalsUnavailable: "" }) };
+  const [{ createDockerDriver }, { createRentalFirewall }, { rentalProfile }, { rootOf }] = await Promise.all([
+    import("../docker/docker-driver.ts"),
+    import("../docker/rental-firewall.ts"),
+    import("../docker/rental-profile.ts"),
+    import("../docker/user-namespace.ts"),
+  ]);
+  // Apart from the models' containers, so that neither driver sees the other's.
+  const nodeName = `${hostId}-rentals`;
+  const firewall = createRentalFirewall({ nodeName, denied: rentals.denied });
+  const address = rentals.address ?? (config.advertise ? new URL(config.advertise).hostname : config.ingressHost);
+  const profile = rentalProfile({ ...rentals, nodeName, address, firewall });
+  const driver = createDockerDriver({ log, nodeName, containerSubnet: rentals.subnet, runtimeImage: "", profile });
+  if (rentals.devices === "none")
+    log.warn(
+      { alert: "rentals_without_gpus" },
+      "STOKER_RENTAL_DEVICES=none: rented containers get NO GPU. This is for tests; customers would pay for nothing.",
+    );
+
+  let told: string | undefined;
+  const tell = (reason: string): void => {
+    if (told !== reason) log.warn({ reason }, "this host offers no rentals");
+    told = reason;
+  };
+  let isSafeRootTold = false;
+  return {
+    driver,
+    async offer() {
+      const why = (await firewall.whyNot()) ?? (await engineTrouble());
+      if (why !== undefined) {
+        tell(why);
+        return { rentalImages: [], rentalsUnavailable: why };
+      }
+      told = undefined;
+      return { rentalImages: [...rentals.images.keys()].sort(), rentalsUnavailable: "" };
+    },
+  };
+
+  async function engineTrouble(): Promise<string | undefined> {
+    try {
+      const root = await rootOf(AbortSignal.timeout(5_000));
+      if (root === "host" && !isSafeRootTold)
+        log.warn(
+          "root in a rented container is the host's root with few capabilities: give the Docker engine userns-remap to make it nobody there",
+        );
+      isSafeRootTold = true;
+      return undefined;
+    } catch (error) {
+      return (error as Error).message;
+    }
+  }
+}
