@@ -1,0 +1,52 @@
+// The internet, as far as a rented container can tell: an HTTP server behind a network interface of its own, at an address
+// that is no private one (TEST-NET-3). No real outside address is asked.
+import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { promisify } from "node:util";
+
+const run = promisify(execFile);
+const script = `require("node:http").createServer((_, answer) => answer.end("outside")).listen(8080, "0.0.0.0", () => console.log("up"))`;
+
+export interface Outside {
+  readonly address: string;
+  readonly port: number;
+  /** This host's own address on that network. */
+  readonly host: string;
+  close(): Promise<void>;
+}
+
+/** Throws where network namespaces cannot be made. */
+export async function startOutside(): Promise<Outside> {
+  const name = `stkr${process.pid}`;
+  const part = (process.pid % 63) * 4;
+  const [host, address] = [`203.0.113.${part + 1}`, `203.0.113.${part + 2}`];
+  const [near, far] = [`skh${process.pid}`, `skf${process.pid}`];
+  const ip = (...args: string[]) => run("ip", args, { timeout: 10_000 });
+  let server: ChildProcess | undefined;
+  const close = async () => {
+    if (server && server.exitCode === null) {
+      const gone = once(server, "exit");
+      server.kill("SIGKILL");
+      await gone;
+    }
+    await ip("netns", "del", name).catch(() => {});
+    await ip("link", "del", near).catch(() => {});
+  };
+  try {
+    await ip("netns", "add", name);
+    await ip("link", "add", near, "type", "veth", "peer", "name", far, "netns", name);
+    await ip("addr", "add", `${host}/30`, "dev", near);
+    await ip("link", "set", near, "up");
+    await ip("-n", name, "addr", "add", `${address}/30`, "dev", far);
+    await ip("-n", name, "link", "set", far, "up");
+    await ip("-n", name, "route", "add", "default", "via", host);
+    server = spawn("ip", ["netns", "exec", name, process.execPath, "-e", script], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    await once(server.stdout as NodeJS.ReadableStream, "data", { signal: AbortSignal.timeout(20_000) });
+    return { address, port: 8080, host, close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
