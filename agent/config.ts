@@ -24,6 +24,8 @@ export interface AgentConfig {
   readonly runtimeImage: string;
   /** Script that the process driver runs as the model server. */
   readonly runtimeEntry: string;
+  /** Images this host runs besides its own runtime's; engines/allowed-image.ts says how they are written. */
+  readonly allowedImages: readonly string[];
   readonly containerSubnet: string | undefined;
   readonly gpus: number | undefined;
   readonly gpuMemoryBytes: number | undefined;
@@ -103,6 +105,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): A
     modelsDir: resolve(text("STOKER_MODELS_DIR") ?? join(dataDir, "models")),
     runtimeImage: text("STOKER_RUNTIME_IMAGE") ?? "",
     runtimeEntry: resolve(text("STOKER_RUNTIME_ENTRY") ?? join(root, "runtime", "main.ts")),
+    allowedImages: (text("STOKER_ALLOWED_IMAGES") ?? "").split(/[\s,]+/).filter((one) => one !== ""),
     containerSubnet: text("STOKER_CONTAINER_SUBNET"),
     gpus: number("STOKER_GPUS", 0, 256),
     gpuMemoryBytes: number("STOKER_GPU_MEMORY_BYTES", 1, Number.MAX_SAFE_INTEGER),

@@ -121,6 +121,7 @@ async function main(): Promise<void> {
     host: {
       driver: driverName,
       runtimeImage: config.runtimeImage,
+      allowedImages: config.allowedImages,
       filesDir: join(config.dataDir, "files"),
       logLevel: config.logLevel,
       volumesDir: volumes?.folder,

@@ -15,7 +15,7 @@ export function readContainerLog(framed: Buffer, range: LogRange): readonly LogL
     found.push({ at: asSeconds(time), line: redact(line.slice(0, maxLineChars)) });
   }
   const isForward = range.fromMs !== undefined && range.toMs === undefined;
-  return isForward ? found.slice(0, range.limit) : found.slice(-range.limit);
+  return isForward ? found.slice(0, range.limit) : found.slice(Math.max(0, found.length - range.limit));
 }
 
 /** Frames of 8 bytes head (stream, length) and one line each; a cut last one is left out. */

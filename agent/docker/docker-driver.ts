@@ -8,11 +8,13 @@ import { readContainerLog } from "./container-log.ts";
 import { createEngineClient } from "./engine-client.ts";
 import { followEvents } from "./engine-events.ts";
 import { faultOf, statusOf } from "./engine-fault.ts";
+import { createInTurn } from "./in-turn.ts";
 import { containerName, labelFilter, ownedOf } from "./labels.ts";
 import { createListening } from "./listening.ts";
 import { modelProfile } from "./model-profile.ts";
 import { observeContainer } from "./observe-container.ts";
 import type { ContainerProfile } from "./profile.ts";
+import { pullImage } from "./pull-image.ts";
 import { parseRange } from "./subnets.ts";
 
 export interface DockerDriverOptions {
@@ -30,6 +32,9 @@ export interface DockerDriverOptions {
 
 const defaultSubnet = "10.231.0.0/16";
 const stopMarginMs = 30_000;
+/** An image may be tens of gigabytes; one that does not move is ended sooner. */
+const pullLimitMs = 6 * 3_600_000;
+const pullSilenceMs = 300_000;
 const cleanUpLimitMs = 30_000;
 
 /** Throws when `containerSubnet` is no usable range. */
@@ -41,6 +46,7 @@ export function createDockerDriver(options: DockerDriverOptions): ContainerDrive
   const profile = options.profile ?? modelProfile({ nodeName, runtimeImage, subnet });
   const starting = new Set<string>();
   const listening = createListening();
+  const inTurn = createInTurn();
   const closing = new AbortController();
   const listeners: (() => void)[] = [];
   let isSwept = false;
@@ -100,6 +106,51 @@ export function createDockerDriver(options: DockerDriverOptions): ContainerDrive
     });
   }
 
+  async function start(plan: ContainerPlan, signal: AbortSignal): Promise<void> {
+    const name = containerName(plan);
+    starting.add(name);
+    try {
+      await client.call(signal, async (docker, bound) => {
+        await launch(docker, plan, bound).catch((error: unknown) => {
+          throw bound.aborted ? error : faultOf(error, plan.image || runtimeImage);
+        });
+      });
+      log.info({ instance: plan.instanceId, generation: plan.generation }, "started a container");
+    } catch (error) {
+      // What never ran leaves nothing behind, neither a container nor its network.
+      await cleanUp(plan).catch((err) => log.warn({ err, instance: plan.instanceId }, "clean-up after a failed start"));
+      throw error;
+    } finally {
+      starting.delete(name);
+    }
+  }
+
+  async function stop(id: InstanceId, graceMs: number, signal: AbortSignal): Promise<void> {
+    const seconds = Math.ceil(graceMs / 1000);
+    await client.call(
+      signal,
+      async (docker, bound) => {
+        const running = (await containersOf(docker, id, bound)).filter((one) => one.state === "running");
+        await Promise.all(
+          running.map((one) => {
+            const container = docker.getContainer(one.id);
+            const ended =
+              seconds > 0 ? container.stop({ t: seconds, abortSignal: bound }) : container.kill({ abortSignal: bound });
+            return ignoring([304, 404, 409], ended);
+          }),
+        );
+      },
+      graceMs + stopMarginMs,
+    );
+  }
+
+  function remove(id: InstanceId, signal: AbortSignal): Promise<void> {
+    return client.call(signal, async (docker, bound) => {
+      for (const one of await containersOf(docker, id, bound)) await discard(docker, one.id, bound);
+      await profile.cleanUp(docker, id, bound);
+    });
+  }
+
   const driver: ContainerDriver = {
     name: "docker",
     list: (signal) =>
@@ -117,53 +168,29 @@ export function createDockerDriver(options: DockerDriverOptions): ContainerDrive
         return seen.filter((one) => one !== undefined);
       }),
 
-    async start(plan, signal) {
-      const name = containerName(plan);
-      starting.add(name);
+    async pull(plan, onProgress, signal) {
+      const image = plan.image || runtimeImage;
+      const silent = new AbortController();
+      const timer = setTimeout(() => silent.abort(), pullSilenceMs).unref();
+      const progressed = (done: number, total: number): void => {
+        timer.refresh();
+        onProgress(done, total);
+      };
       try {
-        await client.call(signal, async (docker, bound) => {
-          await launch(docker, plan, bound).catch((error: unknown) => {
-            throw bound.aborted ? error : faultOf(error, plan.image || runtimeImage);
-          });
-        });
-        log.info({ instance: plan.instanceId, generation: plan.generation }, "started a container");
+        const either = AbortSignal.any([signal, silent.signal]);
+        await client.call(either, (docker, bound) => pullImage(docker, image, progressed, bound), pullLimitMs);
       } catch (error) {
-        // What never ran leaves nothing behind, neither a container nor its network.
-        await cleanUp(plan).catch((err) =>
-          log.warn({ err, instance: plan.instanceId }, "clean-up after a failed start"),
-        );
-        throw error;
+        if (!silent.signal.aborted || signal.aborted) throw error;
+        const why = `The image ${image} did not come: nothing moved for ${pullSilenceMs / 60_000} minutes.`;
+        throw new DriverError("image_unreachable", why, { retryable: true, cause: error });
       } finally {
-        starting.delete(name);
+        clearTimeout(timer);
       }
     },
 
-    async stop(id, graceMs, signal) {
-      const seconds = Math.ceil(graceMs / 1000);
-      await client.call(
-        signal,
-        async (docker, bound) => {
-          const running = (await containersOf(docker, id, bound)).filter((one) => one.state === "running");
-          await Promise.all(
-            running.map((one) => {
-              const container = docker.getContainer(one.id);
-              const ended =
-                seconds > 0
-                  ? container.stop({ t: seconds, abortSignal: bound })
-                  : container.kill({ abortSignal: bound });
-              return ignoring([304, 404, 409], ended);
-            }),
-          );
-        },
-        graceMs + stopMarginMs,
-      );
-    },
-
-    remove: (id, signal) =>
-      client.call(signal, async (docker, bound) => {
-        for (const one of await containersOf(docker, id, bound)) await discard(docker, one.id, bound);
-        await profile.cleanUp(docker, id, bound);
-      }),
+    start: (plan, signal) => inTurn.run(plan.instanceId, signal, () => start(plan, signal)),
+    stop: (id, graceMs, signal) => inTurn.run(id, signal, () => stop(id, graceMs, signal)),
+    remove: (id, signal) => inTurn.run(id, signal, () => remove(id, signal)),
 
     logs: (id, range, signal) =>
       client.call(signal, async (docker, bound) => {

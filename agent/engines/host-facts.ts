@@ -5,6 +5,8 @@ export interface HostFacts {
   readonly driver: "process" | "docker";
   /** The host's own; used where a specification names none. */
   readonly runtimeImage: string;
+  /** What else the operator lets this host run; see allowed-image.ts. */
+  readonly allowedImages: readonly string[];
   /** Folder for files made from a specification. */
   readonly filesDir: string;
   readonly logLevel: string;

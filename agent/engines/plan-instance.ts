@@ -1,6 +1,7 @@
 // What the control plane asks for becomes what a driver runs. Pure; nothing the control plane sent is trusted with a path
 // or an argument: a compromised control plane must not mean arbitrary mounts or flags.
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
+import { imageOf, whyImageRefused } from "./allowed-image.ts";
 import { type HostFacts, type PlanOutcome, refused } from "./host-facts.ts";
 import { planAgentInstance } from "./plan-agent-instance.ts";
 import { planExternal } from "./plan-external.ts";
@@ -15,6 +16,11 @@ export function needsWeights(spec: InstanceSpec__Output): boolean {
   return spec.engine === "stoker";
 }
 
+/** Whether anything must come to this host before a start: weights, or an image. */
+export function needsFetch(spec: InstanceSpec__Output): boolean {
+  return spec.engine !== "external";
+}
+
 /** `modelPath`: where the weights lie on this host; undefined for an engine that needs none. */
 export function planInstance(spec: InstanceSpec__Output, modelPath: string | undefined, host: HostFacts): PlanOutcome {
   if (!idForm.test(spec.instanceId) || !idForm.test(spec.deployId))
@@ -22,6 +28,10 @@ export function planInstance(spec: InstanceSpec__Output, modelPath: string | und
   const arg = spec.extraArgs.find((one) => !argForm.test(one));
   if (arg !== undefined)
     return refused("bad_extra_args", `${JSON.stringify(arg.slice(0, 80))} is not of the form --name or --name=value.`);
+  // Rentals have a list of their own.
+  const isListed = host.driver === "docker" && spec.engine !== "external" && spec.engine !== "container";
+  const forbidden = isListed ? whyImageRefused(imageOf(spec, host), host) : undefined;
+  if (forbidden !== undefined) return refused("image_refused", forbidden);
   switch (spec.engine) {
     case "stoker":
       if (modelPath === undefined)

@@ -3,6 +3,7 @@ import { createHash } from "node:crypto";
 import { basename, join } from "node:path";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import type { DeploymentId, InstanceId } from "../../proto/ids.ts";
+import { imageOf } from "./allowed-image.ts";
 import type { HostFacts, PlanFile, PlanOutcome } from "./host-facts.ts";
 
 const gib = 1024 ** 3;
@@ -47,7 +48,7 @@ export function planStoker(spec: InstanceSpec__Output, modelPath: string, host: 
       deployId: spec.deployId as DeploymentId,
       generation: Number(spec.generation),
       kind: "runtime",
-      image: spec.image || host.runtimeImage,
+      image: imageOf(spec, host),
       args: spec.extraArgs,
       env,
       mounts: isProcess ? [] : mounts,

@@ -8,6 +8,7 @@ export function createExternalDriver(nowMs: () => number = Date.now): ContainerD
   return {
     name: "external",
     list: async () => [...known.values()],
+    async pull() {},
     async start(plan) {
       const origin = plan.externalUrl ?? "";
       const identity = `external:${origin}`;

@@ -10,6 +10,8 @@ export interface Launch {
   readonly deployId: DeploymentId;
   readonly generation: number;
   readonly memoryBytes: number;
+  /** The control group that limits its memory; undefined where this host has none. */
+  readonly cgroup?: string | undefined;
   /** In the child's environment: it proves that a process is this launch and no other. */
   readonly launchId: string;
   readonly launchedAtMs: number;

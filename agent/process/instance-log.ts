@@ -36,7 +36,7 @@ export function readLog(path: string, range: LogRange, startMs: number): readonl
       found.push({ at: asSeconds(lastMs), line: redact(text.slice(0, maxLineChars)) });
   }
   const isForward = range.fromMs !== undefined && range.toMs === undefined;
-  return isForward ? found.slice(0, range.limit) : found.slice(-range.limit);
+  return isForward ? found.slice(0, range.limit) : found.slice(Math.max(0, found.length - range.limit));
 }
 
 function timeOf(text: string): number | undefined {

@@ -1,5 +1,5 @@
-// The driver for development: each instance is a plain process of ours, in a session of its own. No isolation, no hard
-// memory limit. Children outlive the agent; the next one finds them by what their folders say.
+// The driver for development: each instance is a plain process of ours, in a session of its own. No isolation, and a hard
+// memory limit only where control groups can be made. Children outlive the agent; the next one finds them by what their folders say.
 import { randomUUID } from "node:crypto";
 import { mkdirSync } from "node:fs";
 import { setTimeout as wait } from "node:timers/promises";
@@ -8,6 +8,7 @@ import type { InstanceId } from "../../proto/ids.ts";
 import { type ContainerDriver, type ContainerPlan, DriverError } from "../reconcile/driver.ts";
 import { instanceFolder, instanceIdsIn, type Launch, removeFolder, writeLaunch } from "./instance-folder.ts";
 import { readLog, rotateLog, trimLog } from "./instance-log.ts";
+import { findMemoryCgroups, type MemoryCgroups, removeCgroup } from "./memory-cgroup.ts";
 import { RuntimeProcess } from "./runtime-process.ts";
 import { spawnRuntime } from "./spawn-runtime.ts";
 
@@ -17,6 +18,8 @@ export interface ProcessDriverOptions {
   /** Script that Node runs as the model server. */
   readonly entry: string;
   readonly log: Logger;
+  /** By default what the system allows; false: none. */
+  readonly cgroups?: MemoryCgroups | false;
 }
 
 const fastLookMs = 150;
@@ -32,7 +35,11 @@ export function createProcessDriver(options: ProcessDriverOptions): ContainerDri
   let isClosed = false;
 
   mkdirSync(options.folder, { recursive: true, mode: 0o700 });
-  log.warn("model servers run as plain processes without isolation: this driver is for development");
+  const cgroups = options.cgroups === undefined ? findMemoryCgroups() : options.cgroups || undefined;
+  const limit = cgroups
+    ? `their memory is limited by control groups (version ${cgroups.version})`
+    : "their memory is watched and not limited, because this process may make no control groups";
+  log.warn(`model servers run as plain processes without isolation: this driver is for development; ${limit}`);
   for (const id of instanceIdsIn(options.folder)) {
     const one = RuntimeProcess.adopt(instanceFolder(options.folder, id));
     if (!one) continue;
@@ -75,12 +82,13 @@ export function createProcessDriver(options: ProcessDriverOptions): ContainerDri
     const { instanceId, deployId, generation, memoryBytes } = plan;
     const record: Launch = {
       ...{ instanceId, deployId, generation, memoryBytes },
+      cgroup: memoryBytes > 0 ? cgroups?.make(`stoker-${instanceId}`, memoryBytes) : undefined,
       launchId: randomUUID(),
       launchedAtMs: Date.now(),
     };
     writeLaunch(folder, record);
     rotateLog(folder.log);
-    const child = spawnRuntime(plan, options.entry, record.launchId, folder);
+    const child = spawnRuntime(plan, options.entry, record, folder);
     known.set(instanceId, RuntimeProcess.started(folder, record, child, changed));
     log.info({ instance: instanceId, generation, pid: child.pid }, "started a model server");
   }
@@ -120,6 +128,7 @@ export function createProcessDriver(options: ProcessDriverOptions): ContainerDri
       for (const one of known.values()) one.look(nowMs);
       return [...known.values()].map((one) => one.observed());
     },
+    async pull() {},
     async start(plan) {
       const before = known.get(plan.instanceId);
       if (before && !before.isEnded) {
@@ -138,7 +147,9 @@ export function createProcessDriver(options: ProcessDriverOptions): ContainerDri
       // The id becomes a path.
       if (!idForm.test(id)) return;
       await stop(id, 0, signal);
+      const cgroup = known.get(id)?.launch.cgroup;
       known.delete(id);
+      if (cgroup !== undefined) removeCgroup(cgroup);
       removeFolder(instanceFolder(options.folder, id));
     },
     async logs(id, range) {

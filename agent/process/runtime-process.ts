@@ -13,9 +13,11 @@ import {
   writeExit,
   writeIdentity,
 } from "./instance-folder.ts";
+import { hasOomKilled } from "./memory-cgroup.ts";
 import { memoryCeiling } from "./memory-limit.ts";
 import { hasEnvironment, heldBytes, identify, isAlive, type ProcessIdentity, sendSignal } from "./process-identity.ts";
 import { launchVariable } from "./spawn-runtime.ts";
+import { endSurvivors } from "./survivors.ts";
 
 /** A launch whose process cannot be found after this long never happened. */
 const launchLimitMs = 5_000;
@@ -94,6 +96,8 @@ export class RuntimeProcess {
   /** Ends the process when it holds more than it was granted. True when it did. */
   enforceMemory(): boolean {
     const ceiling = memoryCeiling(this.launch.memoryBytes);
+    // The kernel sees to it, at the byte.
+    if (this.launch.cgroup !== undefined) return false;
     if (this.#exit || !this.#identity || ceiling === undefined || this.#isOverLimit) return false;
     const held = heldBytes(this.#identity.pid);
     if (held === undefined || held <= ceiling) return false;
@@ -132,7 +136,10 @@ export class RuntimeProcess {
 
   #end(exitCode: number | undefined, signal: string | undefined): void {
     if (this.#exit) return;
-    this.#exit = { exitCode, signal, oomKilled: this.#isOverLimit, finishedAtMs: Date.now() };
+    const { cgroup, launchId } = this.launch;
+    const hasOom = cgroup !== undefined && hasOomKilled(cgroup);
+    if (this.#identity) endSurvivors(this.#identity.pid, launchId, cgroup);
+    this.#exit = { exitCode, signal, oomKilled: this.#isOverLimit || hasOom, finishedAtMs: Date.now() };
     try {
       writeExit(this.folder, this.#exit);
     } catch {

@@ -3,25 +3,26 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
 import type { ContainerPlan } from "../reconcile/driver.ts";
-import type { InstanceFolder } from "./instance-folder.ts";
+import type { InstanceFolder, Launch } from "./instance-folder.ts";
 
 export const launchVariable = "STOKER_LAUNCH_ID";
 
 // The shell writes its own pid and becomes the runtime: there is no moment at which a process runs that nobody recorded,
 // whenever the agent is killed.
-const script = 'printf "%s\\n" "$$" > "$0" && exec "$@"';
+// It joins its control group first, so that nothing it does is done without the limit.
+const script = 'printf "%s\\n" "$$" > "$0" && { [ -z "$1" ] || echo "$$" > "$1/cgroup.procs"; } && shift && exec "$@"';
 const inherited = ["PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "NODE_EXTRA_CA_CERTS"];
 
 export function spawnRuntime(
   plan: ContainerPlan,
   entry: string,
-  launchId: string,
+  { launchId, cgroup }: Pick<Launch, "launchId" | "cgroup">,
   folder: InstanceFolder,
 ): ChildProcess {
   const log = openSync(folder.log, "a", 0o600);
   try {
     const node = [process.execPath, "--disable-warning=ExperimentalWarning", entry];
-    const child = spawn("/bin/sh", ["-c", script, folder.pidFile, ...node, ...plan.args], {
+    const child = spawn("/bin/sh", ["-c", script, folder.pidFile, cgroup ?? "", ...node, ...plan.args], {
       cwd: folder.path,
       detached: true,
       stdio: ["ignore", log, log],

@@ -24,6 +24,7 @@ export function combineDrivers(
   return {
     name: runtime.name,
     list: async (signal) => (await Promise.all(all.map((driver) => driver.list(signal)))).flat(),
+    pull: async (plan, onProgress, signal) => driverOf(plan.kind)?.pull(plan, onProgress, signal),
     async start(plan, signal) {
       const driver = driverOf(plan.kind);
       if (!driver) throw new DriverError("start_failed", "this host rents out no containers", { retryable: false });

@@ -3,7 +3,7 @@
 import type { DesiredState__Output } from "../../proto/gen/stoker/fleet/v1/DesiredState.ts";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import type { InstanceId } from "../../proto/ids.ts";
-import { needsWeights } from "../engines/plan-instance.ts";
+import { needsFetch } from "../engines/plan-instance.ts";
 import type { Observed } from "./driver.ts";
 import type { Facts } from "./facts.ts";
 import type { Exited } from "./failure.ts";
@@ -105,7 +105,7 @@ function converge(
     return { kind: "count-exit", id, seen, spec };
   if (facts.failure || nowMs < facts.notBeforeMs) return undefined;
   // The old one serves on while the weights of its successor come; a successor that cannot come harms nothing.
-  if (needsWeights(spec) && facts.weights.kind !== "here") return { kind: "fetch", id, spec };
+  if (needsFetch(spec) && facts.weights.kind !== "here") return { kind: "fetch", id, spec };
   if (seen && seen.state !== "exited") return { kind: "stop", id, seen, why: "superseded" };
   if (seen && !isCurrent) return { kind: "remove", id, why: "superseded" };
   return { kind: "start", id, spec };

@@ -64,6 +64,9 @@ export type Observed = {
 
 export type DriverErrorCode =
   | "image_missing"
+  | "image_forbidden"
+  | "image_corrupt"
+  | "image_unreachable"
   | "gpu_runtime_missing"
   | "no_space"
   | "port_in_use"
@@ -98,6 +101,12 @@ export interface ContainerDriver {
   readonly name: "docker" | "process" | "external";
   /** Everything this driver owns on this host, running or not, also what an earlier agent started. */
   list(signal: AbortSignal): Promise<readonly Observed[]>;
+  /**
+   * Brings the plan's image to this host; at once done where it is here, or where the driver has none. `onProgress` in bytes; the
+   * total grows while the parts become known. Throws DriverError `image_missing`, `image_forbidden`, `image_corrupt`,
+   * `image_unreachable`.
+   */
+  pull(plan: ContainerPlan, onProgress: (done: number, total: number) => void, signal: AbortSignal): Promise<void>;
   /** Idempotent by (instanceId, generation): a second start of a running one is a no-op. Returns once started, not ready. */
   start(plan: ContainerPlan, signal: AbortSignal): Promise<void>;
   /** SIGTERM, wait up to `graceMs` for a clean end, SIGKILL. Keeps the exited record. No-op when gone. */

@@ -71,6 +71,11 @@ export function failureOf(error: unknown, fallback: string): Failure & { readonl
   return { code, message: String(message), isTerminal: !retryable };
 }
 
+/** Its containers are there or are not; nothing can be said of any until it answers. */
+export function isEngineAway(error: unknown): boolean {
+  return (error as { code?: unknown }).code === "engine_away";
+}
+
 /** The last line that reads like an error, else the last one; a structured line gives its message. */
 function tellingLine(lines: readonly LogLine[]): string | undefined {
   const read = lines.map(({ line }) => readLine(line)).filter(({ text }) => text !== "");

@@ -37,7 +37,7 @@ export type RestartReason = "oom" | "exit" | "health";
 export interface ReconcileEvents {
   phase(id: InstanceId, deployId: DeploymentId, phase: InstancePhase): void;
   /** How long a part of a start took. */
-  took(part: "download" | "create" | "load" | "ready", seconds: number): void;
+  took(part: "pull" | "download" | "create" | "load" | "ready", seconds: number): void;
   downloaded(source: "hub" | "registry", bytes: number): void;
   downloadFailed(code: string): void;
   restarted(deployId: DeploymentId, reason: RestartReason): void;

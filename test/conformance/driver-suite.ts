@@ -1,7 +1,8 @@
 // What every ContainerDriver promises. A driver brings a maker of drivers over one and the same host state, so that a
 // second object can stand for the next life of the agent.
+import { readdirSync, readFileSync } from "node:fs";
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
-import type { ContainerDriver, ContainerPlan, Observed } from "../../agent/reconcile/driver.ts";
+import type { ContainerDriver, ContainerPlan, LogRange, Observed } from "../../agent/reconcile/driver.ts";
 import type { DeploymentId, InstanceId } from "../../proto/ids.ts";
 import { randomId } from "../../proto/ids.ts";
 
@@ -12,6 +13,7 @@ export interface Behaviour {
   readonly exitAfterMs?: number;
   readonly holdBytes?: number;
   readonly ignoreTerm?: boolean;
+  readonly hasChild?: boolean;
 }
 
 export interface DriverHost {
@@ -23,6 +25,8 @@ export interface DriverHost {
     behaviour: Behaviour,
     memoryBytes: number,
   ): ContainerPlan;
+  /** On this host, of the instance's own process. */
+  pidOf(id: InstanceId): Promise<number>;
   /** Ends what a failed test left. */
   clean(): Promise<void>;
 }
@@ -131,6 +135,76 @@ export function driverConformance(name: string, makeHost: () => Promise<DriverHo
       expect(seen).toMatchObject({ state: "exited", oomKilled: false });
     });
 
+    it("says by which signal an instance was ended that somebody killed, and that it was not for its memory", async () => {
+      const plan = await run();
+      await untilState(plan.instanceId, "running");
+      process.kill(await host.pidOf(plan.instanceId), "SIGKILL");
+      const seen = await untilState(plan.instanceId, "exited");
+      expect(seen).toMatchObject({ signal: "SIGKILL", exitCode: undefined, oomKilled: false });
+      expect(Math.abs(Date.now() - seen.finishedAtMs)).toBeLessThan(60_000);
+    });
+
+    it("lets no child of an instance outlive it, however it ended", async () => {
+      for (const end of ["stop", "kill"] as const) {
+        const plan = await run({ hasChild: true });
+        const { origin } = await untilState(plan.instanceId, "running");
+        const count = () => pidsWith(plan.instanceId).length;
+        await vi.waitFor(
+          async () => expect((await (await fetch(`${origin}/child`)).json()).pid).toBeGreaterThan(0),
+          patient,
+        );
+        expect(count()).toBeGreaterThanOrEqual(2);
+        if (end === "stop") await driver.stop(plan.instanceId, 10_000, signal());
+        else process.kill(await host.pidOf(plan.instanceId), "SIGKILL");
+        await untilState(plan.instanceId, "exited");
+        await vi.waitFor(() => expect(count()).toBe(0), patient);
+      }
+    });
+
+    it("makes one instance of starts that come together", async () => {
+      const plan = host.plan(named(), {}, 0);
+      await Promise.allSettled([1, 2, 3].map(() => driver.start(plan, signal())));
+      await untilState(plan.instanceId, "running");
+      expect((await driver.list(signal())).filter((one) => one.instanceId === plan.instanceId)).toHaveLength(1);
+      expect(pidsWith(plan.instanceId)).toHaveLength(1);
+    });
+
+    it("comes to one clear end when starts, stops and removals meet, and can be started afterwards", async () => {
+      const plan = host.plan(named(), {}, 0);
+      await Promise.allSettled([
+        driver.start(plan, signal()),
+        driver.stop(plan.instanceId, 500, signal()),
+        driver.start(plan, signal()),
+        driver.remove(plan.instanceId, signal()),
+        driver.stop(plan.instanceId, 0, signal()),
+      ]);
+      await driver.stop(plan.instanceId, 0, signal());
+      await driver.remove(plan.instanceId, signal());
+      expect(await find(plan.instanceId)).toBeUndefined();
+      await vi.waitFor(() => expect(pidsWith(plan.instanceId)).toEqual([]), patient);
+      await driver.start(plan, signal());
+      await untilState(plan.instanceId, "running");
+    });
+
+    it("takes a second stop and a second removal as done, and removes also what still runs", async () => {
+      const plan = await run();
+      await untilState(plan.instanceId, "running");
+      for (let i = 0; i < 2; i++) await driver.stop(plan.instanceId, 5_000, signal());
+      const again = await run();
+      await untilState(again.instanceId, "running");
+      for (let i = 0; i < 2; i++) await driver.remove(again.instanceId, signal());
+      expect(await find(again.instanceId)).toBeUndefined();
+      await vi.waitFor(() => expect(pidsWith(again.instanceId)).toEqual([]), patient);
+    });
+
+    it("gives up a wait that its caller gave up", async () => {
+      const plan = await run({ ignoreTerm: true });
+      await untilState(plan.instanceId, "running");
+      const beganMs = performance.now();
+      await expect(driver.stop(plan.instanceId, 30_000, AbortSignal.timeout(300))).rejects.toThrow();
+      expect(performance.now() - beganMs).toBeLessThan(15_000);
+    });
+
     it("has nothing to do for an instance it does not know", async () => {
       const nobody = randomId<"instance">(16);
       await driver.stop(nobody, 100, signal());
@@ -184,6 +258,32 @@ export function driverConformance(name: string, makeHost: () => Promise<DriverHo
       expect(await driver.logs(plan.instanceId, earlier, signal())).toEqual([]);
     });
 
+    it("serves the first lines since a moment, and no more than asked for", async () => {
+      const lines = Array.from({ length: 30 }, (_, i) => `line ${i}.`);
+      const plan = await run({ lines });
+      await untilState(plan.instanceId, "running");
+      const read = (range: LogRange) => driver.logs(plan.instanceId, range, signal());
+      await vi.waitFor(
+        async () => expect((await read({ limit: 100 })).map(({ line }) => line)).toContain("line 29."),
+        patient,
+      );
+      const all = await read({ limit: 100 });
+      expect(await read({ fromMs: 0, limit: 5 })).toEqual(all.slice(0, 5));
+      expect(await read({ fromMs: 0, toMs: Date.now() + 60_000, limit: 5 })).toEqual(all.slice(-5));
+      expect(await read({ limit: 0 })).toEqual([]);
+    });
+
+    it("keeps how an instance ended for the next agent", async () => {
+      const plan = await run({ exitCode: 7, lines: ["its last words"] });
+      const before = await untilState(plan.instanceId, "exited");
+      await driver.close();
+      driver = await open();
+      expect(await find(plan.instanceId)).toEqual(before);
+      expect(before).toMatchObject({ exitCode: 7 });
+      const kept = await driver.logs(plan.instanceId, { limit: 100 }, signal());
+      expect(kept.map(({ line }) => line)).toContain("its last words");
+    });
+
     it("finds what an earlier agent started, as the same thing, and can end it", async () => {
       const plan = await run();
       const before = await untilState(plan.instanceId, "running");
@@ -197,5 +297,20 @@ export function driverConformance(name: string, makeHost: () => Promise<DriverHo
       await next.stop(plan.instanceId, 10_000, signal());
       expect((await find(plan.instanceId, next))?.state).toBe("exited");
     });
+  });
+}
+
+/** Pids on this host of what runs with the instance's id in its environment: the server and all it started. */
+function pidsWith(id: InstanceId): readonly number[] {
+  const mark = `STOKER_INSTANCE_ID=${id}`;
+  return readdirSync("/proc").flatMap((name) => {
+    if (!/^\d+$/.test(name)) return [];
+    try {
+      const isDead = /^State:\s+[ZX]/m.test(readFileSync(`/proc/${name}/status`, "utf8"));
+      const isOurs = readFileSync(`/proc/${name}/environ`, "utf8").split("\0").includes(mark);
+      return isOurs && !isDead ? [Number(name)] : [];
+    } catch {
+      return [];
+    }
   });
 }

@@ -4,10 +4,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe } from "vitest";
 import { driverConformance } from "../conformance/driver-suite.ts";
-import { clear, dockerHost, testDriver } from "./docker-host.ts";
+import { clear, docker, testDriver, tinyHost } from "./docker-host.ts";
 import { tinyPlan } from "./tiny-plan.ts";
 
-const host = await dockerHost("that the docker driver keeps the promises of every driver");
+const host = await tinyHost("that the docker driver keeps the promises of every driver");
 const nodeName = `conformance-${process.pid}`;
 
 describe.skipIf(!host.ok)("on a real engine, the", () => {
@@ -23,6 +23,10 @@ describe.skipIf(!host.ok)("on a real engine, the", () => {
         const target = "/etc/stoker/script.json";
         const plan = tinyPlan({ ...named, memoryBytes, mounts: [{ source, target, readOnly: true }] });
         return { ...plan, env: { ...plan.env, TINY_RUNTIME_SCRIPT: target } };
+      },
+      pidOf: async (id) => {
+        const [name = ""] = (await docker("ps", "-q", "--filter", `label=stoker.instance=${id}`)).split("\n");
+        return Number(await docker("inspect", "--format", "{{.State.Pid}}", name));
       },
       async clean() {
         await clear(nodeName);

@@ -1,8 +1,6 @@
 // A real engine and the images the docker suite runs. Where there is none and none can be started, the suite says loudly
 // what was not proven. Images are built from a base made on this machine: no registry is asked.
 import { execFile } from "node:child_process";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { pino } from "pino";
@@ -10,6 +8,7 @@ import { afterAll } from "vitest";
 import { createDockerDriver, type DockerDriverOptions } from "../../agent/docker/docker-driver.ts";
 import type { ContainerDriver } from "../../agent/reconcile/driver.ts";
 import { findOrStartEngine } from "../../scripts/suites/docker-engine.ts";
+import { importTinyImage } from "./tiny-image.ts";
 
 const root = join(import.meta.dirname, "../..");
 const run = promisify(execFile);
@@ -31,7 +30,6 @@ export async function dockerHost(notProven: string): Promise<DockerHost> {
       maxBuffer: 64 * 1024 * 1024,
       timeout: 550_000,
     });
-    await buildTinyImage();
     return { ok: true };
   } catch (error) {
     const { stderr, message } = error as { stderr?: string; message: string };
@@ -39,6 +37,15 @@ export async function dockerHost(notProven: string): Promise<DockerHost> {
     if (!/needs root|debootstrap is missing|docker command is missing/.test(stderr ?? "")) throw error;
     return loudly(stderr?.trim() ?? message, notProven);
   }
+}
+
+/** The same without the runtime's image: for what only wants the tiny stand-in. */
+export async function tinyHost(notProven: string): Promise<DockerHost> {
+  const engine = await findOrStartEngine();
+  if (!engine.ok) return loudly(engine.reason, notProven);
+  afterAll(() => engine.stop());
+  importTinyImage(tinyImage);
+  return { ok: true };
 }
 
 export function testDriver(nodeName: string, more: Partial<DockerDriverOptions> = {}): ContainerDriver {
@@ -70,24 +77,6 @@ export async function clear(nodeName: string): Promise<void> {
   if (containers.length > 0) await docker("rm", "-f", ...containers);
   const networks = (await docker("network", "ls", "-q", "--filter", filter)).split("\n").filter(Boolean);
   if (networks.length > 0) await docker("network", "rm", ...networks);
-}
-
-/** The runtime image with the tiny stand-in as its program. */
-async function buildTinyImage(): Promise<void> {
-  const context = await mkdtemp(join(tmpdir(), "stoker-tiny-"));
-  try {
-    const lines = [
-      `FROM ${runtimeImage}`,
-      "COPY tiny-runtime.ts /app/",
-      'ENTRYPOINT ["node", "--disable-warning=ExperimentalWarning", "/app/tiny-runtime.ts"]',
-    ];
-    await writeFile(join(context, "Dockerfile"), lines.join("\n"));
-    await run("cp", [join(root, "test/fakes/tiny-runtime.ts"), context]);
-    const env = { ...process.env, DOCKER_BUILDKIT: "0" };
-    await run("docker", ["build", "--quiet", "--tag", tinyImage, context], { env, timeout: 120_000 });
-  } finally {
-    await rm(context, { recursive: true, force: true });
-  }
 }
 
 function loudly(reason: string, notProven: string): DockerHost {

@@ -1,10 +1,10 @@
 // What the docker driver says and leaves behind when a start fails, an agent died in the middle, or the engine is away.
 import { afterAll, afterEach, describe, expect, it, vi } from "vitest";
 import { containerConfig } from "../../agent/docker/container-config.ts";
-import { clear, docker, dockerHost, leftOf, runtimeImage, testDriver, testSubnet } from "./docker-host.ts";
+import { clear, docker, leftOf, runtimeImage, testDriver, testSubnet, tinyHost } from "./docker-host.ts";
 import { tinyPlan } from "./tiny-plan.ts";
 
-const host = await dockerHost("what the docker driver does when a start fails or an agent died in the middle");
+const host = await tinyHost("what the docker driver does when a start fails or an agent died in the middle");
 const nodeName = `faults-${process.pid}`;
 const signal = (): AbortSignal => AbortSignal.timeout(60_000);
 

@@ -2,10 +2,10 @@
 import { networkInterfaces } from "node:os";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import type { ContainerDriver, ContainerPlan, Observed } from "../../agent/reconcile/driver.ts";
-import { clear, docker, dockerHost, inside, testDriver } from "./docker-host.ts";
+import { clear, docker, inside, testDriver, tinyHost } from "./docker-host.ts";
 import { tinyPlan } from "./tiny-plan.ts";
 
-const host = await dockerHost(
+const host = await tinyHost(
   "that a container has no way out, no port on the host, no root and no writable file system",
 );
 const nodeName = `isolation-${process.pid}`;

@@ -97,7 +97,7 @@ function planOf(memoryBytes: number): ContainerPlan {
     agentInstance: null,
     rental: null,
   } satisfies InstanceSpec__Output;
-  const facts = { driver: "docker", runtimeImage, filesDir: tmpdir(), logLevel: "info" } as const;
+  const facts = { driver: "docker", runtimeImage, allowedImages: [], filesDir: tmpdir(), logLevel: "info" } as const;
   const outcome = planInstance(spec, modelPath, facts);
   if (!outcome.ok) throw new Error(outcome.message);
   return outcome.plan;

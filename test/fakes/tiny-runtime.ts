@@ -1,6 +1,8 @@
 // The smallest thing a driver can run as a model server: the environment contract of runtime/main.ts, none of its weight.
-// What it does besides is scripted by the file TINY_RUNTIME_SCRIPT names, or by `<model path>.script.json`:
+// What it does besides is scripted by the file TINY_RUNTIME_SCRIPT names, by `<model path>.script.json`, or by what follows
+// the first line of the model itself (a container is given no other file):
 //   {"exitCode": 1, "exitAfterMs": 100, "lines": ["..."], "holdBytes": 1e9, "loadMs": 300, "ignoreTerm": true, "crashOnce": "file"}
+import { spawn } from "node:child_process";
 import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -12,16 +14,24 @@ interface Script {
   readonly holdBytes?: number;
   readonly loadMs?: number;
   readonly ignoreTerm?: boolean;
+  /** A child of its own that ignores every signal it can and says its pid as `/child`. */
+  readonly hasChild?: boolean;
+  /** Once this file exists it makes no token any more, and goes on answering /health. */
+  readonly freezeFile?: string;
 }
 
 const env = process.env;
 const file = env["TINY_RUNTIME_SCRIPT"] ?? `${env["STOKER_MODEL_PATH"]}.script.json`;
-const script: Script = existsSync(file) ? (JSON.parse(readFileSync(file, "utf8")) as Script) : {};
+const script: Script = existsSync(file) ? (JSON.parse(readFileSync(file, "utf8")) as Script) : scriptInModel();
 const say = (level: number, msg: string) =>
   process.stdout.write(`${JSON.stringify({ level, time: Date.now(), pid: process.pid, msg })}\n`);
 
 say(30, "tiny runtime starts");
 for (const line of script.lines ?? []) process.stdout.write(`${line}\n`);
+
+const stubborn = 'process.on("SIGTERM", () => {}); process.on("SIGHUP", () => {}); setInterval(() => {}, 1000);';
+const child = script.hasChild ? spawn(process.execPath, ["-e", stubborn], { stdio: "ignore" }) : undefined;
+const isFrozen = () => script.freezeFile !== undefined && existsSync(script.freezeFile);
 
 const readyAtMs = performance.now() + (script.loadMs ?? 0);
 let isDraining = false;
@@ -53,11 +63,13 @@ const server = createServer((req, res) => {
   if (req.method === "POST") {
     req.resume();
     return req.once("end", () => {
+      if (isFrozen()) return;
       tokens += 2;
       const usage = { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 };
       send(200, { object: "text_completion", pid: process.pid, choices: [{ text: "tiny words" }], usage });
     });
   }
+  if (req.url === "/child") return send(200, { pid: child?.pid });
   if (req.url === "/environment") return send(200, env);
   send(404, {});
 });
@@ -81,3 +93,9 @@ process.on("SIGTERM", () => {
   server.close(() => end(0));
   server.closeIdleConnections();
 });
+
+function scriptInModel(): Script {
+  const model = env["STOKER_MODEL_PATH"];
+  const text = model !== undefined && existsSync(model) ? readFileSync(model, "utf8") : "";
+  return text.startsWith("GGUF tiny\n{") ? (JSON.parse(text.slice(text.indexOf("\n"))) as Script) : {};
+}

@@ -5,6 +5,7 @@ import { instanceSpec } from "../../../fakes/instance-spec.ts";
 const host = {
   driver: "docker",
   runtimeImage: "stoker-runtime:test",
+  allowedImages: ["catalogue/notebook@sha256:0"],
   filesDir: "/tmp",
   logLevel: "info",
   volumesDir: "/var/lib/stoker/volumes",

@@ -2,7 +2,13 @@ import { describe, expect, it } from "vitest";
 import { planInstance } from "../../../../agent/engines/plan-instance.ts";
 import { instanceSpec } from "../../../fakes/instance-spec.ts";
 
-const host = { driver: "process", runtimeImage: "runtime:1", filesDir: "/data/files", logLevel: "info" } as const;
+const host = {
+  driver: "process",
+  runtimeImage: "runtime:1",
+  allowedImages: ["other/*"],
+  filesDir: "/data/files",
+  logLevel: "info",
+} as const;
 const docker = { ...host, driver: "docker" } as const;
 const model = "/cache/blobs/model.gguf";
 

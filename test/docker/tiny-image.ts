@@ -1,0 +1,39 @@
+// The tiny stand-in of a model server as an image of nothing but Node, its libraries and one script: made in seconds, from
+// no base image and no registry.
+import { execFileSync } from "node:child_process";
+import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+
+const script = join(import.meta.dirname, "../fakes/tiny-runtime.ts");
+
+/** `engine`: address of the engine, by default the machine's own. */
+export function importTinyImage(tag: string, engine?: string): void {
+  const folder = mkdtempSync(join(tmpdir(), "stoker-tiny-"));
+  const root = join(folder, "root");
+  const place = (source: string, target: string): void => {
+    mkdirSync(dirname(join(root, target)), { recursive: true });
+    copyFileSync(source, join(root, target));
+  };
+  try {
+    for (const path of ["tmp", "proc", "sys", "dev", "etc", "models"]) mkdirSync(join(root, path), { recursive: true });
+    // The engine gives the tmpfs that is mounted here the mode of what lies beneath.
+    chmodSync(join(root, "tmp"), 0o1777);
+    place(process.execPath, "/usr/local/bin/node");
+    for (const library of librariesOf(process.execPath)) place(library, library);
+    place(script, "/app/tiny-runtime.ts");
+    const archive = join(folder, "root.tar");
+    execFileSync("tar", ["-C", root, "--owner=0", "--group=0", "-cf", archive, "."]);
+    const entry = ["node", "--disable-warning=ExperimentalWarning", "/app/tiny-runtime.ts"];
+    const changes = [`ENTRYPOINT ${JSON.stringify(entry)}`, "ENV PATH=/usr/local/bin", "WORKDIR /app"];
+    const args = ["import", ...changes.flatMap((change) => ["--change", change]), archive, tag];
+    execFileSync("docker", [...(engine ? ["--host", engine] : []), ...args], { stdio: "pipe", timeout: 120_000 });
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+function librariesOf(program: string): readonly string[] {
+  const listed = execFileSync("ldd", [program], { encoding: "utf8" });
+  return [...listed.matchAll(/(?:=> )?(\/\S+) \(0x/g)].map((match) => match[1] as string);
+}
