@@ -15,7 +15,7 @@ export function imageOf(spec: { readonly image: string }, host: Pick<HostFacts, 
  * because a tag may be anything tomorrow.
  */
 export function whyImageRefused(image: string, host: Rules): string | undefined {
-  if (image === host.runtimeImage || host.allowedImages.includes(image)) return undefined;
+  if (image === host.runtimeImage || (hasVersion(image) && host.allowedImages.includes(image))) return undefined;
   const shown = JSON.stringify(image.slice(0, 200));
   const [name = "", digest, ...rest] = image.split("@");
   const isNamed = host.allowedImages.some((rule) => isMatch(rule, name));
@@ -25,6 +25,8 @@ export function whyImageRefused(image: string, host: Rules): string | undefined 
     return `the image ${shown} is named without its digest; name it as ${name.split(":")[0]}@sha256:... and deploy again.`;
   return undefined;
 }
+
+const hasVersion = (image: string) => /[:@][^/]*$/.test(image);
 
 function isMatch(rule: string, name: string): boolean {
   // A tag beside a digest says nothing; the colon of a registry's port stands before a slash.
