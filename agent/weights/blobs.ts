@@ -2,13 +2,14 @@
 // because an engine goes by the extension. A marker beside the blob says that these very bytes were hashed.
 import { createHash, randomBytes } from "node:crypto";
 import { createReadStream } from "node:fs";
-import { link, mkdir, open, readFile, rename, rm, stat, symlink, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { link, mkdir, open, readdir, readFile, rename, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { dirname, join, relative } from "node:path";
 import type { Verified } from "./download.ts";
 
 export interface BlobStore {
   /** Where incomplete files live, on the same file system as the blobs. */
   readonly folder: string;
+  pathOf(sha256: string): string;
   /** Makes the folders; to be called before anything is written. */
   prepare(): Promise<void>;
   /** The size when the blob is there and was verified. Hashes it only where no marker vouches for it. */
@@ -17,6 +18,17 @@ export interface BlobStore {
   adopt(file: Verified): Promise<void>;
   /** Path of the blob under its own name. */
   named(sha256: string, name: string): Promise<string>;
+  /** Shows the blob at another path of the same file system. */
+  show(sha256: string, path: string): Promise<void>;
+  /** What lies there: whole blobs with their age, and the bytes of everything together. */
+  list(): Promise<{ readonly blobs: readonly StoredBlob[]; readonly bytes: number }>;
+  remove(sha256: string): Promise<void>;
+}
+
+export interface StoredBlob {
+  readonly sha256: string;
+  readonly sizeBytes: number;
+  readonly changedAtMs: number;
 }
 
 export function createBlobStore(cacheDir: string): BlobStore {
@@ -30,6 +42,7 @@ export function createBlobStore(cacheDir: string): BlobStore {
 
   return {
     folder,
+    pathOf,
     async prepare() {
       await mkdir(folder, { recursive: true });
     },
@@ -55,18 +68,39 @@ export function createBlobStore(cacheDir: string): BlobStore {
       await mark(file.sha256);
     },
     async named(sha256, name) {
-      const parent = join(cacheDir, "files", sha256);
-      const path = join(parent, name);
-      await mkdir(parent, { recursive: true });
-      const [blob, shown] = await Promise.all([stat(pathOf(sha256)), stat(path).catch(() => undefined)]);
-      if (shown?.ino === blob.ino && shown.dev === blob.dev) return path;
-      // A hard link can be mounted into a container alone; not every file system has them.
-      const fresh = join(parent, `.${randomBytes(4).toString("hex")}`);
-      await link(pathOf(sha256), fresh).catch(() => symlink(join("..", "..", "blobs", sha256), fresh));
-      await rename(fresh, path);
+      const path = join(cacheDir, "files", sha256, name);
+      await show(sha256, path);
       return path;
     },
+    show,
+    async list() {
+      const found: StoredBlob[] = [];
+      let bytes = 0;
+      for (const name of await readdir(folder).catch(() => [])) {
+        const seen = await stat(join(folder, name)).catch(() => undefined);
+        bytes += seen?.size ?? 0;
+        if (seen?.isFile() && /^[0-9a-f]{64}$/.test(name))
+          found.push({ sha256: name, sizeBytes: seen.size, changedAtMs: seen.ctimeMs });
+      }
+      return { blobs: found, bytes };
+    },
+    async remove(sha256) {
+      await rm(join(cacheDir, "files", sha256), { recursive: true, force: true });
+      await rm(`${pathOf(sha256)}.verified`, { force: true });
+      await rm(pathOf(sha256), { force: true });
+    },
   };
+
+  async function show(sha256: string, path: string): Promise<void> {
+    const parent = dirname(path);
+    await mkdir(parent, { recursive: true });
+    const [blob, shown] = await Promise.all([stat(pathOf(sha256)), stat(path).catch(() => undefined)]);
+    if (shown?.ino === blob.ino && shown.dev === blob.dev) return;
+    // A hard link can be mounted into a container alone; not every file system has them.
+    const fresh = join(parent, `.${randomBytes(4).toString("hex")}`);
+    await link(pathOf(sha256), fresh).catch(() => symlink(relative(parent, pathOf(sha256)), fresh));
+    await rename(fresh, path);
+  }
 }
 
 export async function hashOf(path: string, signal: AbortSignal): Promise<string> {

@@ -2,7 +2,7 @@
 import { rm } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { openPartFile, type PartFile } from "./part-file.ts";
-import { claimPart, releasePart } from "./parts.ts";
+import { claimPart, partLeaseMs, releasePart, renewPart } from "./parts.ts";
 import type { WebAnswer } from "./web.ts";
 import { codeOf, diskFull, unreachableHost, WeightsError } from "./weights-error.ts";
 
@@ -15,17 +15,36 @@ export interface Content {
   readonly sizeBytes: number | undefined;
 }
 
+export type SourceName = "hub" | "registry" | "neighbour";
+
+export interface DownloadSource {
+  readonly name: SourceName;
+  /** Answers 200, 206 or 416; throws WeightsError for the rest. `tag`: ETag of this source's last answer. */
+  open(from: number, tag: string | undefined, signal: AbortSignal): Promise<WebAnswer>;
+}
+
 export interface DownloadRequest {
   readonly folder: string;
   readonly content: Content;
+  /** At least one, in order of preference. Only the last one's troubles are told: the others are asked because they may be nearer. */
+  readonly sources: readonly DownloadSource[];
   /** For the error text: the setting that names another source. */
   readonly setting: string;
-  /** Answers 200, 206 or 416; throws WeightsError for the rest. */
-  open(from: number, signal: AbortSignal): Promise<WebAnswer>;
   /** Throws when that much does not fit; `left` is what is still to come, undefined while unknown. */
   needSpace(left: number | undefined): Promise<void>;
+  /** Whether another download brought this content meanwhile. */
+  arrived(): Promise<boolean>;
   /** `total` is 0 while it is unknown. */
   onProgress(done: number, total: number): void;
+  /** Bytes that came over the network. */
+  onBytes(source: SourceName, bytes: number): void;
+  readonly pace?: Pace | undefined;
+}
+
+/** A source that sends less is as good as silent. */
+export interface Pace {
+  readonly bytes: number;
+  readonly perMs: number;
 }
 
 export interface Verified {
@@ -36,18 +55,42 @@ export interface Verified {
 }
 
 const retryDelaysMs = [500, 1000, 2000, 4000];
+const lookEveryMs = 250;
+const defaultPace: Pace = { bytes: 64 * 1024, perMs: 15_000 };
+/** Where nobody says how long a file is: an endless one must end. */
+const unknownLimitBytes = 50e9;
 
-export async function download(request: DownloadRequest, signal: AbortSignal): Promise<Verified> {
+/** Undefined when another download of the same content, here or in another process, brought it. */
+export async function download(request: DownloadRequest, signal: AbortSignal): Promise<Verified | undefined> {
   const { content, folder } = request;
-  const path = await claimPart(folder, content.key);
+  for (;;) {
+    const claim = await claimPart(folder, content.key);
+    if (claim.isMine) {
+      if (!(await request.arrived())) return write(request, claim.path, signal);
+      // It came between the last look and the claim.
+      await rm(claim.path, { force: true });
+      return undefined;
+    }
+    request.onProgress(claim.bytes, content.sizeBytes ?? 0);
+    await sleep(lookEveryMs, undefined, { signal });
+    if (await request.arrived()) return undefined;
+  }
+}
+
+async function write(request: DownloadRequest, path: string, signal: AbortSignal): Promise<Verified> {
+  const { content, folder } = request;
   const gitSize = content.gitSha1 === undefined ? undefined : content.sizeBytes;
-  const part = await openPartFile(path, gitSize, signal);
+  const lease = setInterval(() => void renewPart(path), partLeaseMs / 4);
+  let part: PartFile | undefined;
   let isWhole = false;
   try {
+    part = await openPartFile(path, gitSize, signal);
     await request.needSpace(content.sizeBytes === undefined ? undefined : content.sizeBytes - part.bytes());
-    // A part of an earlier run may have been damaged on disk: then one download from the start decides.
-    for (let isResumed = part.bytes() > 0; ; isResumed = false) {
-      await fill(request, part, signal);
+    const feed = { at: 0, tag: undefined };
+    // A part of an earlier run may have been damaged on disk, and a neighbour's copy on its: then one download from the
+    // start, by the source that is meant to have it, decides.
+    for (let isTrusted = part.bytes() === 0 && request.sources.length === 1; ; isTrusted = true) {
+      await fill(request, feed, part, signal);
       const sha256 = verify(content, part);
       if (sha256 !== undefined) {
         await part.sync();
@@ -55,32 +98,53 @@ export async function download(request: DownloadRequest, signal: AbortSignal): P
         return { path, sha256, sizeBytes: part.bytes() };
       }
       await part.rewind();
-      if (!isResumed) throw mismatch();
+      if (isTrusted) throw mismatch();
+      feed.at = request.sources.length - 1;
+      feed.tag = undefined;
     }
   } catch (error) {
-    if (isOfDisk(error)) throw diskFull(folder, (content.sizeBytes ?? part.bytes()) - part.bytes(), undefined);
+    const done = part?.bytes() ?? 0;
+    if (isOfDisk(error)) throw diskFull(folder, (content.sizeBytes ?? done) - done, undefined);
     throw error;
   } finally {
-    await part.close();
-    if (part.bytes() === 0) await rm(path, { force: true });
+    clearInterval(lease);
+    await part?.close();
+    if (!isWhole && part?.bytes() === 0) await rm(path, { force: true });
     else if (!isWhole) await releasePart(path);
   }
 }
 
-/** Reads until the file is whole; gives up after several attempts in a row that brought nothing. */
-async function fill(request: DownloadRequest, part: PartFile, signal: AbortSignal): Promise<void> {
+interface Feed {
+  /** Index of the source that is read. */
+  at: number;
+  tag: string | undefined;
+}
+
+/** Reads until the file is whole; gives up after several attempts in a row that brought next to nothing. */
+async function fill(request: DownloadRequest, feed: Feed, part: PartFile, signal: AbortSignal): Promise<void> {
+  const last = request.sources.length - 1;
+  const pace = request.pace ?? defaultPace;
   if (part.bytes() === request.content.sizeBytes) return;
   for (let failures = 0; ; ) {
     const before = part.bytes();
-    const answer = await request.open(before, signal);
+    const source = request.sources[feed.at] as DownloadSource;
+    let answer: WebAnswer | undefined;
     try {
-      if (await receive(request, part, answer, signal)) return;
+      answer = await source.open(before, feed.tag, signal);
+      feed.tag = strongTag(answer);
+      if (await receive(request, source, part, answer, signal)) return;
       throw new Error("the answer ended early");
     } catch (error) {
-      answer.body.on("error", () => {}).destroy();
+      answer?.body.on("error", () => {}).destroy();
       signal.throwIfAborted();
-      if (error instanceof WeightsError || isOfDisk(error)) throw error;
-      failures = part.bytes() > before ? 0 : failures + 1;
+      if (isOfDisk(error)) throw error;
+      if (feed.at < last) {
+        feed.at += 1;
+        feed.tag = undefined;
+        continue;
+      }
+      if (error instanceof WeightsError || !answer) throw error;
+      failures = part.bytes() - before >= pace.bytes ? 0 : failures + 1;
       const delay = retryDelaysMs[failures];
       if (delay === undefined) throw unreachableHost(answer.url.host, request.setting, error);
       await sleep(delay, undefined, { signal });
@@ -91,6 +155,7 @@ async function fill(request: DownloadRequest, part: PartFile, signal: AbortSigna
 /** True when the file is whole. */
 async function receive(
   request: DownloadRequest,
+  source: DownloadSource,
   part: PartFile,
   answer: WebAnswer,
   signal: AbortSignal,
@@ -105,17 +170,32 @@ async function receive(
   if (part.bytes() > 0 && !(answer.status === 206 && Number(start) === part.bytes())) await part.rewind();
   const length = Number(answer.header("content-length") ?? Number.NaN);
   const total = request.content.sizeBytes ?? (Number.isSafeInteger(length) ? part.bytes() + length : undefined);
+  const pace = request.pace ?? defaultPace;
+  let windowMs = performance.now();
+  let windowBytes = 0;
   request.onProgress(part.bytes(), total ?? 0);
   for await (const chunk of answer.body as AsyncIterable<Buffer>) {
     signal.throwIfAborted();
-    if (total !== undefined && part.bytes() + chunk.length > total) {
+    if (part.bytes() + chunk.length > (total ?? unknownLimitBytes)) {
       await part.rewind();
       throw mismatch();
     }
     await part.append(chunk);
+    request.onBytes(source.name, chunk.length);
     request.onProgress(part.bytes(), total ?? 0);
+    windowBytes += chunk.length;
+    if (performance.now() - windowMs < pace.perMs) continue;
+    if (windowBytes < pace.bytes) throw Object.assign(new Error("too slow"), { code: "UND_ERR_BODY_TIMEOUT" });
+    windowMs = performance.now();
+    windowBytes = 0;
   }
   return total === undefined || part.bytes() === total;
+}
+
+/** What `If-Range` may carry. */
+function strongTag(answer: WebAnswer): string | undefined {
+  const tag = answer.header("etag");
+  return tag !== undefined && /^"[\x21\x23-\x7e]*"$/.test(tag) ? tag : undefined;
 }
 
 function verify(content: Content, part: PartFile): string | undefined {

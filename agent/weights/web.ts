@@ -1,12 +1,13 @@
 // HTTP for downloads: connect and stall limits, the operator's proxy, and redirects that carry no credentials to another
-// origin and never lead from a public host into this machine's own network.
+// origin and never lead from a public host into its own network, nor from any host into this machine.
 import type { Readable } from "node:stream";
-import { EnvHttpProxyAgent, request } from "undici";
-import { guardedLookup, isOwnNetwork, refuseInward } from "./own-network.ts";
+import { Agent, type Dispatcher, EnvHttpProxyAgent, request } from "undici";
+import { guardedLookup, type Reach, reachOf, refuseBeyond } from "./own-network.ts";
 import { unreachableHost, WeightsError } from "./weights-error.ts";
 
 const connectLimitMs = 10_000;
-const silenceLimitMs = 30_000;
+const silenceLimitMs = 10_000;
+const textLimitMs = 30_000;
 const maxRedirects = 5;
 
 export interface WebRequest {
@@ -19,6 +20,10 @@ export interface WebRequest {
   readonly follow: "all" | "relative";
   /** The setting that names another source, for the error text. */
   readonly setting: string;
+  /** Longest wait for an answer, and between two pieces of its body; 10 s by default. */
+  readonly silenceMs?: number;
+  /** To a host of our own installation: past the operator's proxy, and no redirect is followed. */
+  readonly isDirect?: boolean;
 }
 
 export interface WebAnswer {
@@ -32,21 +37,29 @@ export interface WebAnswer {
 export interface Web {
   /** Throws `hub_unreachable` when no answer comes; any status is an answer. */
   open(request: WebRequest, signal: AbortSignal): Promise<WebAnswer>;
-  /** The whole body of a small answer. Throws `hub_failed` above `limitBytes`. */
-  text(answer: WebAnswer, limitBytes: number): Promise<string>;
+  /** The whole body of a small answer. Throws `hub_failed` above `limitBytes`, `hub_unreachable` when it takes longer. */
+  text(answer: WebAnswer, limitBytes: number, limitMs?: number): Promise<string>;
   close(): Promise<void>;
 }
 
-export function createWeb(): Web {
-  // Reads HTTP_PROXY, HTTPS_PROXY and NO_PROXY as every download tool does.
-  const limits = { headersTimeout: silenceLimitMs, bodyTimeout: silenceLimitMs };
-  const open = new EnvHttpProxyAgent({ ...limits, connect: { timeout: connectLimitMs } });
-  const guarded = new EnvHttpProxyAgent({ ...limits, connect: { timeout: connectLimitMs, lookup: guardedLookup } });
+/** `silenceMs`: for requests that name none (HF_HUB_DOWNLOAD_TIMEOUT). */
+export function createWeb(options: { readonly silenceMs?: number } = {}): Web {
+  const silenceMs = options.silenceMs ?? silenceLimitMs;
+  // These read HTTP_PROXY, HTTPS_PROXY and NO_PROXY as every download tool does.
+  const through = (reach: Reach | undefined) =>
+    new EnvHttpProxyAgent({
+      connect: { timeout: connectLimitMs, ...(reach ? { lookup: guardedLookup(reach) } : {}) },
+    });
+  const dispatchers: Readonly<Record<"open" | "direct" | Reach, Dispatcher>> = {
+    open: through(undefined),
+    outside: through("outside"),
+    notHere: through("notHere"),
+    direct: new Agent({ connect: { timeout: connectLimitMs } }),
+  };
 
   async function ask(one: WebRequest, url: URL, isRedirected: boolean, signal: AbortSignal): Promise<WebAnswer> {
-    // A mirror in the operator's own network may send us on inside it; a public hub may not.
-    const isGuarded = isRedirected && !(await isOwnNetwork(one.url.hostname));
-    if (isGuarded) refuseInward(url);
+    const reach = isRedirected ? await reachOf(one.url, url) : undefined;
+    if (reach) refuseBeyond(reach, url);
     const isSameOrigin = url.origin === one.url.origin;
     const headers: Record<string, string> = { "user-agent": "stoker-agent", "accept-encoding": "identity" };
     if (one.authorization !== undefined && isSameOrigin) headers["authorization"] = one.authorization;
@@ -55,7 +68,9 @@ export function createWeb(): Web {
         method: one.method,
         headers: { ...headers, ...one.headers },
         signal,
-        dispatcher: isGuarded ? guarded : open,
+        headersTimeout: one.silenceMs ?? silenceMs,
+        bodyTimeout: one.silenceMs ?? silenceMs,
+        dispatcher: dispatchers[one.isDirect ? "direct" : (reach ?? "open")],
       });
       const header = (name: string): string | undefined => [answer.headers[name] ?? []].flat()[0];
       return { status: answer.statusCode, header, body: answer.body, url };
@@ -72,7 +87,7 @@ export function createWeb(): Web {
       for (let hops = 0; ; hops++) {
         const answer = await ask(one, url, hops > 0, signal);
         const location = answer.status >= 300 && answer.status < 400 ? answer.header("location") : undefined;
-        if (location === undefined) return answer;
+        if (location === undefined || one.isDirect) return answer;
         const next = URL.canParse(location, url) ? new URL(location, url) : undefined;
         if (one.follow === "relative" && next?.origin !== url.origin) return answer;
         answer.body.on("error", () => {}).destroy();
@@ -82,9 +97,11 @@ export function createWeb(): Web {
         url = next;
       }
     },
-    async text(answer, limitBytes) {
+    async text(answer, limitBytes, limitMs = textLimitMs) {
       const chunks: Buffer[] = [];
       let size = 0;
+      const late = Object.assign(new Error("the answer takes too long"), { code: "UND_ERR_BODY_TIMEOUT" });
+      const timer = setTimeout(() => answer.body.destroy(late), limitMs);
       try {
         for await (const chunk of answer.body as AsyncIterable<Buffer>) {
           size += chunk.length;
@@ -94,11 +111,13 @@ export function createWeb(): Web {
       } catch (error) {
         if (error instanceof WeightsError) throw error;
         throw unreachableHost(answer.url.host, "the source", error);
+      } finally {
+        clearTimeout(timer);
       }
       return Buffer.concat(chunks).toString("utf8");
     },
     async close() {
-      await Promise.all([open.destroy(), guarded.destroy()]);
+      await Promise.all(Object.values(dispatchers).map((one) => one.destroy()));
     },
   };
 }

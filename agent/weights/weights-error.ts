@@ -64,6 +64,11 @@ export function diskFull(folder: string, needBytes: number, freeBytes: number | 
   return new WeightsError("hub_disk_full", text, { retryable: false });
 }
 
+export function quotaFull(folder: string, needBytes: number, quotaBytes: number): WeightsError {
+  const text = `The weights need ${megabytes(needBytes)} and the cache in ${folder} may take ${megabytes(quotaBytes)}, all of which is in use, pinned or too little: raise STOKER_MODELS_QUOTA_BYTES, unpin or delete what is not needed, and deploy again.`;
+  return new WeightsError("hub_disk_full", text, { retryable: false });
+}
+
 /** The system's or undici's error code, also of the first of several attempts (IPv4 and IPv6). */
 export function codeOf(error: unknown): string {
   const { code, cause, errors } = error as { code?: unknown; cause?: unknown; errors?: unknown[] };

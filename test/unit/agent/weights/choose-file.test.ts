@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { chooseFile, refuseOtherFormats } from "../../../../agent/weights/choose-file.ts";
+import { chooseFile, chooseModel, partsOf, refuseOtherFormats } from "../../../../agent/weights/choose-file.ts";
 
 const file = (path: string, sizeBytes = 100): { path: string; sizeBytes: number } => ({ path, sizeBytes });
 
@@ -25,7 +25,7 @@ describe("the file of a repository that is loaded", () => {
     [["pytorch_model.bin"], /pickle.*refused/],
     [["onnx/model.onnx"], /ONNX/],
     [["README.md"], /holds no model weights/],
-    [["m-00001-of-00002.gguf"], /split/],
+    [["m-00001-of-00002.gguf"], /every part/],
   ])("does not exist in %j, and the refusal says what would work", (paths, text) => {
     const attempt = (): string =>
       chooseFile(
@@ -34,6 +34,16 @@ describe("the file of a repository that is loaded", () => {
       );
     expect(attempt).toThrow(text);
     expect(attempt).toThrow(expect.objectContaining({ code: "weights_unsupported", retryable: false }));
+  });
+
+  it("is a split model with all its parts where no whole one is there, in order", () => {
+    const parts = ["m-00002-of-00002.gguf", "m-00001-of-00002.gguf"].map((path) => file(path, 40));
+    const paths = (model: readonly { path: string }[]) => model.map(({ path }) => path);
+    const inOrder = ["m-00001-of-00002.gguf", "m-00002-of-00002.gguf"];
+    expect(paths(chooseModel("a/b", [...parts, file("README.md")]))).toEqual(inOrder);
+    expect(paths(chooseModel("a/b", [...parts, file("x.f16.gguf", 60)]))).toEqual(["x.f16.gguf"]);
+    expect(paths(partsOf("a/b", "m-00002-of-00002.gguf", [...parts, file("x.f16.gguf")]))).toEqual(inOrder);
+    expect(() => partsOf("a/b", "m-00001-of-00003.gguf", parts)).toThrow(/every part/);
   });
 
   it("may be named, but only as GGUF", () => {

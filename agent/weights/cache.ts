@@ -1,0 +1,121 @@
+// The parts of the weights cache that belong together, and the one way a blob gets into it.
+import { mkdir, statfs } from "node:fs/promises";
+import { join } from "node:path";
+import type { Logger } from "pino";
+import { type BlobStore, createBlobStore } from "./blobs.ts";
+import { type Content, type DownloadSource, download, type Pace, type SourceName, type Verified } from "./download.ts";
+import { createHolders, type Holders } from "./holders.ts";
+import { createKeptSets, type Kept, type KeptSets } from "./kept.ts";
+import { createRoom } from "./make-room.ts";
+import { partBytes } from "./parts.ts";
+import type { Progress } from "./progress.ts";
+import { createRepoFolders, type RepoFolders } from "./repo-folder.ts";
+
+export interface CacheOptions {
+  readonly cacheDir: string;
+  /** What the cache may take; by default what the disk has. */
+  readonly quotaBytes?: number | undefined;
+  /** Bytes free for an unprivileged writer in a folder. */
+  readonly freeBytes?: (folder: string) => Promise<number>;
+  /** Bytes that came over the network, for a counter. */
+  readonly onBytes?: (source: SourceName, bytes: number) => void;
+  readonly pace?: Pace;
+  readonly log: Logger;
+}
+
+export interface Fetch {
+  readonly content: Content;
+  readonly sources: readonly DownloadSource[];
+  /** For the error text: the setting that names another source. */
+  readonly setting: string;
+  readonly onProgress: Progress;
+}
+
+export interface BlobFacts {
+  readonly sha256: string;
+  readonly sizeBytes: number;
+}
+
+export interface Cache {
+  readonly blobs: BlobStore;
+  readonly kept: KeptSets;
+  readonly folders: RepoFolders;
+  readonly holders: Holders;
+  prepare(): Promise<void>;
+  /** Throws `hub_disk_full`, before the first byte, when what is missing of these does not fit. */
+  needSpace(contents: readonly Content[], extraBytes: number, signal: AbortSignal): Promise<void>;
+  /** One verified blob; at once when it is here. */
+  bring(fetch: Fetch, signal: AbortSignal): Promise<BlobFacts>;
+  /** A verified file that is no blob; undefined when meanwhile somebody brought what it is for. */
+  borrow(fetch: Fetch, arrived: () => Promise<boolean>, signal: AbortSignal): Promise<Verified | undefined>;
+  isWhole(set: Kept, signal: AbortSignal): Promise<boolean>;
+}
+
+export function createCache(options: CacheOptions): Cache {
+  const { cacheDir, log } = options;
+  const blobs = createBlobStore(cacheDir);
+  const kept = createKeptSets(cacheDir);
+  const folders = createRepoFolders(cacheDir, blobs);
+  const holders = createHolders(join(cacheDir, "leases"));
+  const freeBytes = options.freeBytes ?? freeBytesOf;
+  const { quotaBytes } = options;
+  const room = createRoom({ cacheDir, blobs, kept, folders, holders, quotaBytes, freeBytes, log });
+
+  const here = async ({ sha256 }: Content, signal: AbortSignal): Promise<BlobFacts | undefined> => {
+    const sizeBytes = sha256 === undefined ? undefined : await blobs.has(sha256, signal);
+    return sha256 === undefined || sizeBytes === undefined ? undefined : { sha256, sizeBytes };
+  };
+
+  const borrow: Cache["borrow"] = ({ content, ...fetch }, arrived, signal) =>
+    download(
+      {
+        ...fetch,
+        content,
+        folder: blobs.folder,
+        arrived,
+        onBytes: options.onBytes ?? (() => {}),
+        // What has a size was asked for with the rest of its set.
+        needSpace: async (left) => (content.sizeBytes === undefined ? room(left ?? 0) : undefined),
+        pace: options.pace,
+      },
+      signal,
+    );
+
+  return {
+    blobs,
+    kept,
+    folders,
+    holders,
+    borrow,
+    async prepare() {
+      await mkdir(cacheDir, { recursive: true });
+      await blobs.prepare();
+    },
+    async needSpace(contents, extraBytes, signal) {
+      let missing = extraBytes;
+      for (const content of contents)
+        if (!(await here(content, signal)))
+          missing += Math.max(0, (content.sizeBytes ?? 0) - (await partBytes(blobs.folder, content.key)));
+      if (missing > 0) await room(missing);
+    },
+    async bring(fetch, signal) {
+      for (;;) {
+        const found = await here(fetch.content, signal);
+        if (found) return found;
+        const file = await borrow(fetch, async () => (await here(fetch.content, signal)) !== undefined, signal);
+        if (!file) continue;
+        await blobs.adopt(file);
+        return { sha256: file.sha256, sizeBytes: file.sizeBytes };
+      }
+    },
+    async isWhole(set, signal) {
+      for (const { sha256 } of set.files) if ((await blobs.has(sha256, signal)) === undefined) return false;
+      return true;
+    },
+  };
+}
+
+async function freeBytesOf(folder: string): Promise<number> {
+  const { bavail, bsize } = await statfs(folder);
+  return bavail * bsize;
+}

@@ -1,0 +1,84 @@
+// Which files of a repository make up a folder that an engine reads: the weights in one format that cannot run code, and
+// the texts beside them. Everything else stays where it is.
+import { type RepoFile, unsupported } from "./choose-file.ts";
+import type { Format } from "./source.ts";
+
+/** Configuration and vocabulary; never Python, never a pickle. */
+const text = /(^|\/)([\w.-]+\.(json|jinja|txt|tiktoken|model|vocab)|LICENSE|NOTICE)$/;
+const pickle = /\.(bin|pt|pth|ckpt|pkl|pickle|msgpack|h5|joblib|npz)$/i;
+/** `model.onnx_data`, `model.onnx_data_1`, `model.onnx.data`, `decoder.data`: weights that an .onnx file keeps beside itself. */
+const onnxData = /\.(onnx_data(_\d+)?|onnx\.data|data)$/i;
+const onnxPreferred = ["onnx/model.onnx", "model.onnx", "onnx/model_quantized.onnx", "model_quantized.onnx"];
+const maxTextBytes = 64 * 1024 * 1024;
+
+/** Small files first: what they say may end the download before the large ones begin. Throws why nothing fits. */
+export function chooseSnapshot<F extends RepoFile>(
+  repo: string,
+  format: Exclude<Format, "gguf">,
+  file: string | undefined,
+  files: readonly F[],
+): readonly F[] {
+  const texts = files.filter(({ path, sizeBytes = 0 }) => text.test(path) && sizeBytes <= maxTextBytes);
+  const weights = { safetensors: safetensorsOf, onnx: onnxOf, lora: loraOf }[format](repo, files, file);
+  const size = (one: RepoFile): number => one.sizeBytes ?? Number.POSITIVE_INFINITY;
+  return [...new Set([...texts, ...weights])].sort((a, b) => size(a) - size(b));
+}
+
+function safetensorsOf<F extends RepoFile>(repo: string, files: readonly F[]): readonly F[] {
+  const all = files.filter(({ path }) => /\.safetensors$/i.test(path));
+  // A pipeline keeps its parts in folders; elsewhere folders, and files called consolidated, are copies in another layout.
+  const isPipeline = files.some(({ path }) => path === "model_index.json");
+  const isNested = ({ path }: RepoFile): boolean => path.includes("/");
+  const plain = all.filter((file) => isNested(file) === isPipeline);
+  const usual = (plain.length > 0 ? plain : all).filter(({ path }) => !/(^|\/)consolidated\b/.test(path));
+  const found = usual.length > 0 ? usual : all;
+  if (found.length === 0) throw unsupported(without(repo, files, "safetensors", /\.safetensors$/i));
+  const counts = /-(\d{5})-of-(\d{5})\.safetensors$/i;
+  for (const group of Map.groupBy(found, ({ path }) => path.replace(/-\d{5}-of-/, "-of-")).values()) {
+    const count = counts.exec(group[0]?.path ?? "")?.[2];
+    if (count !== undefined && group.length !== Number(count))
+      throw unsupported(
+        `${repo} has ${group.length} of ${Number(count)} parts of its safetensors weights: name a revision that has all of them.`,
+      );
+  }
+  return found;
+}
+
+function onnxOf<F extends RepoFile>(repo: string, files: readonly F[], file: string | undefined): readonly F[] {
+  const graphs = files.filter(({ path }) => /\.onnx$/i.test(path));
+  if (graphs.length === 0) throw unsupported(without(repo, files, "ONNX", /\.onnx$/i));
+  const preferred = onnxPreferred.find((path) => graphs.some((graph) => graph.path === path));
+  const named = file ?? preferred;
+  // Models of several graphs (encoder, decoder, ...) bring all of one folder.
+  const chosen = named === undefined ? graphs : graphs.filter(({ path }) => path === named);
+  if (chosen.length === 0)
+    throw unsupported(`${repo} has no ONNX file ${file}: name one of ${graphs.map(({ path }) => path).join(", ")}.`);
+  const stems = chosen.map(({ path }) => path.replace(/\.onnx$/i, ""));
+  const data = files.filter(({ path }) => onnxData.test(path) && stems.some((stem) => path.startsWith(`${stem}.`)));
+  return [...chosen, ...data];
+}
+
+function loraOf<F extends RepoFile>(repo: string, files: readonly F[]): readonly F[] {
+  const adapter = files.find(({ path }) => path === "adapter_model.safetensors");
+  const config = files.find(({ path }) => path === "adapter_config.json");
+  if (adapter && config) return [config, adapter];
+  if (files.some(({ path }) => path === "adapter_model.bin"))
+    throw unsupported(
+      `${repo} holds its adapter as adapter_model.bin, a pickle, which can run code when it is loaded and is refused: save it as adapter_model.safetensors.`,
+    );
+  throw unsupported(
+    `${repo} is no PEFT adapter: adapter_config.json and adapter_model.safetensors must lie in its top folder.`,
+  );
+}
+
+function without(repo: string, files: readonly RepoFile[], wanted: string, form: RegExp): string {
+  const has = (other: RegExp): boolean => files.some(({ path }) => other.test(path) && !form.test(path));
+  const what = has(pickle)
+    ? "holds its weights as pickle files, which can run code when they are loaded and are refused"
+    : has(/\.gguf$/i)
+      ? "holds its weights as GGUF"
+      : has(/\.(safetensors|onnx)$/i)
+        ? "holds its weights in another format"
+        : "holds no model weights";
+  return `${repo} ${what}; this engine loads ${wanted}: name a repository, or a revision of this one, that has the model in that form.`;
+}

@@ -1,0 +1,92 @@
+// One repository of a hub: its addresses, its refusals, and one short wait where it asks for patience.
+import { setTimeout as sleep } from "node:timers/promises";
+import type { HubOptions, HubSource } from "./hub.ts";
+import { type Asked, hubRefusal, retryAfterMs } from "./hub-refusal.ts";
+import type { Web, WebAnswer, WebRequest } from "./web.ts";
+import { WeightsError } from "./weights-error.ts";
+
+export interface HubClient {
+  readonly base: string;
+  readonly repo: string;
+  revisionUrl(revision: string): string;
+  treeUrl(commit: string): string;
+  json(url: string, signal: AbortSignal): Promise<{ readonly answer: WebAnswer; readonly value: unknown }>;
+  /** Of a file that lies elsewhere the hub's own answer, whose headers describe it. */
+  head(revision: string, path: string, signal: AbortSignal): Promise<WebAnswer>;
+  /** Answers 200, 206 or 416. */
+  get(commit: string, path: string, from: number, tag: string | undefined, signal: AbortSignal): Promise<WebAnswer>;
+}
+
+const setting = "HF_ENDPOINT";
+const listLimitBytes = 32 * 1024 * 1024;
+/** A longer wait is the reconciler's: meanwhile whoever deployed sees why. */
+const patienceMs = 2_000;
+
+export function createHubClient(web: Web, source: HubSource, options: HubOptions): HubClient {
+  const token = source.token ?? options.token;
+  const authorization = token === undefined ? undefined : `Bearer ${token}`;
+  const base = options.endpoint.replace(/\/+$/, "");
+  const metadataMs = options.metadataMs ?? 10_000;
+  const { repo } = source;
+  const asked: Asked = { repo, revision: source.revision, file: source.file, hasToken: token !== undefined };
+
+  async function ask(
+    method: "GET" | "HEAD",
+    path: string,
+    more: Partial<WebRequest> & { readonly file?: string },
+    signal: AbortSignal,
+  ): Promise<WebAnswer> {
+    if (options.isOffline) throw offline(repo);
+    const { file, ...rest } = more;
+    for (let isSecond = false; ; isSecond = true) {
+      const url = new URL(path, `${base}/`);
+      const answer = await web.open({ method, url, authorization, follow: "all", setting, ...rest }, signal);
+      const isFine = answer.status < 300 || (more.follow === "relative" && answer.status < 400);
+      if (isFine || (answer.status === 416 && rest.headers)) return answer;
+      answer.body.on("error", () => {}).destroy();
+      const waitMs = retryAfterMs(answer);
+      if (isSecond || waitMs === undefined || waitMs > patienceMs)
+        throw hubRefusal(answer, { ...asked, file: file ?? asked.file });
+      await sleep(waitMs, undefined, { signal });
+    }
+  }
+
+  const fileUrl = (commit: string, path: string): string =>
+    `${base}/${repo}/resolve/${encodeURIComponent(commit)}/${path.split("/").map(encodeURIComponent).join("/")}`;
+
+  return {
+    base,
+    repo,
+    revisionUrl: (revision) => `${base}/api/models/${repo}/revision/${encodeURIComponent(revision)}`,
+    treeUrl: (commit) => `${base}/api/models/${repo}/tree/${encodeURIComponent(commit)}?recursive=true`,
+    async json(url, signal) {
+      const answer = await ask("GET", url, { silenceMs: metadataMs }, signal);
+      try {
+        return { answer, value: JSON.parse(await web.text(answer, listLimitBytes, 3 * metadataMs)) };
+      } catch (error) {
+        throw error instanceof WeightsError ? error : notAHub(base);
+      }
+    },
+    async head(revision, path, signal) {
+      const more = { follow: "relative", silenceMs: metadataMs, file: path } as const;
+      const answer = await ask("HEAD", fileUrl(revision, path), more, signal);
+      answer.body.on("error", () => {}).resume();
+      return answer;
+    },
+    get(commit, path, from, tag, signal) {
+      const headers: Record<string, string> = from > 0 ? { range: `bytes=${from}-` } : {};
+      if (from > 0 && tag !== undefined) headers["if-range"] = tag;
+      return ask("GET", fileUrl(commit, path), { headers, file: path }, signal);
+    },
+  };
+}
+
+function notAHub(base: string): WeightsError {
+  const text = `${new URL(base).host} does not speak the hub protocol: check ${setting}.`;
+  return new WeightsError("hub_failed", text, { retryable: false });
+}
+
+function offline(repo: string): WeightsError {
+  const text = `${repo} is not in this host's cache and HF_HUB_OFFLINE forbids to ask the hub: fetch it beforehand, or unset HF_HUB_OFFLINE.`;
+  return new WeightsError("hub_unreachable", text, { retryable: true });
+}

@@ -1,0 +1,87 @@
+// What the hub says a file's bytes are: in the list of a repository, or in the headers of the file itself.
+import type { RepoFile } from "./choose-file.ts";
+import type { Content } from "./download.ts";
+import type { HubClient } from "./hub-client.ts";
+import { isPlainPath, type Pinned } from "./source.ts";
+import type { WebAnswer } from "./web.ts";
+import { WeightsError } from "./weights-error.ts";
+
+export interface HubEntry extends RepoFile {
+  /** The sha256 of a large file. */
+  readonly sha256: string | undefined;
+  /** Git's hash of a small one. */
+  readonly gitSha1: string | undefined;
+}
+
+interface TreeLine {
+  readonly type?: unknown;
+  readonly path?: unknown;
+  readonly size?: unknown;
+  readonly oid?: unknown;
+  readonly lfs?: { readonly oid?: unknown; readonly size?: unknown } | null;
+}
+
+const maxPages = 20;
+
+/** Every file whose name can be put into a folder as it is; follows the list's pages on the hub's own host only. */
+export async function readTree(hub: HubClient, commit: string, signal: AbortSignal): Promise<HubEntry[]> {
+  const files: HubEntry[] = [];
+  let next: string | undefined = hub.treeUrl(commit);
+  for (let page = 0; next !== undefined && page < maxPages; page++) {
+    const { answer, value } = await hub.json(next, signal);
+    for (const line of Array.isArray(value) ? (value as TreeLine[]) : []) {
+      const entry = entryOf(line);
+      if (entry) files.push(entry);
+    }
+    const link = /<([^>]+)>\s*;\s*rel="?next"?/.exec(answer.header("link") ?? "")?.[1];
+    const url: URL | undefined = link && URL.canParse(link, answer.url) ? new URL(link, answer.url) : undefined;
+    next = url?.origin === answer.url.origin ? url.href : undefined;
+  }
+  return files;
+}
+
+function entryOf(line: TreeLine): HubEntry | undefined {
+  if (typeof line.path !== "string" || line.type === "directory" || !isPlainPath(line.path)) return undefined;
+  const { lfs } = line;
+  return {
+    path: line.path,
+    sizeBytes: sizeIn(lfs?.size) ?? sizeIn(line.size),
+    sha256: hexIn(lfs?.oid, 64),
+    // Of a large file this is the hash of its pointer.
+    gitSha1: lfs ? undefined : hexIn(line.oid, 40),
+  };
+}
+
+/** Undefined where the list does not name the bytes: then the file's own headers do. */
+export function contentOf(entry: HubEntry): Content | undefined {
+  const { sha256, gitSha1, sizeBytes } = entry;
+  if (sha256 !== undefined) return { key: sha256, sha256, gitSha1: undefined, sizeBytes };
+  if (gitSha1 === undefined || sizeBytes === undefined) return undefined;
+  return { key: gitSha1, sha256: undefined, gitSha1, sizeBytes };
+}
+
+/** 64 hexadecimal digits are the sha256 of a large file, 40 the git hash of a small one. */
+export function headContent(head: WebAnswer, repo: string, pinned: Pinned, listed?: HubEntry): Content {
+  const tag = (head.header("x-linked-etag") ?? head.header("etag") ?? "").replace(/^W\//, "").replaceAll('"', "");
+  const size = head.header("x-linked-size") ?? (head.status < 300 ? head.header("content-length") : undefined);
+  const sizeBytes = sizeIn(Number(size ?? Number.NaN)) ?? listed?.sizeBytes ?? pinned.sizeBytes;
+  const sha256 = hexIn(tag, 64) ?? (hexIn(tag, 40) === undefined ? listed?.sha256 : undefined);
+  if (pinned.sha256 !== undefined && sha256 !== undefined && pinned.sha256 !== sha256) {
+    const text = `The file in ${repo} is not the one the deployment pins: its sha256 is ${sha256} and ${pinned.sha256} was asked for; correct the hash, or pin the revision that has it.`;
+    throw new WeightsError("hub_checksum_mismatch", text, { retryable: false });
+  }
+  const wanted = pinned.sha256 ?? sha256;
+  if (wanted !== undefined) return { key: wanted, sha256: wanted, gitSha1: undefined, sizeBytes };
+  const gitSha1 = hexIn(tag, 40);
+  if (gitSha1 !== undefined && sizeBytes !== undefined) return { key: gitSha1, sha256: undefined, gitSha1, sizeBytes };
+  const text = `The hub names no checksum for the file in ${repo}: give its sha256 in the deployment, or use another hub.`;
+  throw new WeightsError("hub_failed", text, { retryable: false });
+}
+
+function hexIn(value: unknown, digits: number): string | undefined {
+  return typeof value === "string" && value.length === digits && /^[0-9a-f]+$/.test(value) ? value : undefined;
+}
+
+function sizeIn(value: unknown): number | undefined {
+  return typeof value === "number" && Number.isSafeInteger(value) && value >= 0 ? value : undefined;
+}

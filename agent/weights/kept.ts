@@ -1,0 +1,119 @@
+// What lies in the cache, as sets of files that belong together: one JSON file per set under known/. It is what the hub said
+// once (a commit never changes, and a branch's last answer serves while the hub is away), what is evicted as a whole, and
+// what a neighbour is told.
+import { createHash } from "node:crypto";
+import { mkdir, readdir, readFile, rename, rm, stat, utimes } from "node:fs/promises";
+import { join } from "node:path";
+import { replaceFile } from "./blobs.ts";
+import { isPlainPath, type Source } from "./source.ts";
+
+export interface KeptFile {
+  readonly path: string;
+  readonly sha256: string;
+  readonly sizeBytes: number;
+}
+
+export interface Kept {
+  /** `owner/name` at a hub, `pypi:name` of a package index. */
+  readonly repo: string;
+  readonly revision: string;
+  readonly commit: string;
+  /** The file that the engine is given; empty: the folder. */
+  readonly entry: string;
+  readonly files: readonly KeptFile[];
+}
+
+export interface KeptSet extends Kept {
+  readonly key: string;
+  readonly usedAtMs: number;
+  /** Another commit took its place under the same key. */
+  readonly isOld: boolean;
+}
+
+export interface KeptSets {
+  recall(key: string): Promise<Kept | undefined>;
+  /** A set of another commit stays under a name of its own until it is evicted. */
+  remember(key: string, kept: Kept): Promise<void>;
+  /** It was asked for now. */
+  touch(key: string): Promise<void>;
+  list(): Promise<readonly KeptSet[]>;
+  forget(set: KeptSet): Promise<void>;
+}
+
+const fileName = /^([0-9a-f]{64})(?:\.([\w.!+-]{1,64}))?\.json$/;
+
+export function createKeptSets(cacheDir: string): KeptSets {
+  const folder = join(cacheDir, "known");
+  const pathOf = (key: string): string => join(folder, `${key}.json`);
+  const oldPath = (key: string, commit: string): string => join(folder, `${key}.${commit}.json`);
+  const read = async (path: string): Promise<Kept | undefined> =>
+    readKept(await readFile(path, "utf8").catch(() => ""));
+
+  return {
+    recall: (key) => read(pathOf(key)),
+    async remember(key, kept) {
+      await mkdir(folder, { recursive: true });
+      const last = await read(pathOf(key));
+      if (last && last.commit !== kept.commit) await rename(pathOf(key), oldPath(key, last.commit));
+      await replaceFile(pathOf(key), JSON.stringify(kept));
+    },
+    async touch(key) {
+      const now = new Date();
+      await utimes(pathOf(key), now, now).catch(() => {});
+    },
+    async list() {
+      const sets: KeptSet[] = [];
+      for (const name of await readdir(folder).catch(() => [])) {
+        const [, key, old] = fileName.exec(name) ?? [];
+        const kept = key === undefined ? undefined : await read(join(folder, name));
+        const seen = await stat(join(folder, name)).catch(() => undefined);
+        if (key && kept && seen) sets.push({ ...kept, key, usedAtMs: seen.mtimeMs, isOld: old !== undefined });
+      }
+      return sets;
+    },
+    forget: (set) => rm(set.isOld ? oldPath(set.key, set.commit) : pathOf(set.key), { force: true }),
+  };
+}
+
+/** Undefined for anything that is no such set: it may come from a neighbour. */
+export function readKept(text: string): Kept | undefined {
+  try {
+    const { repo, revision, commit, entry, files } = JSON.parse(text) as Partial<Kept>;
+    const isText = [repo, revision, commit, entry].every((value) => typeof value === "string" && value.length <= 512);
+    if (!isText || !Array.isArray(files) || files.length === 0 || !files.every(isKeptFile)) return undefined;
+    if (!/^[\w.!+/-]{1,128}$/.test(commit ?? "") || commit?.includes("..")) return undefined;
+    if (entry !== "" && !files.some(({ path }) => path === entry)) return undefined;
+    return { repo: repo ?? "", revision: revision ?? "", commit: commit ?? "", entry: entry ?? "", files };
+  } catch {
+    return undefined;
+  }
+}
+
+function isKeptFile(file: Partial<KeptFile> | null): file is KeptFile {
+  const { path, sha256, sizeBytes } = file ?? {};
+  return (
+    typeof path === "string" &&
+    isPlainPath(path) &&
+    typeof sha256 === "string" &&
+    /^[0-9a-f]{64}$/.test(sha256) &&
+    Number.isSafeInteger(sizeBytes) &&
+    (sizeBytes ?? -1) >= 0
+  );
+}
+
+/** The token is part of it: what one tenant was allowed to read is no answer for another. */
+export function keyOf(source: Exclude<Source, { kind: "local" }>, endpoint: string, token: string | undefined): string {
+  const parts =
+    source.kind === "pypi"
+      ? ["pypi", source.package, source.version, source.path, source.sha256]
+      : [
+          endpoint,
+          source.repo,
+          source.revision,
+          source.file ?? "",
+          source.sha256 ?? "",
+          source.token ?? token ?? "",
+          source.format,
+        ];
+  return createHash("sha256").update(JSON.stringify(parts)).digest("hex");
+}

@@ -1,0 +1,92 @@
+// Other hosts of the installation, asked before the hub: they are near, and there when the hub is not. Nothing they send is
+// believed: a blob is checked by its digest like any other, and what the set is comes from the hub where it answers.
+import type { DownloadSource } from "./download.ts";
+import { type Kept, readKept } from "./kept.ts";
+import type { Web, WebAnswer } from "./web.ts";
+import { WeightsError } from "./weights-error.ts";
+
+export interface Neighbour {
+  /** Origin of its data path. */
+  readonly origin: string;
+  /** Signed by the control plane for that host, for a short time. */
+  readonly ticket: string;
+}
+
+/** Who may have files of this repository, the most likely ones first; none while the control plane is away. */
+export type AskNeighbours = (repo: string, signal: AbortSignal) => Promise<readonly Neighbour[]>;
+
+export interface Neighbourhood {
+  /** What a neighbour knows of this very set: the key holds the token it was read with. */
+  recall(key: string, repo: string, signal: AbortSignal): Promise<Kept | undefined>;
+  /** The neighbours that have a blob. */
+  holders(sha256: string, repo: string, signal: AbortSignal): Promise<readonly BlobHolder[]>;
+}
+
+export interface BlobHolder {
+  source(sha256: string): DownloadSource;
+}
+
+const askMs = 2_000;
+const silenceMs = 5_000;
+const maxAsked = 8;
+const setBytes = 4 * 1024 * 1024;
+
+export function createNeighbourhood(web: Web, askNeighbours: AskNeighbours): Neighbourhood {
+  const open = (one: Neighbour, path: string, method: "GET" | "HEAD", more: object, signal: AbortSignal) => {
+    const headers = { "x-stoker-ticket": one.ticket, ...more };
+    const url = new URL(path, one.origin);
+    return web.open(
+      { method, url, headers, authorization: undefined, follow: "relative", setting: "", silenceMs, isDirect: true },
+      signal,
+    );
+  };
+
+  /** In the order they were named in; whoever does not answer in time has nothing. */
+  async function ask<T>(
+    repo: string,
+    path: string,
+    method: "GET" | "HEAD",
+    read: (answer: WebAnswer, one: Neighbour) => Promise<T | undefined>,
+    signal: AbortSignal,
+  ): Promise<readonly T[]> {
+    const near = await askNeighbours(repo, signal).catch(() => []);
+    const inner = AbortSignal.any([signal, AbortSignal.timeout(askMs)]);
+    const answers = near.slice(0, maxAsked).map(async (one) => {
+      const answer = await open(one, path, method, {}, inner);
+      if (answer.status === 200) return read(answer, one);
+      answer.body.on("error", () => {}).destroy();
+      return undefined;
+    });
+    const settled = await Promise.allSettled(answers);
+    signal.throwIfAborted();
+    return settled.flatMap((one) => (one.status === "fulfilled" && one.value !== undefined ? [one.value] : []));
+  }
+
+  return {
+    async recall(key, repo, signal) {
+      const read = async (answer: WebAnswer) => readKept(await web.text(answer, setBytes, askMs));
+      const found = await ask(repo, `/weights/known/${key}`, "GET", read, signal);
+      return found.find((kept) => kept.repo === repo);
+    },
+    holders(sha256, repo, signal) {
+      const read = async (answer: WebAnswer, one: Neighbour): Promise<BlobHolder> => {
+        answer.body.on("error", () => {}).resume();
+        return { source: (digest) => sourceOf(one, digest) };
+      };
+      return ask(repo, `/weights/blobs/${sha256}`, "HEAD", read, signal);
+    },
+  };
+
+  function sourceOf(one: Neighbour, sha256: string): DownloadSource {
+    return {
+      name: "neighbour",
+      async open(from, _tag, signal) {
+        const range = from > 0 ? { range: `bytes=${from}-` } : {};
+        const answer = await open(one, `/weights/blobs/${sha256}`, "GET", range, signal);
+        if (answer.status === 200 || answer.status === 206) return answer;
+        answer.body.on("error", () => {}).destroy();
+        throw new WeightsError("hub_failed", `${answer.url.host} answered ${answer.status}`, { retryable: true });
+      },
+    };
+  }
+}

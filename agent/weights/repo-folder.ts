@@ -1,0 +1,55 @@
+// The cache as every hub tool lays it out: models--org--name/{blobs/<etag>, refs/<branch>, snapshots/<commit>/<path>}. The
+// names in it are second names of the verified blobs.
+import { mkdir, readdir, rm, rmdir } from "node:fs/promises";
+import { dirname, join, posix } from "node:path";
+import { type BlobStore, replaceFile } from "./blobs.ts";
+import type { Kept } from "./kept.ts";
+
+export interface RepoFolders {
+  /** Shows a set whose blobs are all there; answers with what the engine is given. */
+  place(kept: Kept): Promise<string>;
+  /** Takes the names of a set away, but for those that `others` show as well. */
+  remove(kept: Kept, others: readonly Kept[]): Promise<void>;
+}
+
+export function createRepoFolders(cacheDir: string, blobs: BlobStore): RepoFolders {
+  const root = (repo: string): string => join(cacheDir, `models--${repo.replaceAll("/", "--")}`);
+  const snapshot = (kept: Kept): string => join(root(kept.repo), "snapshots", kept.commit);
+
+  return {
+    async place(kept) {
+      const [only] = kept.files;
+      if (kept.repo.startsWith("pypi:") && only) return blobs.named(only.sha256, posix.basename(only.path));
+      for (const file of kept.files) {
+        await blobs.show(file.sha256, join(root(kept.repo), "blobs", file.sha256));
+        await blobs.show(file.sha256, join(snapshot(kept), file.path));
+      }
+      if (kept.revision !== kept.commit) {
+        const ref = join(root(kept.repo), "refs", kept.revision);
+        await mkdir(dirname(ref), { recursive: true });
+        await replaceFile(ref, kept.commit);
+      }
+      return join(snapshot(kept), kept.entry);
+    },
+    async remove(kept, others) {
+      const same = others.filter(({ repo }) => repo === kept.repo);
+      const isShown = (file: { readonly path: string }): boolean =>
+        same.some(({ commit, files }) => commit === kept.commit && files.some(({ path }) => path === file.path));
+      const isHeld = (sha256: string): boolean =>
+        same.some(({ files }) => files.some((file) => file.sha256 === sha256));
+      for (const file of kept.files) {
+        if (!isShown(file)) await rm(join(snapshot(kept), file.path), { force: true });
+        if (!isHeld(file.sha256)) await rm(join(root(kept.repo), "blobs", file.sha256), { force: true });
+      }
+      await removeEmpty(snapshot(kept));
+      if (same.length === 0 && !kept.repo.startsWith("pypi:"))
+        await rm(root(kept.repo), { recursive: true, force: true });
+    },
+  };
+}
+
+async function removeEmpty(folder: string): Promise<void> {
+  for (const entry of await readdir(folder, { withFileTypes: true }).catch(() => []))
+    if (entry.isDirectory()) await removeEmpty(join(folder, entry.name));
+  await rmdir(folder).catch(() => {});
+}
