@@ -31,6 +31,12 @@ export interface AgentConfig {
   readonly gpuMemoryBytes: number | undefined;
   readonly hfEndpoint: string | undefined;
   readonly hfToken: Secret | undefined;
+  /** The hub is not asked: what is here, or at a neighbour, must do. */
+  readonly hfOffline: boolean;
+  readonly hfMetadataMs: number | undefined;
+  readonly hfSilenceMs: number | undefined;
+  /** What the weights cache may take; undefined: what the disk has. */
+  readonly modelsQuotaBytes: number | undefined;
   readonly pypiIndex: string | undefined;
   /** Of agent instances. */
   readonly backups: BackupSettings;
@@ -73,6 +79,10 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): A
       problems.push(`${key} must be a whole number from ${min} to ${max}, not ${JSON.stringify(raw)}`);
     return value;
   };
+  const seconds = (key: string) => {
+    const value = number(key, 1, 3_600);
+    return value === undefined ? undefined : value * 1000;
+  };
   const oneOf = <T extends string>(key: string, values: readonly T[], fallback: T): T => {
     const raw = text(key) ?? fallback;
     if (!(values as readonly string[]).includes(raw)) problems.push(`${key} must be one of ${values.join(", ")}`);
@@ -111,6 +121,10 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): A
     gpuMemoryBytes: number("STOKER_GPU_MEMORY_BYTES", 1, Number.MAX_SAFE_INTEGER),
     hfEndpoint: text("HF_ENDPOINT"),
     hfToken: hfToken === undefined ? undefined : new Secret(hfToken),
+    hfOffline: /^(1|true|yes|on)$/i.test(text("HF_HUB_OFFLINE") ?? ""),
+    hfMetadataMs: seconds("HF_HUB_ETAG_TIMEOUT"),
+    hfSilenceMs: seconds("HF_HUB_DOWNLOAD_TIMEOUT"),
+    modelsQuotaBytes: number("STOKER_MODELS_QUOTA_BYTES", 1, Number.MAX_SAFE_INTEGER),
     pypiIndex: text("PIP_INDEX_URL"),
     backups: readBackupSettings(text, dataDir, (sentence) => problems.push(sentence)),
     rentals: readRentalSettings(text, (sentence) => void problems.push(sentence)),

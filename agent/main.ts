@@ -4,6 +4,7 @@ import { mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { pino } from "pino";
+import type { DesiredState__Output } from "../proto/gen/stoker/fleet/v1/DesiredState.ts";
 import { readConfig } from "./config.ts";
 import { createInventory } from "./fingerprint/inventory.ts";
 import { openKernelLog } from "./fingerprint/kernel-log.ts";
@@ -15,7 +16,6 @@ import { startMetricsServer } from "./metrics/metrics-server.ts";
 import { createProbe } from "./reconcile/health.ts";
 import { createReconciler, type Reconciler } from "./reconcile/loop.ts";
 import { openState } from "./state/open-state.ts";
-import { createWeights } from "./weights/fetch-weights.ts";
 import { choosePort, writeAgentFile } from "./wiring/agent-file.ts";
 import { bootId } from "./wiring/boot-id.ts";
 import { createControl, firstDesired } from "./wiring/control.ts";
@@ -26,6 +26,7 @@ import { createLogDestination } from "./wiring/log-destination.ts";
 import { createRentals } from "./wiring/rentals.ts";
 import { stopSignal } from "./wiring/stop-signal.ts";
 import { hostVolumes } from "./wiring/volumes.ts";
+import { createHostWeights } from "./wiring/weights.ts";
 
 /** What a model server may take to end when it is stopped with the agent; its requests were drained before. */
 const instanceGraceMs = 5_000;
@@ -69,17 +70,15 @@ async function main(): Promise<void> {
   const plain = await createDrivers(driverName, config, hostId, log, rentals.driver);
   const volumes = hostVolumes(config, driverName, hostId, log);
   const driver = volumes?.withVolumes(plain) ?? plain;
-  const weights = createWeights({
-    cacheDir: config.modelsDir,
-    hfEndpoint: config.hfEndpoint,
-    hfToken: config.hfToken?.reveal(),
-    pypiIndex: config.pypiIndex,
-    log,
-  });
 
   // Control, data path and loop know each other through these.
   let reconciler: Reconciler;
   let ingressPort = 0;
+  const weights = createHostWeights(config, (repo, signal) => control.neighbours(repo, signal), metrics, log);
+  const obey = (wanted: DesiredState__Output) => {
+    weights.setDesired(wanted);
+    reconciler.setDesired(wanted);
+  };
   const origin = () => `http://${config.ingressHost.replace(/^0\.0\.0\.0$/, "127.0.0.1")}:${ingressPort}`;
   const control = createControl({
     config,
@@ -87,7 +86,8 @@ async function main(): Promise<void> {
     state,
     inventory: inventory.current,
     advertise: () => config.advertise ?? origin(),
-    reconciler: () => reconciler,
+    reconciler: () => ({ report: reconciler.report, setDesired: obey }),
+    weights: weights.report,
     isStopping: () => stopping.aborted,
     log,
   });
@@ -101,6 +101,7 @@ async function main(): Promise<void> {
     controlTimeMs: control.clock.nowMs,
     spool: state.spool,
     logs: (id, range, signal) => driver.logs(id, range, signal),
+    weights: weights.serve,
     log,
     metrics: metrics.registry,
     fault: config.fault,
@@ -137,7 +138,7 @@ async function main(): Promise<void> {
 
   // Serving begins from what was kept, before any session.
   const desired = firstDesired(config, state, log);
-  if (desired) reconciler.setDesired(desired);
+  if (desired) obey(desired);
   ingressPort = (await ingress.listen()).port;
   const page = await startMetricsServer(metrics.registry, config.metricsHost, config.metricsPort);
   writeAgentFile(config.dataDir, {

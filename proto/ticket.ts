@@ -51,6 +51,9 @@ export interface TicketUnits {
   readonly rates: readonly [string, string, string, string];
 }
 
+/** In place of a model's name, with no instance: the bearer may read the weights cache of the host that signed for. */
+export const weightsPurpose = "weights";
+
 export type TicketProblem = "malformed" | "bad_signature" | "expired";
 
 const asAscii = (json: string) =>

@@ -1,6 +1,6 @@
 // Our own runtime: everything it needs to know stands in its environment.
 import { createHash } from "node:crypto";
-import { basename, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import type { DeploymentId, InstanceId } from "../../proto/ids.ts";
 import { imageOf } from "./allowed-image.ts";
@@ -15,10 +15,14 @@ const orphanTimeoutMs = 600_000;
 export function planStoker(spec: InstanceSpec__Output, modelPath: string, host: HostFacts): PlanOutcome {
   const isProcess = host.driver === "process";
   const template = spec.chatTemplate === "" ? undefined : templateFile(spec.chatTemplate, host.filesDir);
+  // The engine finds the other parts of a split model beside the first.
+  const isSplit = /-\d{5}-of-\d{5}\.gguf$/i.test(modelPath);
+  const shown = isSplit ? dirname(modelPath) : modelPath;
+  const shownTarget = isSplit ? "/models" : `/models/${basename(modelPath)}`;
   const modelTarget = isProcess ? modelPath : `/models/${basename(modelPath)}`;
   const templatePath = template && (isProcess ? template.path : templateTarget);
   const mounts = [
-    { source: modelPath, target: modelTarget, readOnly: true },
+    { source: shown, target: shownTarget, readOnly: true },
     ...(template ? [{ source: template.path, target: templateTarget, readOnly: true }] : []),
   ];
   // GPUs of type `other` are shares of the host's memory; only a real one has a driver's uuid.

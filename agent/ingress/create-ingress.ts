@@ -8,7 +8,7 @@ import type { Logger } from "pino";
 import type { Registry } from "prom-client";
 import { sharedPath, sharedProtocol } from "../../proto/frames.ts";
 import type { HostId, InstanceId } from "../../proto/ids.ts";
-import { type Ticket, verifyTicket } from "../../proto/ticket.ts";
+import { type Ticket, verifyTicket, weightsPurpose } from "../../proto/ticket.ts";
 import type { Refusal } from "../../proto/usage.ts";
 import type { Answer } from "./answer.ts";
 import { answerLogs, type ReadLogs } from "./control-routes.ts";
@@ -36,6 +36,8 @@ export interface IngressOptions {
   readonly controlTimeMs: () => number;
   readonly spool: UsageSpool;
   readonly logs: ReadLogs;
+  /** What neighbours may read of the weights cache here; its callers hold a ticket of the host's own. */
+  readonly weights?: (request: IncomingMessage, response: ServerResponse) => Promise<void>;
   readonly log: Logger;
   readonly metrics?: Registry;
   readonly limits?: Partial<Limits>;
@@ -130,6 +132,14 @@ export function createIngress(options: IngressOptions): Ingress {
       infer(at, header, contentType, answer, (done) => readBody(req, plane, done));
     } else if (at && req.method === "GET" && at.path === "/logs") {
       if (ticketOf(header, answer, at.id)) void answerLogs(url, answer, at.id, options.logs, log);
+    } else if (options.weights && url.startsWith("/weights/")) {
+      const ticket = ticketOf(header, answer, "");
+      if (ticket?.model === weightsPurpose)
+        options.weights(req, res).catch((error) => {
+          log.warn({ err: error }, "weights could not be sent to a neighbour");
+          res.destroy();
+        });
+      else if (ticket) turnAway(answer, "ticket", "the ticket does not allow this request");
     } else if (url === "/healthz") answerJson(answer, 200, '{"status":"ok"}');
     else if (url === "/prove" && req.method === "POST") {
       const proof = { host_id: hostId, node_epoch: options.nodeEpoch().toString() };

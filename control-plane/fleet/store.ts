@@ -24,6 +24,12 @@ export interface RouteRow {
   readonly nodeEpoch: bigint;
 }
 
+export interface NeighbourRow {
+  readonly hostId: HostId;
+  readonly origin: string;
+  readonly ticketKey: Buffer;
+}
+
 /** A host's epoch, as the writer knows it: a write of an older session changes nothing. */
 export interface HostSession {
   readonly hostId: HostId;
@@ -53,6 +59,11 @@ export interface FleetStore {
   hosts(): Promise<readonly HostRecord[]>;
   /** What signs a request to this host now; undefined when unknown. */
   dataPath(host: HostId): Promise<{ readonly origin: string; readonly ticketKey: Buffer } | undefined>;
+  /**
+   * Other hosts whose data path is proven, those first that run a model of the repository or were told to fetch it.
+   * `repo` is owner/name of a hub, or `pypi:` and a package.
+   */
+  neighbours(host: HostId, repo: string, limit: number): Promise<readonly NeighbourRow[]>;
   /** Instances that are ready and not on their way out. */
   readyInstances(): Promise<readonly RouteRow[]>;
 }

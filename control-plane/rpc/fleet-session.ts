@@ -6,11 +6,13 @@ import type { AgentMessage__Output } from "../../proto/gen/stoker/fleet/v1/Agent
 import type { ControlMessage } from "../../proto/gen/stoker/fleet/v1/ControlMessage.ts";
 import type { HostReport__Output } from "../../proto/gen/stoker/fleet/v1/HostReport.ts";
 import type { UsageRecord__Output } from "../../proto/gen/stoker/fleet/v1/UsageRecord.ts";
+import type { WeightsWanted__Output } from "../../proto/gen/stoker/fleet/v1/WeightsWanted.ts";
 import type { HostId, InstanceId } from "../../proto/ids.ts";
 import type { DesiredSet } from "../deployments/desired.ts";
 import type { Observer } from "../deployments/observe.ts";
 import type { Inventory } from "../fleet/host.ts";
 import type { Hello, Membership, Welcome } from "../fleet/membership.ts";
+import type { FindNeighbours } from "../fleet/neighbours.ts";
 import type { Prover } from "../fleet/prover.ts";
 import { readHello, readInventory, readObservation, writeDesired } from "./wire.ts";
 
@@ -32,6 +34,7 @@ export interface SessionDeps {
     nodeEpoch: string,
     host: HostId,
   ) => Promise<readonly string[]>;
+  readonly neighbours: FindNeighbours;
   readonly times: SessionTimes;
   readonly log: Logger;
 }
@@ -139,6 +142,16 @@ function serve(
     void sendDesired();
   }
 
+  /** Without an answer the agent goes on to the hub. */
+  async function answerNeighbours({ question, repo }: WeightsWanted__Output): Promise<void> {
+    const neighbours = await deps.neighbours(hostId, repo.slice(0, 256)).catch((error) => {
+      log.warn({ err: error, repo }, "a host's neighbours could not be read");
+      return [];
+    });
+    if (!ending.signal.aborted)
+      stream.write({ neighbours: { question, neighbours: [...neighbours] }, body: "neighbours" });
+  }
+
   async function read(): Promise<void> {
     for (;;) {
       const message = await messages.next();
@@ -150,6 +163,8 @@ function serve(
         await take(message.report).catch((error) =>
           log.warn({ err: error }, "a host report was not written; the next says it again"),
         );
+      } else if (message.body === "weightsWanted" && message.weightsWanted) {
+        void answerNeighbours(message.weightsWanted);
       } else if (message.body === "usage" && message.usage) {
         // Not waited for: a slow settlement must not hold up renewals.
         void deps.settle(message.usage.records, nodeEpoch.toString(), session.hostId).then((spoolIds) => {

