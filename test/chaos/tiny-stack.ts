@@ -6,7 +6,7 @@ import { type Stack, type StackOptions, startStack } from "../fakes/processes.ts
 const demoModel = "HuggingFaceTB/SmolLM2-135M-Instruct";
 
 export async function startTinyStack(
-  options: StackOptions = {},
+  options: StackOptions & { readonly maxBatchSize?: number } = {},
 ): Promise<{ stack: Stack; model: string; deployId: string }> {
   const stack = await startStack({
     agents: 2,
@@ -21,7 +21,7 @@ export async function startTinyStack(
   const made = await stack.call("POST", "/deploy/llm", {
     model_name: model,
     gpu: "other",
-    max_batch_size: 4,
+    max_batch_size: options.maxBatchSize ?? 4,
     hf: { repo: demoModel },
     settings: { min_instances: 2, max_instances: 2 },
   });

@@ -4,7 +4,7 @@
 //   {"exitCode": 1, "exitAfterMs": 100, "lines": ["..."], "holdBytes": 1e9, "loadMs": 300, "ignoreTerm": true, "crashOnce": "file"}
 import { spawn } from "node:child_process";
 import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
-import { createServer } from "node:http";
+import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 
 interface Script {
@@ -41,6 +41,22 @@ if (script.holdBytes) {
   for (let left = script.holdBytes; left > 0; left -= 16e6) held.push(Buffer.alloc(Math.min(left, 16e6), 1));
 }
 
+/** A token every 200 ms. */
+function stream(res: ServerResponse, wanted: number): void {
+  res.writeHead(200, { "content-type": "text/event-stream" });
+  let sent = 0;
+  const timer = setInterval(() => {
+    tokens += 1;
+    sent += 1;
+    const isLast = sent >= wanted;
+    const usage = { prompt_tokens: 3, completion_tokens: sent, total_tokens: 3 + sent };
+    const choice = { index: 0, text: " tiny", finish_reason: isLast ? "length" : null };
+    res.write(`data: ${JSON.stringify({ choices: [choice], ...(isLast ? { usage } : {}) })}\n\n`);
+    if (isLast) res.end("data: [DONE]\n\n");
+  }, 200);
+  res.on("close", () => clearInterval(timer));
+}
+
 const server = createServer((req, res) => {
   const send = (status: number, body: unknown) => {
     res.writeHead(status, { "content-type": "application/json" });
@@ -61,9 +77,13 @@ const server = createServer((req, res) => {
   }
   if (req.url === "/v1/models") return send(200, { data: [{ id: env["STOKER_SERVED_MODEL_NAME"] }] });
   if (req.method === "POST") {
-    req.resume();
+    let text = "";
+    req.setEncoding("latin1").on("data", (part: string) => {
+      text += part;
+    });
     return req.once("end", () => {
       if (isFrozen()) return;
+      if (text.includes('"stream":true')) return stream(res, Number(/"max_tokens":(\d+)/.exec(text)?.[1] ?? 2));
       tokens += 2;
       const usage = { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 };
       send(200, { object: "text_completion", pid: process.pid, choices: [{ text: "tiny words" }], usage });
