@@ -26,6 +26,7 @@ import { createKekStore } from "./store/kek-store.ts";
 import { migrateDatabase } from "./store/migrate.ts";
 import { pingDatabase } from "./store/ping.ts";
 import { createBilling } from "./wiring/billing.ts";
+import { createContainerVerbs } from "./wiring/container-verbs.ts";
 import { dieOnDefect, tellAndExit } from "./wiring/defects.ts";
 import { createAdminVerbs, createDeploymentVerbs } from "./wiring/deployment-verbs.ts";
 import { makeFirstAccount } from "./wiring/first-account.ts";
@@ -184,6 +185,7 @@ async function main(): Promise<void> {
       replicaId: money.replica.id,
     },
     deployments: createDeploymentVerbs(verbDeps),
+    containers: createContainerVerbs({ ...verbDeps, db }),
     accounts: {
       create: accounts.createAccount,
       findOwnKey: (account, secretOrId) => findOwnKey({ store: accountStore, secrets }, account, secretOrId),

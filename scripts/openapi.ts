@@ -12,6 +12,7 @@ const deps: HttpDeps = {
   authenticator: uncalled,
   spine: uncalled,
   deployments: uncalled,
+  containers: uncalled,
   accounts: uncalled,
   profiles: uncalled,
   sshKeys: uncalled,

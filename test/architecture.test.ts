@@ -25,7 +25,9 @@ const leaves = ["accounts", "quotas", "billing", "catalog", "assets", "fleet", "
   (leaf) => `control-plane/${leaf}/`,
 );
 const refusal = "control-plane/service-error.ts";
-const featurePorts = ["deployments/", "inference/"].map((flow) => `control-plane/${flow}`).concat(leaves);
+const featurePorts = ["deployments/", "inference/", "containers/"]
+  .map((flow) => `control-plane/${flow}`)
+  .concat(leaves);
 
 const zones: Readonly<Record<string, Zone>> = {
   "proto/": {},
@@ -36,7 +38,9 @@ const zones: Readonly<Record<string, Zone>> = {
   "control-plane/admin-key.ts": { may: ["control-plane/"] },
   "control-plane/rotate-kek.ts": { may: ["control-plane/"] },
   "control-plane/wiring/": { may: ["control-plane/"] },
-  "control-plane/http/": { may: ["control-plane/inference/", "control-plane/deployments/", ...leaves, refusal] },
+  "control-plane/http/": {
+    may: ["inference/", "deployments/", "containers/"].map((flow) => `control-plane/${flow}`).concat(leaves, refusal),
+  },
   "control-plane/rpc/": {
     may: ["control-plane/deployments/", "control-plane/fleet/", "control-plane/billing/", refusal],
   },
@@ -50,6 +54,10 @@ const zones: Readonly<Record<string, Zone>> = {
   },
   "control-plane/deployments/": {
     may: ["quotas/", "catalog/", "fleet/"].map((leaf) => `control-plane/${leaf}`).concat(refusal),
+  },
+  // Whoever rents takes what every deployment has.
+  "control-plane/containers/": {
+    may: ["deployments/", "quotas/", "fleet/"].map((part) => `control-plane/${part}`).concat(refusal),
   },
   ...Object.fromEntries(leaves.map((leaf) => [leaf, { may: [refusal] }])),
   "control-plane/store/": { may: [refusal], mayTypes: featurePorts.map((feature) => `${feature}store.ts`) },

@@ -46,7 +46,8 @@ export function createController(deps: {
   const decide = (deployment: Deployment, instances: readonly Instance[]): { outcome: Outcome; plan: Plan } => {
     const placed: PlacedInstance[] = instances.map((instance) => ({
       ...instance,
-      isHostLost: deps.hostState(instance.hostId) === "lost",
+      // What lives on one host's disk cannot go on elsewhere: it waits for its host.
+      isHostLost: deployment.kind === "model" && deps.hostState(instance.hostId) === "lost",
     }));
     const target = targetOf(deployment);
     const outcome = statusAfter({ ...deployment, target }, placed);
@@ -101,6 +102,7 @@ export function createController(deps: {
         memoryBytes: deployment.memoryBytes,
         engine: deployment.engine,
         host: deployment.weights.host,
+        rentalImage: deployment.container?.image,
       };
       const found = place(want, hosts);
       if (!found.ok) {

@@ -41,6 +41,14 @@ export interface WeightsSource {
   readonly host?: string;
 }
 
+/** What a rented container is made of. What it does at its first start is sealed, where a model's hub token would be. */
+export interface ContainerParts {
+  /** By the name under which hosts offer it. */
+  readonly image: string;
+  /** Lines of an authorized_keys file, as they were when it was created. */
+  readonly sshKeys: readonly string[];
+}
+
 export interface PendingReason {
   readonly host: string;
   readonly why: string;
@@ -67,6 +75,8 @@ export interface Deployment {
   readonly maxInstances: number;
   readonly weights: WeightsSource;
   readonly hasWeightsToken: boolean;
+  /** Of kind container. */
+  readonly container?: ContainerParts;
   readonly extraArgs: readonly string[];
   readonly externalUrl: string | null;
   readonly contextLength: number;

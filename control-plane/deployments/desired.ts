@@ -1,6 +1,6 @@
 import type { DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 import type { HostRecord } from "../fleet/host.ts";
-import type { Deployment, WeightsSource } from "./deployment.ts";
+import type { ContainerParts, Deployment, WeightsSource } from "./deployment.ts";
 import { type Resources, resourcesOf } from "./resources.ts";
 import type { DeploymentStore } from "./store.ts";
 
@@ -19,6 +19,8 @@ export interface DesiredInstance extends Resources {
   readonly contextLength: number;
   readonly extraArgs: readonly string[];
   readonly externalUrl: string;
+  /** Of a rented container. `firstStart` is never logged. */
+  readonly rental: (ContainerParts & { readonly firstStart: string }) | undefined;
 }
 
 /** Everything one host is to run, and what it is to remove: nothing else is ever removed. */
@@ -49,7 +51,7 @@ export async function desiredSet(
         servedModelName: servedNameOf(deployment),
         task: deployment.task,
         weights,
-        weightsToken: weightsToken ? await deps.openToken(deployment.account, weightsToken) : "",
+        ...(await secretsOf(deployment, weightsToken, deps.openToken)),
         gpuUuids: instance.gpuUuids,
         maxBatchSize: deployment.maxBatchSize,
         contextLength: deployment.contextLength,
@@ -60,6 +62,16 @@ export async function desiredSet(
     ),
   );
   return { nodeEpoch: rows.nodeEpoch, generation: rows.generation, tombstones: rows.tombstones, instances };
+}
+
+async function secretsOf(
+  { account, container }: Deployment,
+  sealed: Buffer | null,
+  open: (account: Deployment["account"], sealed: Buffer) => Promise<string>,
+): Promise<Pick<DesiredInstance, "weightsToken" | "rental">> {
+  const secret = sealed ? await open(account, sealed) : "";
+  if (!container) return { weightsToken: secret, rental: undefined };
+  return { weightsToken: "", rental: { ...container, firstStart: secret } };
 }
 
 /** The name the engine knows. */

@@ -14,6 +14,8 @@ export interface Want {
   readonly engine: Engine;
   /** Id or name of the one host allowed; undefined: any. */
   readonly host: string | undefined;
+  /** Of a rented container, by the name under which hosts offer it. */
+  readonly rentalImage?: string | undefined;
 }
 
 export interface Rejection {
@@ -47,13 +49,15 @@ function refuse(want: Want, host: HostView): string | undefined {
   if (!host.schedulable) return host.condition || "its data path is not proven yet";
   if (want.engine === "stoker" && !host.inventory.drivers.some((driver) => driver === "docker" || driver === "process"))
     return "it has no driver that starts model servers";
-  if ((want.engine === "container" || want.engine === "agent_instance") && !host.inventory.drivers.includes("docker"))
+  if (want.engine === "agent_instance" && !host.inventory.drivers.includes("docker"))
     return "it has no container engine";
+  if (want.engine === "container" && !host.inventory.rentalImages?.includes(want.rentalImage ?? ""))
+    return host.inventory.rentalsUnavailable || `it does not offer the image ${want.rentalImage ?? ""}`;
   if (want.gpusPerInstance === 0) return undefined;
 
-  const ofType = host.inventory.gpus.filter((gpu) => gpu.type === want.gpu);
+  const ofType = host.inventory.gpus.filter((gpu) => gpu.type === want.gpu && isWhole(want, gpu));
   if (ofType.length === 0) return `it has no ${want.gpu} GPU`;
-  const free = freeGpus(host, want.gpu);
+  const free = freeGpus(host, want.gpu).filter((gpu) => isWhole(want, gpu));
   if (free.length < want.gpusPerInstance) {
     const sick = ofType.filter((gpu) => !gpu.isHealthy).length;
     const unhealthy = sick > 0 ? `, ${sick} unhealthy` : "";
@@ -68,7 +72,7 @@ function refuse(want: Want, host: HostView): string | undefined {
 /** The smallest GPUs that hold it, by index among equals; and how many of the type stay free. */
 function take(want: Want, host: HostView): { readonly gpus: readonly Gpu[]; readonly left: number } {
   const count = want.gpusPerInstance;
-  const free = freeGpus(host, want.gpu);
+  const free = freeGpus(host, want.gpu).filter((gpu) => isWhole(want, gpu));
   if (count === 0) return { gpus: [], left: free.length };
   const bySize = [...free].sort((a, b) => a.memoryBytes - b.memoryBytes || byIndex(a, b));
   for (let start = 0; start + count <= bySize.length; start++) {
@@ -83,6 +87,8 @@ export function freeGpus(host: Pick<HostView, "inventory" | "claims">, type: Gpu
   return host.inventory.gpus.filter((gpu) => gpu.type === type && gpu.isHealthy && !claimed.has(gpu.uuid));
 }
 
+/** A part of a GPU is good for a model, but nothing to rent out. */
+const isWhole = (want: Want, gpu: Gpu) => want.engine !== "container" || !gpu.uuid.startsWith("MIG-");
 const byIndex = (a: Gpu, b: Gpu) => a.index - b.index || (a.uuid < b.uuid ? -1 : 1);
 const largest = (gpus: readonly Gpu[], count: number) =>
   [...gpus].sort((a, b) => b.memoryBytes - a.memoryBytes || byIndex(a, b)).slice(0, count);

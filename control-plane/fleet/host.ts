@@ -25,6 +25,10 @@ export interface Inventory {
   readonly dockerVersion: string;
   readonly nvidiaDriverVersion: string;
   readonly cudaVersion: string;
+  /** What customers may rent containers of; absent on hosts that were never asked. */
+  readonly rentalImages?: readonly string[];
+  /** Why it offers none although its operator wants it to. */
+  readonly rentalsUnavailable?: string;
 }
 
 export interface GpuClaim {

@@ -26,6 +26,7 @@ import { addAdminPriceRoutes } from "./routes/admin-prices.ts";
 import { addAdminQuotaRoutes } from "./routes/admin-quotas.ts";
 import { addCliLoginRoutes } from "./routes/cli-login.ts";
 import { addCompletionRoutes } from "./routes/completions.ts";
+import { addContainerRoutes } from "./routes/containers.ts";
 import { addDeployRoutes } from "./routes/deploy.ts";
 import { addInvoiceRoutes } from "./routes/invoices.ts";
 import { addLogRoutes } from "./routes/logs.ts";
@@ -145,6 +146,7 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     addCliLoginRoutes(endpoints, routes, deps);
     addModelRoutes(endpoints, deps.spine.models);
     addDeployRoutes(endpoints, deps);
+    addContainerRoutes(endpoints, deps);
     addQuotaRoutes(endpoints, deps);
     addAdminQuotaRoutes(endpoints, deps);
     addLogRoutes(endpoints, deps);

@@ -17,6 +17,7 @@ export const openApi: FastifyDynamicSwaggerOptions = {
       { name: "inference", description: "Text and chat completions" },
       { name: "models", description: "What can be used" },
       { name: "deployments", description: "Dedicated models" },
+      { name: "containers", description: "Rented GPUs with SSH" },
       { name: "account", description: "The account of a key" },
       { name: "billing", description: "Use and funds" },
       { name: "operator", description: "For the operator's account alone" },

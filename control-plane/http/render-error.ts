@@ -13,6 +13,7 @@ import { BadPaymentEvent, NoPaymentEvents, PaymentProviderAway } from "../billin
 import { BadPeriod } from "../billing/period.ts";
 import { PriceRefused } from "../billing/price-book.ts";
 import { OfferedDeploymentUnknown, OfferRefused } from "../catalog/offer-model.ts";
+import * as containers from "../containers/errors.ts";
 import * as deployments from "../deployments/errors.ts";
 import * as inference from "../inference/errors.ts";
 import * as quotas from "../quotas/errors.ts";
@@ -82,6 +83,11 @@ const statusOf = new Map<ErrorClass, number>([
   [NoPaymentEvents, 404],
   [OfferRefused, 422],
   [OfferedDeploymentUnknown, 404],
+  [containers.ContainerNotFound, 404],
+  [containers.ContainerNameTaken, 409],
+  [containers.ContainerRefused, 422],
+  [containers.FirstStartRefused, 400],
+  [containers.ContainerLimitReached, 429],
   [deployments.DeploymentNotFound, 404],
   [deployments.DeploymentNameTaken, 409],
   [deployments.BaseModelUnknown, 404],

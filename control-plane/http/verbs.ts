@@ -28,6 +28,9 @@ import type { Paying } from "../billing/paying.ts";
 import type { PriceBook } from "../billing/price-book.ts";
 import type { UsageQueries } from "../billing/usage-queries.ts";
 import type { OfferedModel } from "../catalog/store.ts";
+import type { Offer } from "../containers/availability.ts";
+import type { Container } from "../containers/container.ts";
+import type { ContainerRequest } from "../containers/create.ts";
 import type { SettingsUpdate } from "../deployments/change.ts";
 import type { DeployRequest } from "../deployments/create.ts";
 import type { ExternalRequest } from "../deployments/create-external.ts";
@@ -49,6 +52,17 @@ export interface DeploymentVerbs {
   start(caller: Caller, id: DeploymentId): Promise<void>;
   /** Ascending, of all instances together. */
   logs(caller: Caller, id: DeploymentId, query: LogQuery, signal: AbortSignal): Promise<readonly LogLine[]>;
+}
+
+/** All throw the errors of containers/errors.ts. */
+export interface ContainerVerbs {
+  /** Throws also AccountSuspended, NoFunds. */
+  create(caller: Caller, request: ContainerRequest): Promise<DeploymentId>;
+  list(caller: Caller, state: "active" | "inactive"): Promise<readonly Container[]>;
+  get(caller: Caller, id: DeploymentId): Promise<Container>;
+  rename(caller: Caller, id: DeploymentId, name: string): Promise<Container>;
+  remove(caller: Caller, id: DeploymentId): Promise<void>;
+  offered(): Promise<{ readonly images: readonly string[]; readonly gpus: readonly Offer[] }>;
 }
 
 export interface AccountVerbs {
@@ -103,6 +117,7 @@ export interface HttpDeps {
   readonly spine: Omit<Spine, "metrics" | "upstreams" | "deadlines" | "limits" | "unixMs"> &
     Partial<Pick<Spine, "limits">>;
   readonly deployments: DeploymentVerbs;
+  readonly containers: ContainerVerbs;
   readonly accounts: AccountVerbs;
   readonly profiles: Profiles;
   readonly sshKeys: SshKeys;

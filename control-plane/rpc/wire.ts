@@ -52,6 +52,8 @@ export function readInventory(wire: Inventory__Output): Inventory {
     dockerVersion: wire.dockerVersion,
     nvidiaDriverVersion: wire.nvidiaDriverVersion,
     cudaVersion: wire.cudaVersion,
+    rentalImages: wire.rentalImages.slice(0, 100).map((name) => name.slice(0, 200)),
+    rentalsUnavailable: wire.rentalsUnavailable.slice(0, 1_000),
   };
 }
 
@@ -110,9 +112,10 @@ function writeSpec(want: DesiredInstance): InstanceSpec {
     memoryBytes: want.memoryBytes,
     cpus: want.cpus,
     extraArgs: [...want.extraArgs],
-    image: "",
+    image: want.rental?.image ?? "",
     externalUrl: want.externalUrl,
     draining: false,
     chatTemplate: weights.chatTemplate ?? "",
+    rental: want.rental ? { sshKeys: [...want.rental.sshKeys], firstStart: want.rental.firstStart } : null,
   };
 }

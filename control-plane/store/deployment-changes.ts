@@ -2,6 +2,7 @@
 import { type Kysely, sql, type Transaction } from "kysely";
 import type { AccountId, DeploymentId } from "../../proto/ids.ts";
 import type { Change, Claimed, GpuCheck } from "../deployments/store.ts";
+import { writeAudit } from "./audit-rows.ts";
 import { announce } from "./change-feed.ts";
 import { inTransaction, uniqueViolation } from "./database.ts";
 import { asDeployment, asInstance, selectDeployments } from "./deployment-rows.ts";
@@ -37,11 +38,16 @@ export async function changeDeployment(
         .where("deploy_id", "=", id)
         .where("account_id", "=", account)
         .where("revision", "=", ifRevision)
-        .returning(["generation", "gpu"])
+        .returning(["generation", "gpu", "kind", "model_name"])
         .executeTakeFirst();
       if (!moved) return false;
       if (check) check(await readGpuUse(trx, account, moved.gpu, id));
       if (change.isNewGeneration) await regenerate(trx, id, moved.generation);
+      // Its data goes with it: who ended it must be known afterwards.
+      if (change.status === "deleted" && moved.kind === "container") {
+        const before = { name: moved.model_name };
+        await writeAudit(trx, { actor: account, action: "container.delete", subject: id, account, ip: "", before });
+      }
       await announce(trx, "deployment", id);
       return true;
     });

@@ -52,6 +52,7 @@ export function asDeployment(row: DeploymentRow): Deployment {
     maxInstances: row.max_instances,
     weights: row.weights as unknown as WeightsSource,
     hasWeightsToken: row.weights_token !== null,
+    ...(row.container === null ? {} : { container: row.container }),
     extraArgs: row.extra_args,
     externalUrl: row.external_url,
     contextLength: row.context_length,

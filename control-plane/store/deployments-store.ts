@@ -37,6 +37,7 @@ export function createDeploymentStore(db: Kysely<Database>): DeploymentStore {
               max_instances: next.maxInstances,
               weights: JSON.stringify(next.weights),
               weights_token: next.weightsToken,
+              container: next.container ? JSON.stringify(next.container) : null,
               extra_args: [...next.extraArgs],
               external_url: next.externalUrl,
               context_length: next.contextLength,

@@ -17,6 +17,7 @@ import { RateMeters } from "../../control-plane/quotas/rate-limiter.ts";
 import { defaultRateLimits } from "../../control-plane/quotas/rate-limits.ts";
 import type { AccountId, DeploymentId, HostId, InstanceId, KeyId, LeaseId } from "../../proto/ids.ts";
 import { type NanoUsd, nano } from "../../proto/money.ts";
+import { fakeContainers } from "./container-ports.ts";
 import { fakeLimits } from "./limits.ts";
 import { fakeApplications, fakeOperator, fakePriceBook } from "./operator-ports.ts";
 import { fakeBilling } from "./payment-ports.ts";
@@ -273,6 +274,7 @@ export function fakePorts() {
         return [{ at: "1682343934.123456789", line: "loading" }];
       },
     },
+    containers: fakeContainers(ada.account),
     accounts: {
       create: () => Promise.resolve({ account: "u:1000000000002" as AccountId, apiKey: "stk_made" }),
       findOwnKey: (account, secretOrId) =>

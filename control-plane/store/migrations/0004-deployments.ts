@@ -21,6 +21,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       max_instances integer not null,
       weights jsonb not null,
       weights_token bytea,
+      container jsonb,
       extra_args text[] not null default '{}',
       external_url text,
       context_length integer not null default 0,

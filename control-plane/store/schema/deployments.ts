@@ -29,8 +29,10 @@ export interface DeploymentsTables {
     max_instances: number;
     /** The wire's Weights without the token. */
     weights: Json<Record<string, unknown>>;
-    /** Hub token under the account's data key; null without one. */
+    /** Under the account's data key: hub token, or what a container does at its first start; null without one. */
     weights_token: Buffer | null;
+    /** Of kind container: its image and whom it lets in. */
+    container: Json<{ image: string; sshKeys: readonly string[] }> | null;
     extra_args: string[];
     external_url: string | null;
     context_length: number;

@@ -1,0 +1,14 @@
+// What containers need kept beside the deployment that carries them. Implemented by store/containers-store.ts.
+import type { AccountId, DeploymentId } from "../../proto/ids.ts";
+import type { Container } from "./container.ts";
+
+export type { Container };
+
+export interface ContainerStore {
+  get(id: DeploymentId, account: AccountId): Promise<Container | undefined>;
+  /** The newest first, deleted ones included. */
+  list(account: AccountId): Promise<readonly Container[]>;
+  rename(id: DeploymentId, account: AccountId, name: string): Promise<"renamed" | "not_found" | "name_taken">;
+  /** Nano-USD per GPU and hour, of each GPU type that has a price now. */
+  hourRates(): Promise<ReadonlyMap<string, bigint>>;
+}

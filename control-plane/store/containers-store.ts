@@ -1,0 +1,97 @@
+import { type Kysely, sql } from "kysely";
+import { isGpuType } from "../../proto/gpu.ts";
+import type { DeploymentId } from "../../proto/ids.ts";
+import type { Container, ContainerStore } from "../containers/store.ts";
+import { asked } from "./asked.ts";
+import { announce } from "./change-feed.ts";
+import { inTransaction, uniqueViolation } from "./database.ts";
+import type { Database } from "./schema.ts";
+
+interface ContainerRow {
+  readonly deploy_id: string;
+  readonly model_name: string;
+  readonly status: string;
+  readonly fail_reason: string;
+  readonly image: string;
+  readonly gpu: string;
+  readonly num_gpus: number;
+  readonly hour_rate: bigint | null;
+  readonly created_at: Date;
+  readonly updated_at: Date;
+  readonly deleted_at: Date | null;
+  readonly ssh_address: string | null;
+  readonly ssh_port: number | null;
+  readonly on_host: boolean;
+}
+
+const rateNow = sql`(select hour_rate from price where kind = 'gpu' and subject = d.gpu and effective_from <= now()
+  order by effective_from desc, price_version desc limit 1)`;
+
+export function createContainerStore(db: Kysely<Database>): ContainerStore {
+  const rows = (account: string, id: string | undefined) =>
+    sql<ContainerRow>`
+      select d.deploy_id, d.model_name, d.status, d.fail_reason, d.container->>'image' as image, d.gpu, d.num_gpus,
+        d.created_at, d.updated_at, d.deleted_at, ${rateNow} * d.num_gpus as hour_rate, i.ssh_address, i.ssh_port,
+        exists (select from instance x where x.deploy_id = d.deploy_id) as on_host
+      from deployment d
+      left join lateral (select ssh_address, ssh_port from instance
+        where deploy_id = d.deploy_id and tombstoned_at is null order by created_at desc limit 1) i on true
+      where d.account_id = ${account} and d.kind = 'container' and (${id ?? null}::text is null or d.deploy_id = ${id ?? null})
+      order by d.created_at desc, d.deploy_id`.execute(db);
+
+  return asked<ContainerStore>({
+    async get(id, account) {
+      const [row] = (await rows(account, id)).rows;
+      return row && asContainer(row);
+    },
+
+    list: async (account) => (await rows(account, undefined)).rows.map(asContainer),
+
+    async rename(id, account, name) {
+      try {
+        return await inTransaction(db, async (trx) => {
+          const moved = await trx
+            .updateTable("deployment")
+            .set((eb) => ({ model_name: name, revision: eb("revision", "+", 1n) }))
+            .where("deploy_id", "=", id)
+            .where("account_id", "=", account)
+            .where("kind", "=", "container")
+            .where("status", "!=", "deleted")
+            .executeTakeFirst();
+          if (moved.numUpdatedRows === 0n) return "not_found";
+          await announce(trx, "deployment", id);
+          return "renamed";
+        });
+      } catch (error) {
+        if (uniqueViolation(error) === "deployment_name") return "name_taken";
+        throw error;
+      }
+    },
+
+    async hourRates() {
+      const { rows: found } = await sql<{ subject: string; hour_rate: bigint }>`
+        select distinct on (subject) subject, hour_rate from price where kind = 'gpu' and effective_from <= now()
+        order by subject, effective_from desc, price_version desc`.execute(db);
+      return new Map(found.map((row) => [row.subject, row.hour_rate]));
+    },
+  });
+}
+
+function asContainer(row: ContainerRow): Container {
+  return {
+    id: row.deploy_id as DeploymentId,
+    name: row.model_name,
+    status: row.status as Container["status"],
+    failReason: row.fail_reason,
+    image: row.image,
+    gpu: isGpuType(row.gpu) ? row.gpu : "other",
+    gpus: row.num_gpus,
+    hourRate: row.hour_rate ?? 0n,
+    createdAtMs: row.created_at.getTime(),
+    changedAtMs: row.updated_at.getTime(),
+    deletedAtMs: row.deleted_at?.getTime() ?? null,
+    sshAddress: row.ssh_address ?? "",
+    sshPort: row.ssh_port ?? 0,
+    isOnHost: row.on_host,
+  };
+}

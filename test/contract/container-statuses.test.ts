@@ -1,0 +1,185 @@
+import { describe, expect, it } from "vitest";
+import * as containers from "../../control-plane/containers/errors.ts";
+import * as deployments from "../../control-plane/deployments/errors.ts";
+import { DatabaseAway } from "../../control-plane/store/database.ts";
+import { container } from "../fakes/container-ports.ts";
+import { adminKey } from "../fakes/ports.ts";
+import { answerTo, check, type Row, refuse } from "./status-row.ts";
+
+const { id } = container();
+const wish = {
+  name: "my-container",
+  gpu_config: "1xB200-180GB",
+  container_image: "stoker-cont-ubuntu-torch:latest",
+  cloud_init_user_data: "#!/bin/sh\n",
+};
+const create = refuse("containers", "create");
+const away = new DatabaseAway("away");
+const noRetry = { "x-should-retry": "false" };
+
+const rows: readonly Row[] = [
+  { call: "POST /v1/containers", status: 200, body: wish, holds: { container_id: id } },
+  { call: "POST /v1/containers", status: 401, body: wish, key: null },
+  { call: "POST /v1/containers", status: 400, body: "{", holds: { code: "json_invalid" } },
+  {
+    call: "POST /v1/containers",
+    status: 400,
+    body: wish,
+    given: create(new containers.FirstStartRefused("begins with neither")),
+    holds: { code: "invalid_user_data" },
+  },
+  { call: "POST /v1/containers", status: 402, body: wish, given: create(new deployments.NoFunds()), headers: noRetry },
+  { call: "POST /v1/containers", status: 404, body: wish, given: create(new deployments.AccountEnded()) },
+  {
+    call: "POST /v1/containers",
+    status: 409,
+    body: wish,
+    given: create(new containers.ContainerNameTaken("x")),
+    headers: noRetry,
+  },
+  {
+    call: "POST /v1/containers",
+    status: 422,
+    body: { ...wish, cloud_init_user_data: "" },
+    holds: { detail: [{ loc: ["body", "cloud_init_user_data"] }] },
+  },
+  {
+    call: "POST /v1/containers",
+    status: 422,
+    body: { ...wish, cloud_init_user_data: "x".repeat(32_001) },
+    holds: { detail: [{ loc: ["body", "cloud_init_user_data"] }] },
+  },
+  {
+    call: "POST /v1/containers",
+    status: 422,
+    body: { ...wish, name: "x".repeat(65) },
+    holds: { detail: [{ loc: ["body", "name"] }] },
+  },
+  {
+    call: "POST /v1/containers",
+    status: 422,
+    body: wish,
+    given: create(new containers.ContainerRefused("gpu_config: no", { param: "gpu_config" })),
+    holds: { detail: [{ loc: ["body", "gpu_config"] }], error: "gpu_config: no" },
+  },
+  {
+    call: "POST /v1/containers",
+    status: 423,
+    body: wish,
+    given: create(new deployments.AccountSuspended("balance")),
+    holds: { code: "account_suspended" },
+  },
+  {
+    call: "POST /v1/containers",
+    status: 429,
+    body: wish,
+    given: create(new containers.ContainerLimitReached(new Error("4 of your limit of 4 are taken"))),
+    holds: { code: "gpu_limit_reached" },
+    headers: { "retry-after": "60" },
+  },
+  { call: "POST /v1/containers", status: 503, body: wish, given: create(away) },
+
+  { call: "GET /v1/containers", status: 200 },
+  { call: "GET /v1/containers?state=inactive", status: 200 },
+  { call: "GET /v1/containers?state=asleep", status: 422, holds: { detail: [{ loc: ["query", "state"] }] } },
+  { call: "GET /v1/containers", status: 401, key: null },
+  { call: "GET /v1/containers", status: 503, given: refuse("containers", "list")(away) },
+  {
+    call: "GET /v1/containers/params",
+    status: 200,
+    holds: { container_images: ["stoker-cont-ubuntu-torch:latest"], gpu_configs: ["1xB200-180GB"] },
+  },
+  { call: "GET /v1/containers/params", status: 401, key: null },
+  { call: "GET /v1/containers/params", status: 503, given: refuse("containers", "offered")(away) },
+  {
+    call: "GET /v1/containers/gpu_availability",
+    status: 200,
+    holds: { gpus: [{ gpu_config: "1xB200-180GB", usd_per_hour: 2.79, available: true, recommended: false }] },
+  },
+  { call: "GET /v1/containers/gpu_availability", status: 401, key: null },
+  { call: "GET /v1/containers/gpu_availability", status: 503, given: refuse("containers", "offered")(away) },
+
+  {
+    call: `GET /v1/containers/${id}`,
+    status: 200,
+    holds: {
+      id,
+      name: "my-container",
+      state: "running",
+      start_ts: 1_786_000_000,
+      state_ts: 1_786_000_090,
+      stop_ts: null,
+      ip: "203.0.113.7",
+      ssh_port: 22_017,
+      gpu_config: "1xB200-180GB",
+      price_per_hour: 2.79,
+      container_image: "stoker-cont-ubuntu-torch:latest",
+      fail_reason: null,
+    },
+  },
+  { call: `GET /v1/containers/${id}`, status: 401, key: null },
+  { call: "GET /v1/containers/unknown", status: 404, holds: { code: "container_not_found" } },
+  { call: `GET /v1/containers/${id}`, status: 404, key: adminKey },
+  { call: `GET /v1/containers/${id}`, status: 503, given: refuse("containers", "get")(away) },
+  { call: `PATCH /v1/containers/${id}`, status: 200, body: { name: "other" }, holds: { id, name: "other" } },
+  { call: `PATCH /v1/containers/${id}`, status: 401, body: { name: "other" }, key: null },
+  { call: "PATCH /v1/containers/unknown", status: 404, body: { name: "other" } },
+  {
+    call: `PATCH /v1/containers/${id}`,
+    status: 409,
+    body: { name: "other" },
+    given: refuse("containers", "rename")(new containers.ContainerNameTaken("other")),
+  },
+  { call: `PATCH /v1/containers/${id}`, status: 422, body: { name: "other", gpu_config: "2xB200-180GB" } },
+  { call: `PATCH /v1/containers/${id}`, status: 422, body: {}, holds: { detail: [{ type: "missing" }] } },
+  { call: `PATCH /v1/containers/${id}`, status: 503, body: { name: "x" }, given: refuse("containers", "rename")(away) },
+  { call: `DELETE /v1/containers/${id}`, status: 200 },
+  { call: `DELETE /v1/containers/${id}`, status: 401, key: null },
+  {
+    call: "DELETE /v1/containers/unknown",
+    status: 404,
+    holds: { error: expect.stringContaining("no such container") },
+  },
+  { call: `DELETE /v1/containers/${id}`, status: 503, given: refuse("containers", "remove")(away) },
+];
+
+describe("every endpoint of containers and its statuses", () => {
+  it.each(rows.map((row) => [`${row.call} ${row.status}`, row] as const))("%s", (_name, row) => check(row));
+});
+
+describe("a container's record", () => {
+  const shown = async (change: Parameters<typeof container>[0]) => {
+    const given: Row["given"] = ({ deps }) => {
+      deps.containers.get = () => Promise.resolve(container(change));
+    };
+    return (await answerTo({ call: `GET /v1/containers/${id}`, status: 200, given })).json();
+  };
+
+  it("has all its keys in every state, and no address before it runs", async () => {
+    const keys = Object.keys(await shown({}));
+    const places = { sshAddress: "203.0.113.7", sshPort: 22_017 };
+    for (const status of ["initializing", "deploying", "stopping", "failed", "deleted"] as const) {
+      const record = await shown({ status, ...places });
+      expect(Object.keys(record)).toEqual(keys);
+      expect(record).toMatchObject({ ip: null, ssh_port: null });
+    }
+  });
+
+  it("is shutting down until nothing of it is left on its host", async () => {
+    const deletedAtMs = 1_786_000_200_000;
+    expect(await shown({ status: "deleted", deletedAtMs })).toMatchObject({ state: "shutting_down" });
+    expect(await shown({ status: "deleted", deletedAtMs, isOnHost: false })).toMatchObject({
+      state: "deleted",
+      stop_ts: 1_786_000_200,
+    });
+  });
+
+  it("that was stopped for its money has failed, with the reason", async () => {
+    const failReason = "insufficient_funds: add funds";
+    expect(await shown({ status: "stopped", failReason })).toMatchObject({
+      state: "failed",
+      stop_ts: 1_786_000_090,
+      fail_reason: failReason,
+    });
+  });
+});
