@@ -1,8 +1,8 @@
 // The parts of the weights cache that belong together, and the one way a blob gets into it.
-import { mkdir, statfs } from "node:fs/promises";
+import { mkdir, readFile, statfs } from "node:fs/promises";
 import { join } from "node:path";
 import type { Logger } from "pino";
-import { type BlobStore, createBlobStore } from "./blobs.ts";
+import { type BlobStore, createBlobStore, replaceFile } from "./blobs.ts";
 import { type Content, type DownloadSource, download, type Pace, type SourceName, type Verified } from "./download.ts";
 import { createHolders, type Holders } from "./holders.ts";
 import { createKeptSets, type Kept, type KeptSets } from "./kept.ts";
@@ -61,7 +61,14 @@ export function createCache(options: CacheOptions): Cache {
   const { quotaBytes } = options;
   const room = createRoom({ cacheDir, blobs, kept, folders, holders, quotaBytes, freeBytes, log });
 
-  const here = async ({ sha256 }: Content, signal: AbortSignal): Promise<BlobFacts | undefined> => {
+  /** A file that the hub names by git's hash is known by it once it was here. */
+  const digestOf = async ({ sha256, gitSha1 }: Content): Promise<string | undefined> => {
+    if (sha256 !== undefined || gitSha1 === undefined) return sha256;
+    const text = await readFile(join(cacheDir, "git", gitSha1), "utf8").catch(() => "");
+    return /^[0-9a-f]{64}$/.test(text) ? text : undefined;
+  };
+  const here = async (content: Content, signal: AbortSignal): Promise<BlobFacts | undefined> => {
+    const sha256 = await digestOf(content);
     const sizeBytes = sha256 === undefined ? undefined : await blobs.has(sha256, signal);
     return sha256 === undefined || sizeBytes === undefined ? undefined : { sha256, sizeBytes };
   };
@@ -89,6 +96,7 @@ export function createCache(options: CacheOptions): Cache {
     borrow,
     async prepare() {
       await mkdir(cacheDir, { recursive: true });
+      await mkdir(join(cacheDir, "git"), { recursive: true });
       await blobs.prepare();
     },
     async needSpace(contents, extraBytes, signal) {
@@ -105,6 +113,8 @@ export function createCache(options: CacheOptions): Cache {
         const file = await borrow(fetch, async () => (await here(fetch.content, signal)) !== undefined, signal);
         if (!file) continue;
         await blobs.adopt(file);
+        const { gitSha1 } = fetch.content;
+        if (gitSha1 !== undefined) await replaceFile(join(cacheDir, "git", gitSha1), file.sha256);
         return { sha256: file.sha256, sizeBytes: file.sizeBytes };
       }
     },
