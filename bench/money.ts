@@ -9,8 +9,8 @@ import { openDatabase } from "../control-plane/store/database.ts";
 import { migrateDatabase } from "../control-plane/store/migrate.ts";
 import { createSettlementStore } from "../control-plane/store/settlement-store.ts";
 import { createUnrecordedStore } from "../control-plane/store/unrecorded-store.ts";
-import type { UsageRecord__Output } from "../proto/gen/stoker/fleet/v1/UsageRecord.ts";
 import { randomId } from "../proto/ids.ts";
+import type { SpooledRecord } from "../proto/usage-record.ts";
 import { startPostgres } from "../test/fakes/postgres.ts";
 import { median } from "./load.ts";
 
@@ -97,7 +97,7 @@ async function seed(pool: pg.Pool): Promise<void> {
   }
 }
 
-function batchesOf(group: number): UsageRecord__Output[][] {
+function batchesOf(group: number): SpooledRecord[][] {
   return Array.from({ length: amountOf(group) / group }, () =>
     Array.from({ length: group }, () => usageRecord(Math.floor(Math.random() * accounts))),
   );
@@ -122,7 +122,7 @@ const noUnits = {
   imageUnit: "0",
 };
 
-function usageRecord(owner: number): UsageRecord__Output {
+function usageRecord(owner: number): SpooledRecord {
   const nowMs = String(Date.now());
   return {
     spoolId: randomId(12),
@@ -182,7 +182,7 @@ const bareStatement = `
     group by 1) s
   where b.budget_id = s.id`;
 
-async function writeBare(client: pg.Client, batch: readonly UsageRecord__Output[]): Promise<void> {
+async function writeBare(client: pg.Client, batch: readonly SpooledRecord[]): Promise<void> {
   const facts = batch.map((record) => ({
     request_id: record.requestId,
     attempt: record.attempt,

@@ -5,6 +5,7 @@ import type { Pool } from "undici";
 import type { TokenRates, UnitCounts } from "../../proto/money.ts";
 import type { Ticket } from "../../proto/ticket.ts";
 import { type EndReason, encodeUsage, type UsageSource, usageHeader } from "../../proto/usage.ts";
+import type { UsageRecord } from "../../proto/usage-record.ts";
 import type { Answer } from "./answer.ts";
 import type { Deadline } from "./deadlines.ts";
 import { EngineCall, type EngineListener } from "./engine-call.ts";
@@ -16,7 +17,6 @@ import { logRequest } from "./log-request.ts";
 import { PassedBytes } from "./passed-bytes.ts";
 import type { Plane } from "./plane.ts";
 import { errorBody, refuse, sendError } from "./refuse.ts";
-import type { NewUsageRecord } from "./spool.ts";
 import { endRecord, startRecord } from "./start-record.ts";
 import { type Source, StreamAnswer } from "./stream-answer.ts";
 import type { Cuttable, Target } from "./target.ts";
@@ -69,7 +69,7 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
   #passing: PassedBytes | undefined;
   #queueMs = 0;
   #firstByteMs = 0;
-  #record: NewUsageRecord | undefined;
+  #record: UsageRecord | undefined;
   #settled: Settled = { figures: nothing, source: "estimated", endReason: "refused" };
 
   constructor(plane: Plane, target: Target, request: ForwardRequest) {
@@ -274,7 +274,7 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
     this.#phase = "settling";
     this.#settled = settled;
     this.dueMs = now + plane.limits.recordMs;
-    const record = endRecord(this.#record as NewUsageRecord, {
+    const record = endRecord(this.#record as UsageRecord, {
       ...settled,
       endedAtMs: plane.controlTimeMs(),
       firstByteMs: this.#firstByteMs,

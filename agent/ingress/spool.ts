@@ -1,16 +1,13 @@
 // The port to the fsynced usage spool. Implemented by state/ in a worker thread with group commit: an fsync on the main
 // thread would stall every stream of the host.
-import type { UsageRecord } from "../../proto/gen/stoker/fleet/v1/UsageRecord.ts";
-
-/** A record without its spool id: the spool gives that. */
-export type NewUsageRecord = Omit<UsageRecord, "spoolId">;
+import type { SpooledRecord, UsageRecord } from "../../proto/usage-record.ts";
 
 export interface StartRow {
   readonly requestId: string;
   readonly attempt: number;
   readonly leaseIds: readonly string[];
   /** Everything needed to write an end record of reason `lost` should this agent die. */
-  readonly record: NewUsageRecord;
+  readonly record: UsageRecord;
 }
 
 export interface UsageSpool {
@@ -19,9 +16,9 @@ export interface UsageSpool {
   /** One unsynced write, not waited for. */
   start(row: StartRow): void;
   /** Durable (fsynced, with whatever else waited) when the promise resolves. Replaces the start row. */
-  end(record: NewUsageRecord): Promise<void>;
+  end(record: UsageRecord): Promise<void>;
   /** Oldest first, for the session to send. */
-  pending(limit: number): Promise<readonly UsageRecord[]>;
+  pending(limit: number): Promise<readonly SpooledRecord[]>;
   acknowledge(spoolIds: readonly string[]): Promise<void>;
   /** Lease ids of start rows and of unacknowledged records. */
   openLeaseIds(): Promise<readonly string[]>;

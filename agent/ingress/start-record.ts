@@ -1,13 +1,13 @@
 import type { Ticket, TicketUnits } from "../../proto/ticket.ts";
 import type { EndReason, UsageSource } from "../../proto/usage.ts";
+import type { UsageRecord } from "../../proto/usage-record.ts";
 import type { EngineFigures } from "./find-usage.ts";
-import type { NewUsageRecord } from "./spool.ts";
 
 /**
  * The record as it would stand if this agent died now: reason `lost`, no output. Its input counts only if the gateway delivered
  * something of the answer.
  */
-export function startRecord(ticket: Ticket, nodeEpoch: bigint, nowMs: number, queueMs: number): NewUsageRecord {
+export function startRecord(ticket: Ticket, nodeEpoch: bigint, nowMs: number, queueMs: number): UsageRecord {
   return {
     requestId: ticket.requestId,
     attempt: ticket.attempt,
@@ -58,7 +58,7 @@ export interface End {
   readonly totalMs: number;
 }
 
-export function endRecord(start: NewUsageRecord, end: End): NewUsageRecord {
+export function endRecord(start: UsageRecord, end: End): UsageRecord {
   return {
     ...start,
     endedAtMs: Math.round(end.endedAtMs),

@@ -2,9 +2,9 @@
 // nothing is billed for waiting, loading, draining, a crash between two looks, or a time without an agent, when nobody
 // could reach the instance.
 import type { Logger } from "pino";
-import type { UsageRecord } from "../../proto/gen/stoker/fleet/v1/UsageRecord.ts";
 import { gpuMinuteId, minuteMs } from "../../proto/gpu-minute.ts";
 import type { DeploymentId, InstanceId } from "../../proto/ids.ts";
+import type { UsageRecord } from "../../proto/usage-record.ts";
 import type { MeterStore } from "./store.ts";
 import { addSpan, type Tally } from "./tally.ts";
 
@@ -93,7 +93,7 @@ export function createGpuMeter(deps: GpuMeterDeps) {
   };
 }
 
-function recordOf(tally: Tally, nodeEpoch: string): Omit<UsageRecord, "spoolId"> {
+function recordOf(tally: Tally, nodeEpoch: string): UsageRecord {
   return {
     requestId: gpuMinuteId(tally.instanceId, tally.startMs),
     attempt: 1,

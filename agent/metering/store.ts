@@ -1,5 +1,5 @@
 // What the GPU meter needs kept across a restart of the agent. Implemented by state/, fsynced.
-import type { UsageRecord } from "../../proto/gen/stoker/fleet/v1/UsageRecord.ts";
+import type { UsageRecord } from "../../proto/usage-record.ts";
 import type { Tally } from "./tally.ts";
 
 export type { Tally };
@@ -8,5 +8,5 @@ export interface MeterStore {
   /** Minutes that an earlier life of this agent had begun; empty on a fresh host. */
   kept(): readonly Tally[];
   /** Minutes that have begun, and records of those that ended: durable together when the promise resolves. */
-  save(open: readonly Tally[], ended: readonly Omit<UsageRecord, "spoolId">[]): Promise<void>;
+  save(open: readonly Tally[], ended: readonly UsageRecord[]): Promise<void>;
 }

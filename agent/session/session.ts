@@ -9,6 +9,7 @@ import type { InstanceReport } from "../../proto/gen/stoker/fleet/v1/InstanceRep
 import type { Inventory } from "../../proto/gen/stoker/fleet/v1/Inventory.ts";
 import type { KeptWeights } from "../../proto/gen/stoker/fleet/v1/KeptWeights.ts";
 import type { Welcome__Output } from "../../proto/gen/stoker/fleet/v1/Welcome.ts";
+import { writeUsageBatch } from "../../proto/usage-record.ts";
 import { type ConnectionEnd, connect } from "./connection.ts";
 import type { ControlClock } from "./control-clock.ts";
 import { judgeDesired } from "./fence.ts";
@@ -179,7 +180,11 @@ export function createSession(options: SessionOptions): Session {
       send({ body: "renew", renew: { nodeEpoch: welcome.nodeEpoch, sequence } });
     };
     const renewals = every(welcome.renewEveryMs || 5_000, 0, renew, log, signal);
-    const usage = createUsageSender(spool, (records) => send({ body: "usage", usage: { records: [...records] } }), log);
+    const usage = createUsageSender(
+      spool,
+      (records) => send({ body: "usage", usage: { records: writeUsageBatch(records) } }),
+      log,
+    );
     wakeUsage = usage.wake;
     questions.over(send, signal);
     return {

@@ -1,11 +1,11 @@
 // Usage records leave here until a control plane acknowledges them: one batch in flight, sent again when no answer comes.
 // What an answer leaves out (a lost attempt still waits for its count) comes again later and holds up no other record.
 import type { Logger } from "pino";
-import type { UsageRecord } from "../../proto/gen/stoker/fleet/v1/UsageRecord.ts";
+import type { SpooledRecord } from "../../proto/usage-record.ts";
 
 /** The part of the spool that a session needs. */
 export interface PendingUsage {
-  pending(limit: number): Promise<readonly UsageRecord[]>;
+  pending(limit: number): Promise<readonly SpooledRecord[]>;
   acknowledge(spoolIds: readonly string[]): Promise<void>;
   onPending(listener: () => void): void;
   openLeaseIds(): Promise<readonly string[]>;
@@ -32,7 +32,7 @@ const mostLeftOut = 2 * batchSize;
 
 export function createUsageSender(
   spool: PendingUsage,
-  send: (records: readonly UsageRecord[]) => void,
+  send: (records: readonly SpooledRecord[]) => void,
   log: Logger,
 ): UsageSender {
   let isWanted = true;
@@ -57,7 +57,7 @@ export function createUsageSender(
     });
 
   /** What is due, at most a batch. */
-  async function next(): Promise<readonly UsageRecord[]> {
+  async function next(): Promise<readonly SpooledRecord[]> {
     const nowMs = performance.now();
     for (const [id, dueMs] of leftOut) if (dueMs <= nowMs) leftOut.delete(id);
     if (leftOut.size >= mostLeftOut) return [];
@@ -89,7 +89,7 @@ export function createUsageSender(
     await keepLeftOut(records, answer ?? []);
   }
 
-  async function keepLeftOut(sent: readonly UsageRecord[], durable: readonly string[]): Promise<void> {
+  async function keepLeftOut(sent: readonly SpooledRecord[], durable: readonly string[]): Promise<void> {
     const gone = new Set(durable);
     const dueMs = performance.now() + leftOutMs;
     for (const { spoolId } of sent) if (!gone.has(String(spoolId))) leftOut.set(String(spoolId), dueMs);

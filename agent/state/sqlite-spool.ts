@@ -1,5 +1,5 @@
 // The usage spool on the state database.
-import type { UsageRecord } from "../../proto/gen/stoker/fleet/v1/UsageRecord.ts";
+import type { UsageRecord } from "../../proto/usage-record.ts";
 import type { UsageSpool } from "../ingress/spool.ts";
 import type { StateThread } from "./state-thread.ts";
 

@@ -3,7 +3,8 @@
 import { Worker } from "node:worker_threads";
 import type { Logger } from "pino";
 import { unreachable } from "../../proto/unreachable.ts";
-import type { NewUsageRecord, StartRow } from "../ingress/spool.ts";
+import type { UsageRecord } from "../../proto/usage-record.ts";
+import type { StartRow } from "../ingress/spool.ts";
 import {
   endLine,
   type FromWorker,
@@ -29,7 +30,7 @@ const shareMs = 8;
 interface Waiting {
   readonly write: number;
   /** What becomes pending with it. */
-  readonly record: NewUsageRecord | undefined;
+  readonly record: UsageRecord | undefined;
   readonly resolve: () => void;
   readonly reject: (error: Error) => void;
 }
@@ -40,7 +41,7 @@ export interface StateThread {
   readonly meta: Readonly<Partial<Record<MetaKey, string>>>;
   readonly recent: Unacknowledged;
   start(row: StartRow): void;
-  end(record: NewUsageRecord): Promise<void>;
+  end(record: UsageRecord): Promise<void>;
   /** Not waited for: what is lost with the machine is only sent once more. */
   acknowledge(spoolIds: readonly string[]): void;
   write(write: Write): Promise<void>;
@@ -150,7 +151,7 @@ export function startStateThread(path: string, log: Logger): Promise<StateThread
     running = Math.max(0, running - 1);
   }
 
-  function put(write: Write | undefined, record?: NewUsageRecord): Promise<void> {
+  function put(write: Write | undefined, record?: UsageRecord): Promise<void> {
     if (ended) return Promise.reject(ended);
     if (write) writes.push(write);
     lastWrite += 1;

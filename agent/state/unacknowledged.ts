@@ -1,10 +1,10 @@
 // Durable records that nobody has acknowledged yet, as the objects they were: sending one again from the file would cost
 // a read, a parse and a copy between threads. Bounded; beyond it, and for what an earlier life left, the file is asked.
-import type { UsageRecord } from "../../proto/gen/stoker/fleet/v1/UsageRecord.ts";
+import type { SpooledRecord, UsageRecord } from "../../proto/usage-record.ts";
 
 export class Unacknowledged {
   /** By spool id, oldest first. */
-  readonly #records = new Map<string, UsageRecord>();
+  readonly #records = new Map<string, SpooledRecord>();
   readonly #maxRecords: number;
   /** Every record of the file is here too. */
   #isWhole = false;
@@ -34,7 +34,7 @@ export class Unacknowledged {
   }
 
   /** Undefined: ask the file. */
-  oldest(limit: number): readonly UsageRecord[] | undefined {
+  oldest(limit: number): readonly SpooledRecord[] | undefined {
     return this.#isWhole ? this.#records.values().take(limit).toArray() : undefined;
   }
 }

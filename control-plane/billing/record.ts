@@ -1,6 +1,6 @@
-import type { UsageRecord__Output } from "../../proto/gen/stoker/fleet/v1/UsageRecord.ts";
 import type { AccountId, DeploymentId, InstanceId, KeyId, LeaseId, ReplicaId, RequestId } from "../../proto/ids.ts";
 import { costOf, type NanoUsd, nano, type TokenRates, type UnitCounts, type UnitRates } from "../../proto/money.ts";
+import type { UsageRecord } from "../../proto/usage-record.ts";
 
 /** A usage record as the ledger sees it. Figures are whole and not negative. */
 export interface SettledRecord {
@@ -41,7 +41,7 @@ export interface SettledRecord {
 export const recordKey = (requestId: string, attempt: number): string => `${requestId}/${attempt}`;
 
 /** Throws RangeError for a record that no honest agent writes. */
-export function readRecord(wire: UsageRecord__Output): SettledRecord {
+export function readRecord(wire: UsageRecord): SettledRecord {
   const rates: TokenRates = {
     input: amount(wire.inputRate, "inputRate"),
     cachedInput: amount(wire.cachedInputRate, "cachedInputRate"),
@@ -52,21 +52,23 @@ export function readRecord(wire: UsageRecord__Output): SettledRecord {
   const inputTokens = count(wire.inputTokens, "inputTokens");
   const cachedInputTokens = count(wire.cachedInputTokens, "cachedInputTokens");
   const outputTokens = count(wire.outputTokens, "outputTokens");
-  if (wire.requestId === "" || wire.accountId === "") throw new RangeError("a usage record without request or account");
-  if (wire.attempt < 1) throw new RangeError(`usage record with attempt ${wire.attempt}`);
+  const requestId = text(wire.requestId, "requestId");
+  const account = text(wire.accountId, "accountId");
+  if (requestId === "" || account === "") throw new RangeError("a usage record without request or account");
+  if (!(wire.attempt >= 1)) throw new RangeError(`usage record with attempt ${wire.attempt}`);
   return {
-    requestId: wire.requestId as RequestId,
-    attempt: wire.attempt,
+    requestId: requestId as RequestId,
+    attempt: count(wire.attempt, "attempt"),
     admittedAtMs: count(wire.admittedAtMs, "admittedAtMs"),
     endedAtMs: count(wire.endedAtMs, "endedAtMs"),
-    account: wire.accountId as AccountId,
-    key: wire.keyId as KeyId,
-    replica: wire.replicaId as ReplicaId,
-    model: wire.model,
-    deployId: wire.deployId as DeploymentId,
-    instanceId: wire.instanceId as InstanceId,
+    account: account as AccountId,
+    key: text(wire.keyId, "keyId") as KeyId,
+    replica: text(wire.replicaId, "replicaId") as ReplicaId,
+    model: text(wire.model, "model"),
+    deployId: text(wire.deployId, "deployId") as DeploymentId,
+    instanceId: text(wire.instanceId, "instanceId") as InstanceId,
     nodeEpoch: amount(wire.nodeEpoch, "nodeEpoch"),
-    leaseIds: wire.leaseIds as LeaseId[],
+    leaseIds: leases(wire.leaseIds),
     hold: amount(wire.holdNanoUsd, "holdNanoUsd"),
     inputTokens,
     cachedInputTokens,
@@ -74,15 +76,15 @@ export function readRecord(wire: UsageRecord__Output): SettledRecord {
     reasoningTokens: count(wire.reasoningTokens, "reasoningTokens"),
     units,
     gpuMs: 0,
-    source: wire.source,
-    endReason: wire.endReason,
+    source: text(wire.source, "source"),
+    endReason: text(wire.endReason, "endReason"),
     priceVersion: amount(wire.priceVersion, "priceVersion"),
     rates,
-    discountId: wire.discountId || null,
+    discountId: text(wire.discountId, "discountId") || null,
     cost: costOf({ input: inputTokens, cachedInput: cachedInputTokens, output: outputTokens, units }, rates),
-    queueMs: wire.queueMs,
-    firstByteMs: wire.firstByteMs,
-    totalMs: wire.totalMs,
+    queueMs: count(wire.queueMs, "queueMs"),
+    firstByteMs: count(wire.firstByteMs, "firstByteMs"),
+    totalMs: count(wire.totalMs, "totalMs"),
   };
 }
 
@@ -106,9 +108,10 @@ export function asDelivered(record: SettledRecord, deliveredTokens: number): Set
 }
 
 /** Undefined for the record of a text task. */
-function readUnitCounts(wire: UsageRecord__Output): UnitCounts | undefined {
+function readUnitCounts(wire: UsageRecord): UnitCounts | undefined {
   const { characters, audioMs, images, imagePixelSteps, items } = wire;
-  if (`${characters}${audioMs}${images}${imagePixelSteps}${items}` === "00000") return undefined;
+  if (!isSome(characters) && !isSome(audioMs) && !isSome(images) && !isSome(imagePixelSteps) && !isSome(items))
+    return undefined;
   return {
     characters: count(characters, "characters"),
     audioMs: count(audioMs, "audioMs"),
@@ -118,7 +121,7 @@ function readUnitCounts(wire: UsageRecord__Output): UnitCounts | undefined {
   };
 }
 
-function readUnitRates(wire: UsageRecord__Output): UnitRates | undefined {
+function readUnitRates(wire: UsageRecord): UnitRates | undefined {
   if (!wire.characterRate && !wire.audioRate && !wire.imageRate) return undefined;
   return {
     characters: amount(wire.characterRate, "characterRate"),
@@ -128,13 +131,29 @@ function readUnitRates(wire: UsageRecord__Output): UnitRates | undefined {
   };
 }
 
-function count(text: string, field: string): number {
-  const value = Number(text);
-  if (!Number.isSafeInteger(value) || value < 0) throw new RangeError(`usage record with ${field} ${text}`);
+const isSome = (value: unknown): boolean => value !== undefined && value !== 0 && value !== "0";
+
+function text(value: unknown, field: string): string {
+  if (value === undefined) return "";
+  if (typeof value !== "string") throw new RangeError(`usage record with ${field} ${value}`);
   return value;
 }
 
-function amount(text: string, field: string): NanoUsd {
-  if (!/^\d{1,18}$/.test(text)) throw new RangeError(`usage record with ${field} ${text}`);
-  return nano(BigInt(text));
+function leases(ids: unknown): LeaseId[] {
+  if (!Array.isArray(ids) || !ids.every((id) => typeof id === "string"))
+    throw new RangeError(`usage record with leaseIds ${ids}`);
+  return ids as LeaseId[];
+}
+
+function count(value: number | string | undefined, field: string): number {
+  if (value === undefined) return 0;
+  const whole = typeof value === "number" ? value : Number(value);
+  if (!Number.isSafeInteger(whole) || whole < 0) throw new RangeError(`usage record with ${field} ${value}`);
+  return whole;
+}
+
+function amount(value: number | string | undefined, field: string): NanoUsd {
+  if (value === undefined || value === "0" || value === 0) return nano(0n);
+  if (!/^\d{1,18}$/.test(String(value))) throw new RangeError(`usage record with ${field} ${value}`);
+  return nano(BigInt(value));
 }

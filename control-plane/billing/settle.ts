@@ -2,8 +2,8 @@
 // Safe to repeat: a record that is already there changes nothing and is acknowledged again.
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
-import type { UsageRecord__Output } from "../../proto/gen/stoker/fleet/v1/UsageRecord.ts";
 import type { ReplicaId, RequestId } from "../../proto/ids.ts";
+import type { SpooledRecord } from "../../proto/usage-record.ts";
 import { type Clock, systemClock } from "./clock.ts";
 import type { BillingMetrics } from "./metrics.ts";
 import { moneyRules, type Postings } from "./post.ts";
@@ -15,7 +15,7 @@ export interface Settlement {
    * Returns the spool ids that need not come again: settled now or before. Never throws; what is missing from the answer
    * (database away, a lost attempt whose delivered count may still come) is to be sent again.
    */
-  settle(records: readonly UsageRecord__Output[], nodeEpoch: string): Promise<string[]>;
+  settle(records: readonly SpooledRecord[], nodeEpoch: string): Promise<string[]>;
 }
 
 export interface SettlementDeps {
@@ -40,7 +40,7 @@ const replicaLiveMs = 30_000;
 
 interface Waiting {
   readonly record: SettledRecord;
-  readonly wire: UsageRecord__Output;
+  readonly wire: SpooledRecord;
   readonly done: (isDurable: boolean) => void;
 }
 
@@ -89,7 +89,7 @@ export function createSettlement(deps: SettlementDeps): Settlement {
   }
 
   /** A record that can never become money is kept for people and acknowledged: in a spool it would stand for ever. */
-  async function setAside(wire: UsageRecord__Output, nodeEpoch: string, cause: unknown): Promise<boolean> {
+  async function setAside(wire: SpooledRecord, nodeEpoch: string, cause: unknown): Promise<boolean> {
     const why = cause instanceof Error ? cause.message : String(cause);
     const { requestId, attempt } = wire;
     try {
@@ -172,7 +172,7 @@ export function createSettlement(deps: SettlementDeps): Settlement {
         try {
           record = readRecord(wire);
         } catch (error) {
-          if (await setAside(wire, nodeEpoch, error)) durable.push(wire.spoolId);
+          if (await setAside(wire, nodeEpoch, error)) durable.push(String(wire.spoolId));
           return;
         }
         await new Promise<void>((resolve) => {
@@ -180,7 +180,7 @@ export function createSettlement(deps: SettlementDeps): Settlement {
             record,
             wire,
             done(isDurable) {
-              if (isDurable) durable.push(wire.spoolId);
+              if (isDurable) durable.push(String(wire.spoolId));
               resolve();
             },
           });

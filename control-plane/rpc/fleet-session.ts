@@ -5,9 +5,9 @@ import type { Logger } from "pino";
 import type { AgentMessage__Output } from "../../proto/gen/stoker/fleet/v1/AgentMessage.ts";
 import type { ControlMessage } from "../../proto/gen/stoker/fleet/v1/ControlMessage.ts";
 import type { HostReport__Output } from "../../proto/gen/stoker/fleet/v1/HostReport.ts";
-import type { UsageRecord__Output } from "../../proto/gen/stoker/fleet/v1/UsageRecord.ts";
 import type { WeightsWanted__Output } from "../../proto/gen/stoker/fleet/v1/WeightsWanted.ts";
 import type { HostId, InstanceId } from "../../proto/ids.ts";
+import { readUsageBatch, type SpooledRecord } from "../../proto/usage-record.ts";
 import type { DesiredSet } from "../deployments/desired.ts";
 import type { Observer } from "../deployments/observe.ts";
 import type { Inventory } from "../fleet/host.ts";
@@ -29,11 +29,7 @@ export interface SessionDeps {
   readonly prover: Prover;
   readonly observer: Observer;
   readonly desired: (host: { readonly id: HostId; readonly inventory: Inventory }) => Promise<DesiredSet | undefined>;
-  readonly settle: (
-    records: readonly UsageRecord__Output[],
-    nodeEpoch: string,
-    host: HostId,
-  ) => Promise<readonly string[]>;
+  readonly settle: (records: readonly SpooledRecord[], nodeEpoch: string, host: HostId) => Promise<readonly string[]>;
   readonly neighbours: FindNeighbours;
   readonly times: SessionTimes;
   readonly log: Logger;
@@ -152,6 +148,21 @@ function serve(
       stream.write({ neighbours: { question, neighbours: [...neighbours] }, body: "neighbours" });
   }
 
+  /** Not waited for: a slow settlement must not hold up renewals. */
+  function settle(batch: string): void {
+    let records: readonly SpooledRecord[];
+    try {
+      records = readUsageBatch(batch);
+    } catch (error) {
+      log.error({ err: error }, "a batch of usage cannot be read; the agent keeps it and sends it again");
+      return;
+    }
+    void deps.settle(records, nodeEpoch.toString(), session.hostId).then((spoolIds) => {
+      // Also when nothing of it is durable: then others may be.
+      if (!ending.signal.aborted) stream.write({ usageAck: { spoolIds: [...spoolIds] }, body: "usageAck" });
+    });
+  }
+
   async function read(): Promise<void> {
     for (;;) {
       const message = await messages.next();
@@ -166,11 +177,7 @@ function serve(
       } else if (message.body === "weightsWanted" && message.weightsWanted) {
         void answerNeighbours(message.weightsWanted);
       } else if (message.body === "usage" && message.usage) {
-        // Not waited for: a slow settlement must not hold up renewals.
-        void deps.settle(message.usage.records, nodeEpoch.toString(), session.hostId).then((spoolIds) => {
-          // Also when nothing of it is durable: then others may be.
-          if (!ending.signal.aborted) stream.write({ usageAck: { spoolIds: [...spoolIds] }, body: "usageAck" });
-        });
+        settle(message.usage.records);
       }
     }
   }

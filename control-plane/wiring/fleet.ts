@@ -1,8 +1,8 @@
 // Hosts, deployments and agent sessions put together: everything that needs only the database, the change feed and a few
 // ports of other features.
 import type { Logger } from "pino";
-import type { UsageRecord__Output } from "../../proto/gen/stoker/fleet/v1/UsageRecord.ts";
 import type { AccountId, HostId } from "../../proto/ids.ts";
+import type { SpooledRecord } from "../../proto/usage-record.ts";
 import { createController, type Transition } from "../deployments/controller.ts";
 import { createHoldKeeper, type TimeHolds } from "../deployments/dedicated-money.ts";
 import { desiredSet } from "../deployments/desired.ts";
@@ -27,11 +27,7 @@ export interface FleetParts {
   readonly feed: Pick<ChangeFeed, "on">;
   readonly seal: TicketKeySeal;
   readonly openToken: (account: AccountId, sealed: Buffer) => Promise<string>;
-  readonly settle: (
-    records: readonly UsageRecord__Output[],
-    nodeEpoch: string,
-    host: HostId,
-  ) => Promise<readonly string[]>;
+  readonly settle: (records: readonly SpooledRecord[], nodeEpoch: string, host: HostId) => Promise<readonly string[]>;
   /** Pays for running instances in advance; undefined where nobody pays. */
   readonly holds?: TimeHolds;
   /** Names this replica in claims. */

@@ -1,7 +1,7 @@
 // GPU time put together: what is held in advance, and what agents metered.
 import type { Logger } from "pino";
-import type { UsageRecord__Output } from "../../proto/gen/stoker/fleet/v1/UsageRecord.ts";
 import type { HostId } from "../../proto/ids.ts";
+import type { SpooledRecord } from "../../proto/usage-record.ts";
 import { createGpuHolds } from "../billing/gpu-holds.ts";
 import { type GpuMinute, readGpuMinute } from "../billing/gpu-minute.ts";
 import { createGpuTime } from "../billing/gpu-time.ts";
@@ -25,14 +25,14 @@ export function createGpuBilling(deps: {
   return {
     holds: createGpuHolds({ store, log }),
     /** Requests and minutes of GPU time come in one stream; each kind waits for its own. */
-    async settle(records: readonly UsageRecord__Output[], nodeEpoch: string, host: HostId): Promise<string[]> {
+    async settle(records: readonly SpooledRecord[], nodeEpoch: string, host: HostId): Promise<string[]> {
       const minutes: GpuMinute[] = [];
       const ofMinutes: string[] = [];
       const requests = records.filter((wire) => {
         const minute = readGpuMinute(wire);
         if (!minute) return true;
         minutes.push(minute);
-        ofMinutes.push(wire.spoolId);
+        ofMinutes.push(String(wire.spoolId));
         return false;
       });
       const [durable, areMinutesDurable] = await Promise.all([

@@ -31,7 +31,6 @@ import type { RenewRequest as _stoker_fleet_v1_RenewRequest, RenewRequest__Outpu
 import type { Rental as _stoker_fleet_v1_Rental, Rental__Output as _stoker_fleet_v1_Rental__Output } from './stoker/fleet/v1/Rental.ts';
 import type { UsageAck as _stoker_fleet_v1_UsageAck, UsageAck__Output as _stoker_fleet_v1_UsageAck__Output } from './stoker/fleet/v1/UsageAck.ts';
 import type { UsageBatch as _stoker_fleet_v1_UsageBatch, UsageBatch__Output as _stoker_fleet_v1_UsageBatch__Output } from './stoker/fleet/v1/UsageBatch.ts';
-import type { UsageRecord as _stoker_fleet_v1_UsageRecord, UsageRecord__Output as _stoker_fleet_v1_UsageRecord__Output } from './stoker/fleet/v1/UsageRecord.ts';
 import type { Weights as _stoker_fleet_v1_Weights, Weights__Output as _stoker_fleet_v1_Weights__Output } from './stoker/fleet/v1/Weights.ts';
 import type { WeightsWanted as _stoker_fleet_v1_WeightsWanted, WeightsWanted__Output as _stoker_fleet_v1_WeightsWanted__Output } from './stoker/fleet/v1/WeightsWanted.ts';
 import type { Welcome as _stoker_fleet_v1_Welcome, Welcome__Output as _stoker_fleet_v1_Welcome__Output } from './stoker/fleet/v1/Welcome.ts';
@@ -74,7 +73,6 @@ export interface ProtoGrpcType {
         Rental: MessageTypeDefinition<_stoker_fleet_v1_Rental, _stoker_fleet_v1_Rental__Output>
         UsageAck: MessageTypeDefinition<_stoker_fleet_v1_UsageAck, _stoker_fleet_v1_UsageAck__Output>
         UsageBatch: MessageTypeDefinition<_stoker_fleet_v1_UsageBatch, _stoker_fleet_v1_UsageBatch__Output>
-        UsageRecord: MessageTypeDefinition<_stoker_fleet_v1_UsageRecord, _stoker_fleet_v1_UsageRecord__Output>
         Weights: MessageTypeDefinition<_stoker_fleet_v1_Weights, _stoker_fleet_v1_Weights__Output>
         WeightsWanted: MessageTypeDefinition<_stoker_fleet_v1_WeightsWanted, _stoker_fleet_v1_WeightsWanted__Output>
         Welcome: MessageTypeDefinition<_stoker_fleet_v1_Welcome, _stoker_fleet_v1_Welcome__Output>

@@ -4,10 +4,11 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import pino from "pino";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { NewUsageRecord } from "../../agent/ingress/spool.ts";
 import { type AgentState, openState } from "../../agent/state/open-state.ts";
 import type { DesiredState__Output } from "../../proto/gen/stoker/fleet/v1/DesiredState.ts";
 import type { DeploymentId, InstanceId } from "../../proto/ids.ts";
+import type { UsageRecord } from "../../proto/usage-record.ts";
+import { anyRecord } from "../fakes/usage-record.ts";
 
 let folder: string;
 let file: string;
@@ -18,13 +19,8 @@ const open = async () => {
   const log = pino({ level: "warn" }, { write: (line: string) => errors.push(JSON.parse(line).msg) });
   return openState(file, log);
 };
-const record = (requestId: string, change: Partial<NewUsageRecord> = {}): NewUsageRecord => ({
-  requestId,
-  attempt: 1,
-  leaseIds: ["lease1"],
-  outputTokens: 5,
-  endReason: "stop",
-  source: "engine",
+const record = (requestId: string, change: Partial<UsageRecord> = {}): UsageRecord => ({
+  ...anyRecord({ requestId, leaseIds: ["lease1"], outputTokens: 5 }),
   ...change,
 });
 const start = (requestId: string, leaseIds = ["lease1"]) =>

@@ -6,7 +6,7 @@ import type { ControlMessage } from "../../proto/gen/stoker/fleet/v1/ControlMess
 import type { DesiredState } from "../../proto/gen/stoker/fleet/v1/DesiredState.ts";
 import type { Hello__Output } from "../../proto/gen/stoker/fleet/v1/Hello.ts";
 import type { HostReport__Output } from "../../proto/gen/stoker/fleet/v1/HostReport.ts";
-import type { UsageRecord__Output } from "../../proto/gen/stoker/fleet/v1/UsageRecord.ts";
+import { readUsageBatch, type SpooledRecord } from "../../proto/usage-record.ts";
 
 export const joinSecret = "the join secret of a test";
 
@@ -15,7 +15,7 @@ export interface FakeControlPlane {
   /** Of every session, oldest first. */
   readonly hellos: readonly Hello__Output[];
   readonly reports: readonly HostReport__Output[];
-  readonly usage: readonly UsageRecord__Output[];
+  readonly usage: readonly SpooledRecord[];
   readonly renewals: number;
   readonly isConnected: boolean;
   /** Epoch and ticket key of the next welcome. */
@@ -39,7 +39,7 @@ export async function startFakeControlPlane(): Promise<FakeControlPlane> {
   const streams = new Set<FleetStream>();
   const hellos: Hello__Output[] = [];
   const reports: HostReport__Output[] = [];
-  const usage: UsageRecord__Output[] = [];
+  const usage: SpooledRecord[] = [];
   let renewals = 0;
 
   const send = (to: FleetStream, message: ControlMessage) => void to.write(message);
@@ -73,8 +73,9 @@ export async function startFakeControlPlane(): Promise<FakeControlPlane> {
         });
       } else if (message.report) reports.push(message.report);
       else if (message.usage) {
-        usage.push(...message.usage.records);
-        const spoolIds = message.usage.records.map((record: UsageRecord__Output) => record.spoolId);
+        const records = readUsageBatch(message.usage.records);
+        usage.push(...records);
+        const spoolIds = records.map((record) => String(record.spoolId));
         if (plane.acknowledges) send(opened, { body: "usageAck", usageAck: { spoolIds } });
       }
     });

@@ -1,4 +1,5 @@
 // The agent's session over real gRPC: what is obeyed, what is refused, what outlasts a connection.
+
 import pino from "pino";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createControlClock } from "../../../agent/session/control-clock.ts";
@@ -8,6 +9,7 @@ import type { DesiredState__Output } from "../../../proto/gen/stoker/fleet/v1/De
 import type { HostId } from "../../../proto/ids.ts";
 import { type FakeControlPlane, joinSecret, startFakeControlPlane } from "../../fakes/control-plane-session.ts";
 import { instanceSpec } from "../../fakes/instance-spec.ts";
+import { spooled } from "../../fakes/usage-record.ts";
 
 const patient = { timeout: 30_000, interval: 50 };
 
@@ -16,7 +18,7 @@ describe("an agent's session", () => {
   let kept: DesiredState__Output | undefined;
   let highest: bigint;
   let obeyed: DesiredState__Output[];
-  let spooled: string[];
+  let toSend: string[];
   let told: HostInstances | undefined;
   let alerts: string[];
   let ending: AbortController;
@@ -44,13 +46,13 @@ describe("an agent's session", () => {
       advertise: () => "http://127.0.0.1:9100",
       store,
       spool: {
-        pending: async (limit) => spooled.slice(0, limit).map((spoolId) => ({ spoolId })),
-        acknowledge: async (ids) => {
-          spooled = spooled.filter((id) => !ids.includes(id));
+        pending: async (limit) => toSend.slice(0, limit).map((id) => spooled(id)),
+        acknowledge: async (gone) => {
+          toSend = toSend.filter((id) => !gone.includes(id));
         },
         onPending: () => {},
         openLeaseIds: async () => ["lease-1"],
-        depth: () => ({ records: spooled.length }),
+        depth: () => ({ records: toSend.length }),
       },
       clock: createControlClock(() => performance.now(), Date.now),
       inventory: () => ({ os: "linux", cpuCores: 2 }),
@@ -69,7 +71,7 @@ describe("an agent's session", () => {
     kept = undefined;
     highest = 0n;
     obeyed = [];
-    spooled = [];
+    toSend = [];
     alerts = [];
     told = { generation: "0", instances: [], removed: [], weights: [] };
   });
@@ -165,14 +167,14 @@ describe("an agent's session", () => {
   });
 
   it("sends usage until it is acknowledged, over connections", async () => {
-    spooled = ["1", "2", "3"];
+    toSend = ["1", "2", "3"];
     plane.acknowledges = false;
     start();
     await expect.poll(() => plane.usage.map((record) => record.spoolId), patient).toEqual(["1", "2", "3"]);
-    expect(spooled).toHaveLength(3);
+    expect(toSend).toHaveLength(3);
     plane.acknowledges = true;
     plane.cut();
-    await expect.poll(() => spooled, patient).toEqual([]);
+    await expect.poll(() => toSend, patient).toEqual([]);
     expect(plane.usage.map((record) => record.spoolId)).toEqual(["1", "2", "3", "1", "2", "3"]);
   });
 

@@ -9,9 +9,9 @@ import { accountMonthBudget, keyMonthBudget } from "../../../control-plane/billi
 import { checkBooks } from "../../../control-plane/store/check-books.ts";
 import { inTransaction } from "../../../control-plane/store/database.ts";
 import { setMonthlyLimit } from "../../../control-plane/store/monthly-limit-rows.ts";
-import type { UsageRecord__Output } from "../../../proto/gen/stoker/fleet/v1/UsageRecord.ts";
 import type { BudgetId } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";
+import type { SpooledRecord } from "../../../proto/usage-record.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { ask, handClock, log, openWorld, tokenPrice, usageRecord, type World, wholeBooks } from "./world.ts";
 
@@ -71,7 +71,7 @@ async function live(world: World, { limits, batches }: typeof history extends fc
   });
   const running: { readonly request: HoldRequest; readonly hold: Hold; attempt: number }[] = [];
   const ended: typeof running = [];
-  const records: UsageRecord__Output[] = [];
+  const records: SpooledRecord[] = [];
   let held = 0;
   let ticking: Promise<void> = Promise.resolve();
 
@@ -124,7 +124,7 @@ async function live(world: World, { limits, batches }: typeof history extends fc
       }
       case "records": {
         const some = Array.from({ length: one.many }, (_, i) => records[(one.at + i * 7) % (records.length || 1)]);
-        const sent = some.filter((wire): wire is UsageRecord__Output => wire !== undefined);
+        const sent = some.filter((wire): wire is SpooledRecord => wire !== undefined);
         expect(new Set(await world.settlement.settle(sent, "1"))).toEqual(new Set(sent.map((wire) => wire.spoolId)));
         return;
       }

@@ -27,9 +27,9 @@ it("I7: three months with a price change, a discount, a correction, a suspension
         cachedInputRate: String(rate),
         outputRate: String(rate * 3n),
         ...more,
+        holdNanoUsd: String(100n * usd),
       },
     );
-    record.holdNanoUsd = String(100n * usd);
     world.setClock(at);
     await world.settlement.settle([record], "1");
     await world.postedAt(account, new Date(at));

@@ -4,9 +4,9 @@ import { createDeliveredCounts } from "../../../control-plane/billing/delivered-
 import { createSettlement } from "../../../control-plane/billing/settle.ts";
 import { checkBooks } from "../../../control-plane/store/check-books.ts";
 import { ledgerLines } from "../../../control-plane/store/usage-lines.ts";
-import type { UsageRecord__Output } from "../../../proto/gen/stoker/fleet/v1/UsageRecord.ts";
 import { type AccountId, type RequestId, randomId } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";
+import type { SpooledRecord } from "../../../proto/usage-record.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { log, openWorld, patience, tokenPrice, usageRecord, type World, wholeBooks } from "./world.ts";
 
@@ -17,7 +17,7 @@ beforeAll(async () => {
 afterAll(() => postgres.stop());
 
 const usd = 1_000_000_000n;
-const spoolIdsOf = (records: readonly UsageRecord__Output[]) => new Set(records.map((record) => record.spoolId));
+const spoolIdsOf = (records: readonly SpooledRecord[]) => new Set(records.map((record) => record.spoolId));
 
 async function bookSums(world: World): Promise<Record<string, bigint>> {
   const { rows } = await world.pool.query("select book, sum(amount)::bigint as sum from ledger_entry group by 1");
@@ -44,7 +44,7 @@ describe("settlement", () => {
     const batches = Array.from({ length: 30 }, (_, i) => sent.slice(i * 20, i * 20 + 20));
     const acked = await Promise.all(batches.map((batch, i) => (i % 2 ? world.settlement : other).settle(batch, "1")));
     expect(new Set(acked.flat())).toEqual(spoolIdsOf(records));
-    const expected = records.reduce((sum, record) => sum + (10n + BigInt(record.outputTokens)) * tokenPrice, 0n);
+    const expected = records.reduce((sum, record) => sum + (10n + BigInt(record.outputTokens ?? 0)) * tokenPrice, 0n);
     expect(await world.budget(account)).toMatchObject({ spent: expected, leased: 0n });
     expect(await bookSums(world)).toMatchObject({ customer_spent: expected, customer_available: usd - expected });
     expect(await checkBooks(world.db)).toEqual(wholeBooks);
@@ -124,7 +124,7 @@ describe("settlement", () => {
           return BigInt(Math.min(top?.output ?? 0, top?.hold ?? 0)) * tokenPrice;
         });
         const charged = charges.reduce((sum, charge) => sum + charge, 0n);
-        const cost = records.reduce((sum, record) => sum + BigInt(record.outputTokens) * tokenPrice, 0n);
+        const cost = records.reduce((sum, record) => sum + BigInt(record.outputTokens ?? 0) * tokenPrice, 0n);
         expect(await world.budget(account)).toMatchObject({ spent: charged, leased: 0n });
         const { rows } = await world.pool.query(
           "select coalesce(sum(amount), 0)::bigint as loss from ledger_entry where book = 'platform_loss' and account_id = $1",

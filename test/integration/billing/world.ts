@@ -20,9 +20,9 @@ import { createSettlementStore } from "../../../control-plane/store/settlement-s
 import { createTokenStore } from "../../../control-plane/store/tokens-store.ts";
 import { createUnrecordedStore } from "../../../control-plane/store/unrecorded-store.ts";
 import { createUsageStore } from "../../../control-plane/store/usage-store.ts";
-import type { UsageRecord__Output } from "../../../proto/gen/stoker/fleet/v1/UsageRecord.ts";
 import { type AccountId, type KeyId, type LeaseId, type ReplicaId, randomId } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";
+import type { SpooledRecord } from "../../../proto/usage-record.ts";
 import type { TestPostgres } from "../../fakes/postgres.ts";
 
 export const log = pino({ level: process.env["TEST_LOG"] ?? "silent" });
@@ -127,8 +127,8 @@ let spoolIds = 0;
 export function usageRecord(
   account: AccountId,
   tokens: { readonly input: number; readonly output: number },
-  more: Partial<UsageRecord__Output> = {},
-): UsageRecord__Output {
+  more: Partial<SpooledRecord> = {},
+): SpooledRecord {
   spoolIds += 1;
   return {
     spoolId: String(spoolIds),

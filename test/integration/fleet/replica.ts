@@ -53,7 +53,7 @@ export async function startReplica(
     feed,
     seal: { seal: (key) => Buffer.from(key).reverse(), open: (sealed) => Buffer.from(sealed).reverse() },
     openToken: async (_, sealed) => sealed.toString().replace("sealed ", ""),
-    settle: async (records) => records.filter((one) => one.requestId !== "lose me").map((one) => one.spoolId),
+    settle: async (records) => records.filter((one) => one.requestId !== "lose me").map((one) => String(one.spoolId)),
     ...(options.holds ? { holds: options.holds } : {}),
     owner: options.owner ?? "replica",
     limits: options.limits ?? { leaseMs: 20_000, lostMs: 60_000 },

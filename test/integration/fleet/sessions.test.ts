@@ -2,8 +2,10 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } 
 import { deleteDeployment } from "../../../control-plane/deployments/change.ts";
 import { instanceLogs } from "../../../control-plane/fleet/instance-logs.ts";
 import type { HostId, InstanceId } from "../../../proto/ids.ts";
+import { writeUsageBatch } from "../../../proto/usage-record.ts";
 import { type FakeAgent, type FakeAgentOptions, startFakeAgent } from "../../fakes/agent-session.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { spooled } from "../../fakes/usage-record.ts";
 import { ada, joinSecret, type Replica, scaledLimits, startReplica } from "./replica.ts";
 
 const wait = { timeout: 20_000, interval: 25 };
@@ -154,8 +156,8 @@ describe("an agent's session", () => {
     const replica = await start();
     const agent = await join(replica);
     await vi.waitFor(() => expect(agent.welcome).toBeDefined(), wait);
-    const record = (spoolId: number, requestId: string) => ({ spoolId, requestId });
-    agent.send({ body: "usage", usage: { records: [record(1, "a"), record(2, "lose me"), record(3, "b")] } });
+    const records = ["a", "lose me", "b"].map((requestId, i) => spooled(i + 1, { requestId }));
+    agent.send({ body: "usage", usage: { records: writeUsageBatch(records) } });
     await vi.waitFor(() => expect(agent.acknowledged).toEqual(["1", "3"]), wait);
   });
 

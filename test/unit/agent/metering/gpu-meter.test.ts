@@ -3,8 +3,8 @@ import pino from "pino";
 import { describe, expect, it } from "vitest";
 import { createGpuMeter, type Seen } from "../../../../agent/metering/gpu-meter.ts";
 import type { MeterStore, Tally } from "../../../../agent/metering/store.ts";
-import type { UsageRecord } from "../../../../proto/gen/stoker/fleet/v1/UsageRecord.ts";
 import type { DeploymentId, InstanceId } from "../../../../proto/ids.ts";
+import type { UsageRecord } from "../../../../proto/usage-record.ts";
 
 const seen = (identity = "1@boot", id = "one"): Seen => ({
   instanceId: id as InstanceId,
@@ -16,7 +16,7 @@ const noon = Date.UTC(2026, 0, 5, 12, 0, 0);
 /** A host with two clocks that the test moves, and a disk that outlives the agent. */
 function host(controlMs = noon) {
   let disk: readonly Tally[] = [];
-  const records: Omit<UsageRecord, "spoolId">[] = [];
+  const records: UsageRecord[] = [];
   const store: MeterStore = {
     kept: () => disk,
     async save(open, ended) {

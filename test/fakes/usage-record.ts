@@ -1,0 +1,21 @@
+import type { SpooledRecord, UsageRecord } from "../../proto/usage-record.ts";
+
+/** The least a record says; for tests that only pass it on. */
+export const anyRecord = (change: Partial<UsageRecord> = {}): UsageRecord => ({
+  requestId: "r",
+  attempt: 1,
+  admittedAtMs: 0,
+  endedAtMs: 0,
+  instanceId: "instance",
+  deployId: "deployment",
+  nodeEpoch: "1",
+  leaseIds: [],
+  source: "engine",
+  endReason: "stop",
+  ...change,
+});
+
+export const spooled = (spoolId: number | string, change: Partial<UsageRecord> = {}): SpooledRecord => ({
+  ...anyRecord(change),
+  spoolId,
+});
