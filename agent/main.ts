@@ -6,6 +6,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import { pino } from "pino";
 import type { DesiredState__Output } from "../proto/gen/stoker/fleet/v1/DesiredState.ts";
 import { readConfig } from "./config.ts";
+import { gpuLoadProbe } from "./fingerprint/gpu-load.ts";
 import { createInventory } from "./fingerprint/inventory.ts";
 import { openKernelLog } from "./fingerprint/kernel-log.ts";
 import { createXidWatch } from "./fingerprint/xid-watch.ts";
@@ -13,8 +14,10 @@ import { createIngress } from "./ingress/create-ingress.ts";
 import { createGpuMeter } from "./metering/gpu-meter.ts";
 import { createAgentMetrics } from "./metrics/agent-metrics.ts";
 import { startMetricsServer } from "./metrics/metrics-server.ts";
+import { createCanary } from "./reconcile/canary.ts";
 import { createProbe } from "./reconcile/health.ts";
 import { createReconciler, type Reconciler } from "./reconcile/loop.ts";
+import { watchLimits } from "./reconcile/progress.ts";
 import { openState } from "./state/open-state.ts";
 import { choosePort, writeAgentFile } from "./wiring/agent-file.ts";
 import { bootId } from "./wiring/boot-id.ts";
@@ -113,12 +116,15 @@ async function main(): Promise<void> {
     nodeEpoch: control.nodeEpoch,
     log,
   });
+  const gpuLoad = gpuLoadProbe();
   reconciler = createReconciler({
     meter: config.control ? meter : undefined,
     driver,
     weights,
     dataPath: ingress,
     probe: createProbe(),
+    progress: { canary: createCanary(), limits: watchLimits },
+    gpuMemory: { read: (signal) => gpuLoad.read(signal), limitMs: 60_000, everyMs: 1_000 },
     host: {
       driver: driverName,
       runtimeImage: config.runtimeImage,

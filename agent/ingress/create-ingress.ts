@@ -45,11 +45,21 @@ export interface IngressOptions {
   readonly fault?: string | undefined;
 }
 
+/** What a reconciler goes by; see agent/reconcile/ports.ts. */
+interface TargetStats {
+  readonly inFlight: number;
+  readonly waiting: number;
+  readonly tokensPerSecond: number;
+  readonly tokensTotal?: number;
+  readonly finished?: number;
+  readonly promptTokens?: number;
+}
+
 export interface Ingress {
   listen(): Promise<{ port: number }>;
   /** The whole set, every time. An instance that is missing finishes what runs and takes nothing new. */
   setTargets(targets: readonly IngressTarget[]): void;
-  stats(id: InstanceId): { inFlight: number; waiting: number; tokensPerSecond: number };
+  stats(id: InstanceId): TargetStats;
   markDraining(id: InstanceId): void;
   /** True once nothing is in flight; false at the deadline. */
   drained(id: InstanceId, deadlineMs: number, signal?: AbortSignal): Promise<boolean>;
@@ -195,7 +205,14 @@ export function createIngress(options: IngressOptions): Ingress {
     stats: (id) => {
       const target = targets.get(id);
       if (!target) return { inFlight: 0, waiting: 0, tokensPerSecond: 0 };
-      return { inFlight: target.running.size, waiting: target.gate.waiting, tokensPerSecond: target.rate.perSecond() };
+      return {
+        inFlight: target.running.size,
+        waiting: target.gate.waiting,
+        tokensPerSecond: target.rate.perSecond(),
+        tokensTotal: target.rate.total,
+        finished: target.finished,
+        promptTokens: target.promptTokens(),
+      };
     },
     markDraining: (id) => targets.get(id)?.markDraining(),
     drained: (id, deadlineMs, signal) => targets.get(id)?.drained(deadlineMs, signal) ?? Promise.resolve(true),

@@ -53,6 +53,7 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
   readonly account: string;
   readonly permits: number;
   readonly cost: number;
+  readonly promptTokens: number;
   dueMs: number;
   slot = -1;
 
@@ -82,7 +83,8 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
     this.#engine = new EngineCall(this, plane.limits.maxAnswerBytes);
     this.account = ticket.account;
     this.permits = ticket.permits;
-    const tokens = this.#inputEstimate() + ticket.permits * Math.min(ticket.maxTokens, target.typicalOutput);
+    this.promptTokens = this.#inputEstimate();
+    const tokens = this.promptTokens + ticket.permits * Math.min(ticket.maxTokens, target.typicalOutput);
     this.cost = tokens + unitWeight(ticket.units?.asked);
     this.dueMs = plane.clock() + plane.limits.maxWaitMs;
   }

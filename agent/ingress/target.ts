@@ -17,6 +17,8 @@ export interface IngressTarget {
 
 /** A request in flight, for shutdown. */
 export interface Cuttable {
+  /** Tokens of its prompt, estimated. */
+  readonly promptTokens: number;
   /** Ends it now with reason `drained`. */
   cut(): void;
 }
@@ -25,6 +27,8 @@ export class Target {
   readonly gate: Gate;
   readonly rate: TokenRate;
   readonly running = new Set<Cuttable>();
+  /** Requests that ended, however. */
+  finished = 0;
   /** Typical output of one sequence here, for the gate's estimate. */
   typicalOutput = 256;
   spec: IngressTarget;
@@ -77,9 +81,17 @@ export class Target {
 
   ended(request: Cuttable, outputTokens: number): void {
     if (!this.running.delete(request)) return;
+    this.finished += 1;
     if (outputTokens > 0) this.typicalOutput += (outputTokens - this.typicalOutput) * 0.1;
     if (this.running.size > 0) return;
     for (const idle of this.#idle.splice(0)) idle();
+  }
+
+  /** Of all that runs. */
+  promptTokens(): number {
+    let sum = 0;
+    for (const request of this.running) sum += request.promptTokens;
+    return sum;
   }
 
   /** True once nothing runs; false at the deadline or when the signal aborts. */

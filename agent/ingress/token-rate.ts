@@ -6,6 +6,8 @@ export class TokenRate {
   readonly #clock: () => number;
   readonly #buckets = new Float64Array(seconds);
   #second = 0;
+  /** All so far. */
+  total = 0;
 
   /** `clock`: monotonic ms. */
   constructor(clock: () => number) {
@@ -14,6 +16,7 @@ export class TokenRate {
 
   add(tokens: number): void {
     this.#turn();
+    this.total += tokens;
     const at = this.#second % seconds;
     this.#buckets[at] = (this.#buckets[at] as number) + tokens;
   }

@@ -3,6 +3,7 @@
 import type { Crashes } from "./back-off.ts";
 import type { Observed } from "./driver.ts";
 import type { Failure } from "./failure.ts";
+import { newPulse, type Pulse } from "./progress.ts";
 
 export type WeightsFact =
   | { readonly kind: "unknown" }
@@ -24,6 +25,9 @@ export interface Life {
   readonly nextProbeMs: number;
   /** What the last failed probe met. */
   readonly trouble: string;
+  /** It answers, and makes no tokens. */
+  readonly isFrozen: boolean;
+  readonly pulse: Pulse;
 }
 
 export interface Facts {
@@ -40,6 +44,8 @@ export interface Facts {
   /** Terminal until a newer generation comes. */
   readonly failure: Failure | undefined;
   readonly lastCrash: Failure | undefined;
+  /** Why a start that could go on does not: shown meanwhile. */
+  readonly waitingFor: string | undefined;
   readonly life: Life | undefined;
   readonly wasStartedHere: boolean;
   /** It was ready once, as far as this agent knows. */
@@ -60,6 +66,7 @@ export function freshFacts(generation: number, nowMs: number): Facts {
     notBeforeMs: 0,
     failure: undefined,
     lastCrash: undefined,
+    waitingFor: undefined,
     life: undefined,
     wasStartedHere: false,
     hasServed: false,
@@ -87,6 +94,8 @@ export function sighted(facts: Facts, seen: Observed, nowMs: number): Facts {
     failures: 0,
     nextProbeMs: nowMs,
     trouble: "",
+    isFrozen: false,
+    pulse: newPulse(nowMs),
   };
   return { ...facts, life };
 }

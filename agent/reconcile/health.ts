@@ -1,6 +1,7 @@
-// Is the engine ready, still loading, or gone? Ready = /health says so and /v1/models lists the name. An engine whose
-// health is green while it makes no tokens will be caught here too, by the token counter of /health: not built yet.
+// Is the engine ready, still loading, or gone? Ready = /health says so and /v1/models lists the name; whether its tokens
+// come as well is watched in watch-progress.ts.
 import { askSsh } from "./ask-ssh.ts";
+import { boundedText } from "./bounded-body.ts";
 import type { Life } from "./facts.ts";
 
 export interface ProbeTarget {
@@ -11,18 +12,27 @@ export interface ProbeTarget {
 }
 
 export type Health =
-  | { readonly kind: "ready"; readonly contextLength: number }
+  | {
+      readonly kind: "ready";
+      readonly contextLength: number;
+      /** Where the engine tells it: requests it works at, tokens it made so far. */
+      readonly work?: { readonly running: number; readonly tokens: number };
+    }
   /** `progress` changes while the start goes on. */
   | { readonly kind: "loading"; readonly progress: string }
   /** It answers and is on its way out. */
   | { readonly kind: "draining" }
-  | { readonly kind: "bad"; readonly why: string };
+  /** `isFrozen`: it answers, and makes no tokens. */
+  | { readonly kind: "bad"; readonly why: string; readonly isFrozen?: boolean };
 
 export type Probe = (target: ProbeTarget, signal: AbortSignal) => Promise<Health>;
 
 const limitMs = 5_000;
+const bodyBytes = 1024 * 1024;
 const whileStartingMs = 500;
 const whileReadyMs = 10_000;
+/** The question it does not answer is pause enough. */
+const whileFrozenMs = 1_000;
 const failuresToRestart = 3;
 const startBudgetMs = 30 * 60_000;
 /** It is said to run already. */
@@ -51,6 +61,7 @@ export function afterProbe(life: Life, health: Health, nowMs: number): Life {
         contextLength: health.contextLength,
         failures: 0,
         trouble: "",
+        isFrozen: false,
         nextProbeMs: nowMs + whileReadyMs,
       };
     case "loading": {
@@ -63,8 +74,16 @@ export function afterProbe(life: Life, health: Health, nowMs: number): Life {
       return { ...life, isReady: false, trouble: "it is shutting down", nextProbeMs: nowMs + whileStartingMs };
     case "bad": {
       const failures = life.isReady || life.failures > 0 ? life.failures + 1 : 0;
-      const nextProbeMs = nowMs + (failures > 0 ? whileReadyMs : whileStartingMs);
-      return { ...life, failures, nextProbeMs, trouble: health.why, isReady: life.isReady && !isDead(failures) };
+      const isFrozen = health.isFrozen === true;
+      const pauseMs = isFrozen ? whileFrozenMs : failures > 0 ? whileReadyMs : whileStartingMs;
+      return {
+        ...life,
+        failures,
+        isFrozen,
+        nextProbeMs: nowMs + pauseMs,
+        trouble: health.why,
+        isReady: life.isReady && !isDead(failures),
+      };
     }
   }
 }
@@ -89,7 +108,8 @@ async function askHealth(target: ProbeTarget, signal: AbortSignal): Promise<Heal
   if (facts["status"] === "draining") return { kind: "draining" };
   if (status !== 200) return { kind: "bad", why: `/health answered ${status}` };
   const contextLength = Number(facts["context_length"]);
-  return askModels(target, Number.isSafeInteger(contextLength) ? contextLength : 0, signal);
+  const found = await askModels(target, Number.isSafeInteger(contextLength) ? contextLength : 0, signal);
+  return found.kind === "ready" ? { ...found, ...workIn(facts) } : found;
 }
 
 async function askModels(target: ProbeTarget, contextLength: number, signal: AbortSignal): Promise<Health> {
@@ -103,11 +123,16 @@ async function askModels(target: ProbeTarget, contextLength: number, signal: Abo
   return { kind: "bad", why: `/v1/models does not list ${JSON.stringify(name.slice(0, 120))}` };
 }
 
+function workIn(facts: Record<string, unknown>) {
+  const [running, tokens] = [facts["num_running"], facts["tokens_generated_total"]];
+  return typeof running === "number" && typeof tokens === "number" ? { work: { running, tokens } } : {};
+}
+
 async function get(url: string, signal: AbortSignal): Promise<{ status: number; body: unknown }> {
   const answer = await fetch(url, { signal, redirect: "error" });
-  const text = await answer.text();
+  const text = await boundedText(answer, bodyBytes);
   try {
-    return { status: answer.status, body: JSON.parse(text.slice(0, 1024 * 1024)) };
+    return { status: answer.status, body: JSON.parse(text) };
   } catch {
     return { status: answer.status, body: undefined };
   }

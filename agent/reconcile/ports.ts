@@ -21,11 +21,22 @@ export interface RouteTarget {
   readonly draining: boolean;
 }
 
+export interface DataPathStats {
+  readonly inFlight: number;
+  readonly waiting: number;
+  readonly tokensPerSecond: number;
+  /** Output tokens seen and requests ended so far: their change is progress. */
+  readonly tokensTotal?: number;
+  readonly finished?: number;
+  /** Of the prompts in flight, estimated. */
+  readonly promptTokens?: number;
+}
+
 /** The data path in front of the instances. */
 export interface DataPath {
   /** The whole set, every time. */
   setTargets(targets: readonly RouteTarget[]): void;
-  stats(id: InstanceId): { readonly inFlight: number; readonly waiting: number; readonly tokensPerSecond: number };
+  stats(id: InstanceId): DataPathStats;
   markDraining(id: InstanceId): void;
   /** True once nothing is in flight; false at the deadline. */
   drained(id: InstanceId, deadlineMs: number, signal: AbortSignal): Promise<boolean>;

@@ -108,7 +108,7 @@ function oneReport(
     generation: isAlive ? seen.generation : Number(spec?.generation ?? seen?.generation ?? 0),
     phase,
     failCode: told?.code ?? "",
-    failMessage: told?.message ?? (phase === "loading" ? (facts.life?.trouble ?? "") : ""),
+    failMessage: told?.message ?? waitOf(phase, facts),
     bytesDone: weights.kind === "fetching" ? weights.done : 0,
     bytesTotal: weights.kind === "fetching" ? weights.total : 0,
     inFlight,
@@ -121,6 +121,11 @@ function oneReport(
     sshPort: seen?.state === "running" ? (seen.ssh?.port ?? 0) : 0,
     sshAddress: seen?.state === "running" ? (seen.ssh?.address ?? "") : "",
   };
+}
+
+function waitOf(phase: InstancePhase, facts: Facts): string {
+  if (phase === "loading") return facts.life?.trouble ?? "";
+  return phase === "creating" ? (facts.waitingFor ?? "") : "";
 }
 
 function specsOf(view: View): ReadonlyMap<InstanceId, InstanceSpec__Output> {

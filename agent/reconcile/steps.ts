@@ -1,6 +1,7 @@
 // One executor per step kind: a kind without one does not compile. Each is idempotent; what it learns goes into the facts.
 import { mkdir, rename, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
+import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { HostFacts, PlanFile } from "../engines/host-facts.ts";
 import { needsWeights, planInstance } from "../engines/plan-instance.ts";
@@ -11,14 +12,18 @@ import type { ContainerDriver } from "./driver.ts";
 import type { FactsBook } from "./facts-book.ts";
 import { failureOf, isEngineAway, reasonOfExit } from "./failure.ts";
 import { createFetch } from "./fetch.ts";
+import { type FreeMemory, untilFree } from "./gpu-memory.ts";
 import { afterProbe, type Probe } from "./health.ts";
 import type { DataPath, ReconcileEvents, WeightsPort } from "./ports.ts";
+import { type ProgressWatch, watchProgress } from "./watch-progress.ts";
 
 export interface StepDeps {
   readonly driver: ContainerDriver;
   readonly weights: WeightsPort;
   readonly dataPath: DataPath;
   readonly probe: Probe;
+  readonly progress: ProgressWatch;
+  readonly gpuMemory: FreeMemory;
   readonly book: FactsBook;
   readonly host: HostFacts;
   readonly events: ReconcileEvents;
@@ -55,6 +60,26 @@ export function createExecutors(deps: StepDeps): Executors {
     await driver.stop(id, graceMs, bounded(signal, graceMs + engineLimitMs));
   }
 
+  async function gpusHeld(
+    step: Of<"start">,
+    uuids: readonly string[],
+    signal: AbortSignal,
+  ): Promise<string | undefined> {
+    if (uuids.length === 0) return undefined;
+    const tell = (waitingFor: string | undefined) => book.change(step.id, (facts) => ({ ...facts, waitingFor }));
+    const onWait = (held: string): void => {
+      if (book.get(step.id).waitingFor === undefined)
+        deps.log.info({ instance: step.id, held }, "waiting for the memory of a GPU");
+      tell(held);
+      deps.progressed();
+    };
+    try {
+      return await untilFree(uuids, deps.gpuMemory, pause, onWait, signal);
+    } finally {
+      tell(undefined);
+    }
+  }
+
   return {
     fetch: createFetch(deps, attempts),
 
@@ -65,6 +90,14 @@ export function createExecutors(deps: StepDeps): Executors {
       const outcome = planInstance(step.spec, modelPath, deps.host);
       if (!outcome.ok) return attempts.failed(step, outcome, { isTerminal: true, backOff: startBackOff });
       try {
+        const held = await gpusHeld(step, outcome.plan.gpuUuids, signal);
+        if (held !== undefined) {
+          const why = {
+            code: "gpu_memory_held",
+            message: `${held}; the model server is not started into what is left.`,
+          };
+          return await attempts.failed(step, why, { isTerminal: false, backOff: crashBackOff });
+        }
         await writeFiles(outcome.files);
         await driver.start(outcome.plan, bounded(signal, startLimitMs));
         book.change(step.id, (facts) => ({ ...facts, wasStartedHere: true }));
@@ -85,11 +118,14 @@ export function createExecutors(deps: StepDeps): Executors {
       // server too: what was ready once stays so as long as it runs.
       const isOpenRental = seen.ssh !== undefined && book.get(step.id).life?.isReady === true;
       const isOwn = spec?.engine === "agent_instance" || isOpenRental;
-      const health = isOwn ? ready : await deps.probe(target, signal);
+      const found = isOwn ? ready : await deps.probe(target, signal);
+      const known = book.get(step.id).life;
+      if (known?.identity !== seen.identity) return;
+      const { health, pulse } = await watchProgress(deps, step, found, known.pulse, signal);
       const nowMs = deps.clock();
       const before = book.get(step.id);
       if (before.life?.identity !== seen.identity) return;
-      const life = afterProbe(before.life, health, nowMs);
+      const life = { ...afterProbe(before.life, health, nowMs), pulse };
       book.change(step.id, (facts) => ({ ...facts, life, hasServed: facts.hasServed || life.isReady }));
       if (life.isReady === before.life.isReady) return;
       const loadMs = Math.round(nowMs - life.sinceMs);
@@ -124,8 +160,8 @@ export function createExecutors(deps: StepDeps): Executors {
       const trouble = life?.trouble ?? "";
       const upMs = life && deps.clock() - life.sinceMs;
       await end(step.id, seen.identity, 0, signal);
-      const code =
-        step.why === "health" ? "health_lost" : isExternalSpec(spec) ? "external_unreachable" : "start_timeout";
+      const lost = life?.isFrozen ? "engine_frozen" : "health_lost";
+      const code = step.why === "health" ? lost : isExternalSpec(spec) ? "external_unreachable" : "start_timeout";
       const message = messages[code](trouble);
       attempts.restarted(step.id, spec.deployId, "health");
       const how = { isTerminal: step.why === "start_timeout", backOff: crashBackOff, upMs };
@@ -145,6 +181,8 @@ export function createExecutors(deps: StepDeps): Executors {
   };
 }
 
+const pause = (ms: number, signal: AbortSignal) => wait(ms, undefined, { signal }).catch(() => {});
+
 export function execute(executors: Executors, step: Step, signal: AbortSignal): Promise<void> {
   return (executors[step.kind] as (step: Step, signal: AbortSignal) => Promise<void>)(step, signal);
 }
@@ -153,6 +191,7 @@ const isExternalSpec = (spec: { readonly engine: string }) => spec.engine === "e
 
 const messages = {
   health_lost: (trouble: string) => `the model server ran and stopped answering (${trouble}); it was ended`,
+  engine_frozen: (trouble: string) => `the model server is frozen: ${trouble}; it was ended and is started again`,
   start_timeout: (trouble: string) =>
     `the model server made no progress for 30 minutes (${trouble}); see its log, or deploy a smaller model.`,
   external_unreachable: (trouble: string) =>

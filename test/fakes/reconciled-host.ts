@@ -1,0 +1,90 @@
+// The agent's loop in this process over real model servers of the process driver: everything but session and data path.
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import pino from "pino";
+import { createProcessDriver } from "../../agent/process/process-driver.ts";
+import { createCanary } from "../../agent/reconcile/canary.ts";
+import { createProbe } from "../../agent/reconcile/health.ts";
+import { createReconciler, type LoopDeps } from "../../agent/reconcile/loop.ts";
+import type { DataPathStats } from "../../agent/reconcile/ports.ts";
+import type { OneReport } from "../../agent/reconcile/report.ts";
+import type { DesiredState__Output } from "../../proto/gen/stoker/fleet/v1/DesiredState.ts";
+import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
+import { type InstanceId, randomId } from "../../proto/ids.ts";
+import { instanceSpec } from "./instance-spec.ts";
+
+export interface ReconciledHost {
+  readonly folder: string;
+  /** A specification that the tiny runtime serves; `script` as in tiny-runtime.ts. */
+  spec(script?: object, over?: Partial<InstanceSpec__Output>): InstanceSpec__Output;
+  want(...instances: readonly InstanceSpec__Output[]): void;
+  report(id: string): OneReport | undefined;
+  /** What the data path says of an instance from now on. */
+  stats(id: string, stats: Partial<DataPathStats>): void;
+  pid(id: string): number;
+  close(): Promise<void>;
+}
+
+export function startReconciledHost(over: Partial<LoopDeps>): ReconciledHost {
+  const folder = mkdtempSync(join(tmpdir(), "stoker-host-"));
+  const log = pino({ level: "silent" });
+  const entry = join(import.meta.dirname, "tiny-runtime.ts");
+  const driver = createProcessDriver({ folder: join(folder, "instances"), entry, log });
+  const stats = new Map<string, Partial<DataPathStats>>();
+  const none = () => {};
+  const ending = new AbortController();
+  const reconciler = createReconciler({
+    meter: undefined,
+    driver,
+    weights: { ensure: async ({ localPath }) => ({ modelPath: localPath }) },
+    dataPath: {
+      setTargets: none,
+      stats: (id) => ({ inFlight: 0, waiting: 0, tokensPerSecond: 0, ...stats.get(id) }),
+      markDraining: none,
+      drained: async () => true,
+    },
+    probe: createProbe(),
+    progress: {
+      canary: createCanary(1_000),
+      limits: { stallMs: 1_000, perPromptTokenMs: 1, longestMs: 60_000, idleMs: 3_000 },
+    },
+    gpuMemory: { read: async () => [], limitMs: 1_000, everyMs: 100 },
+    host: { driver: "process", runtimeImage: "", allowedImages: [], filesDir: join(folder, "files"), logLevel: "info" },
+    events: { phase: none, took: none, downloaded: none, downloadFailed: none, restarted: none, gone: none },
+    clock: () => performance.now(),
+    random: () => 0,
+    drainMs: 1_000,
+    onNews: none,
+    log,
+    ...over,
+  });
+  const running = reconciler.run(ending.signal);
+  let generation = 0;
+  return {
+    folder,
+    spec(script = {}, more = {}) {
+      const instanceId = randomId<"instance">(16);
+      const localPath = join(folder, `${instanceId}.gguf`);
+      writeFileSync(localPath, "GGUF tiny");
+      writeFileSync(`${localPath}.script.json`, JSON.stringify(script));
+      const whole = instanceSpec({ instanceId, servedModelName: "tiny/model", memoryBytes: "0", ...more });
+      return { ...whole, weights: whole.weights && { ...whole.weights, localPath } };
+    },
+    want(...instances) {
+      const desired = { nodeEpoch: "1", generation: String(++generation), instances: [...instances], tombstones: [] };
+      reconciler.setDesired(desired as unknown as DesiredState__Output);
+    },
+    report: (id) => reconciler.report()?.instances.find((one) => one.instanceId === id),
+    stats: (id, given) => void stats.set(id, given),
+    pid: (id) => Number(JSON.parse(readFileSync(join(folder, "instances", id, "process.json"), "utf8")).pid),
+    async close() {
+      ending.abort();
+      await running;
+      const signal = AbortSignal.timeout(30_000);
+      for (const one of await driver.list(signal)) await driver.remove(one.instanceId as InstanceId, signal);
+      await driver.close();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
