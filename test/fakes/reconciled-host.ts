@@ -51,7 +51,7 @@ export function startReconciledHost(over: Partial<LoopDeps>): ReconciledHost {
     },
     gpuMemory: { read: async () => [], limitMs: 1_000, everyMs: 100 },
     host: { driver: "process", runtimeImage: "", allowedImages: [], filesDir: join(folder, "files"), logLevel: "info" },
-    events: { phase: none, took: none, restarted: none, gone: none },
+    events: { phase: none, took: none, downloadFailed: none, restarted: none, gone: none },
     clock: () => performance.now(),
     random: () => 0,
     drainMs: 1_000,
