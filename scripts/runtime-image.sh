@@ -1,13 +1,17 @@
 #!/bin/sh
-# Builds the image of the model server, stoker-runtime:<version>, which the docker driver starts.
-# Usage: scripts/runtime-image.sh [--base IMAGE | --base debootstrap] [--tag NAME] [--ca FILE] [--cuda auto|on|off]
+# Builds the images of Dockerfile.gpu: the model server's, stoker-runtime:<version>, which the docker driver starts, or the
+# agent's, stoker-agent:<version>.
+# Usage: scripts/runtime-image.sh [--target runtime|agent] [--base IMAGE | --base debootstrap] [--tag NAME] [--ca FILE]
+#                                 [--cuda auto|on|off] [--onnx auto|cuda|cpu|off] [--runtime IMAGE]
 #   --base debootstrap   makes a small Debian base here first (root, debootstrap): for machines that reach no image registry.
 #                        It is kept in .cache/ and as the image local/debian:bookworm. Models then run on the CPU.
 #   --ca FILE            certificates to trust during the build, where a proxy re-signs TLS ($NODE_EXTRA_CA_CERTS).
+#   --cuda, --onnx       what of CUDA goes inside; auto: what the base image can use.
+#   --runtime IMAGE      the image that the agent's starts (stoker-runtime:<version>).
 set -eu
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd -P)
 version=$(sed -n 's/^ *"version": *"\([^"]*\)".*/\1/p' "$root/package.json" | head -n 1)
-base= tag=stoker-runtime:$version ca=${NODE_EXTRA_CA_CERTS:-} cuda=auto
+target=runtime base= tag= ca=${NODE_EXTRA_CA_CERTS:-} cuda=auto onnx=auto runtime=stoker-runtime:$version
 suite=bookworm
 local_base=local/debian:$suite
 
@@ -19,15 +23,23 @@ fail() {
 while [ $# -gt 0 ]; do
   [ $# -ge 2 ] || fail "$1 needs a value; see the head of this script."
   case $1 in
+  --target) target=$2 ;;
   --base) base=$2 ;;
   --tag) tag=$2 ;;
   --ca) ca=$2 ;;
   --cuda) cuda=$2 ;;
+  --onnx) onnx=$2 ;;
+  --runtime) runtime=$2 ;;
   *) fail "unknown option $1; see the head of this script." ;;
   esac
   shift 2
 done
 
+tag=${tag:-stoker-$target:$version}
+case $target in
+runtime | agent) ;;
+*) fail "--target is runtime or agent, not $target." ;;
+esac
 command -v docker >/dev/null 2>&1 || fail "the docker command is missing: install Docker (Debian: docker.io) and run this again."
 docker version >/dev/null 2>&1 || fail "no Docker engine answers: start it (dockerd, or systemctl start docker) and run this again."
 [ -z "$ca" ] || [ -r "$ca" ] || fail "$ca cannot be read."
@@ -67,11 +79,12 @@ context=$(mktemp -d "${TMPDIR:-/tmp}/stoker-image.XXXXXX")
 trap 'rm -rf "$context"' EXIT INT TERM
 mkdir -p "$context/scripts"
 cp "$root/package.json" "$root/package-lock.json" "$root/.npmrc" "$root/Dockerfile.gpu" "$context"
-cp -R "$root/proto" "$root/runtime" "$context"
+cp -R "$root/proto" "$root/runtime" "$root/agent" "$context"
 cp -R "$root/scripts/image" "$root/scripts/prune-native.mjs" "$context/scripts"
 [ -z "$ca" ] || cp "$ca" "$context/extra-ca.pem"
 
-set -- --build-arg "LLAMA_CUDA=$cuda" --build-arg "NPM_REGISTRY=$(npm config get registry 2>/dev/null)"
+set -- --build-arg "LLAMA_CUDA=$cuda" --build-arg "ONNX=$onnx" --build-arg "RUNTIME_IMAGE=$runtime" \
+  --build-arg "NPM_REGISTRY=$(npm config get registry 2>/dev/null)"
 [ -z "$base" ] || set -- "$@" --build-arg "BASE_IMAGE=$base"
 for name in http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY; do
   eval "value=\${$name:-}"
@@ -79,5 +92,5 @@ for name in http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY; do
 done
 # A client without buildx can only build the classic way.
 docker buildx version >/dev/null 2>&1 || export DOCKER_BUILDKIT=0
-docker build --network host --target runtime --tag "$tag" --file "$context/Dockerfile.gpu" "$@" "$context"
+docker build --network host --target "$target" --tag "$tag" --file "$context/Dockerfile.gpu" "$@" "$context"
 echo "Built $tag."

@@ -1,10 +1,7 @@
 #!/bin/sh
 # Inside the image build: Node and npm from the package registry (base images bring neither), then our locked packages.
 set -eu
-if [ -f extra-ca.pem ]; then
-  cat /etc/ssl/certs/ca-certificates.crt extra-ca.pem >/tmp/trusted.pem
-  export CURL_CA_BUNDLE=/tmp/trusted.pem NODE_EXTRA_CA_CERTS=/tmp/trusted.pem
-fi
+. scripts/image/trust-extra-ca.sh
 case $(uname -m) in
 x86_64) arch=x64 ;;
 aarch64) arch=arm64 ;;
@@ -19,27 +16,12 @@ fetch() { # <package> <version> <folder>
 }
 fetch "node-linux-$arch" "$NODE_VERSION" /tmp/node
 install -m 0755 /tmp/node/bin/node /usr/local/bin/node
-fetch npm "$NPM_VERSION" /tmp/npm
+fetch npm "$NPM_VERSION" /opt/npm
+rm -rf /tmp/node
 
-npm() { node /tmp/npm/bin/npm-cli.js --registry "$registry" --no-audit --no-fund --no-progress "$@"; }
+npm() { node /opt/npm/bin/npm-cli.js --registry "$registry" --no-audit --no-fund --no-progress "$@"; }
 # No install scripts: the prebuilt llama.cpp needs none, and Node is here already.
 # A lock file made where some platforms' packages could not be seen is refused by newer npm; installing from it works.
 npm ci --omit=dev --ignore-scripts 2>/tmp/npm-ci.log || npm install --no-save --omit=dev --ignore-scripts
 node scripts/prune-native.mjs
-
-wants_cuda=no
-case $LLAMA_CUDA in
-on) wants_cuda=yes ;;
-auto) if [ -d /usr/local/cuda ] || [ -n "${CUDA_VERSION:-}" ]; then wants_cuda=yes; fi ;;
-esac
-if [ "$wants_cuda" = yes ] && [ "$arch" = x64 ]; then
-  version=$(node -p 'JSON.parse(require("fs").readFileSync("node_modules/node-llama-cpp/package.json", "utf8")).version')
-  for build in linux-x64-cuda linux-x64-cuda-ext; do
-    target=node_modules/@node-llama-cpp/$build
-    rm -rf "$target"
-    mkdir -p "$target"
-    (cd /tmp && npm pack --silent "@node-llama-cpp/$build@$version")
-    tar -xzf /tmp/node-llama-cpp-$build-$version.tgz -C "$target" --strip-components=1 --no-same-owner
-  done
-fi
-rm -rf /tmp/node /tmp/npm /root/.npm
+rm -rf /root/.npm

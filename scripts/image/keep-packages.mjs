@@ -1,17 +1,23 @@
 // Inside the image build: copies source folders and only the packages they load, with what those load, to a new folder.
-// Usage: node scripts/image/keep-packages.mjs <target> <folder or file> ...
+// Usage: node scripts/image/keep-packages.mjs <target> <folder or file> ... [--with <package>]
+// A package named with --with is kept where it is installed, whoever loads it.
 import { cpSync, existsSync, globSync, readFileSync } from "node:fs";
 import { builtinModules } from "node:module";
 import { dirname, join } from "node:path";
+import { parseArgs } from "node:util";
 
-const [target, ...sources] = process.argv.slice(2);
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { with: { type: "string", multiple: true, default: [] } },
+});
+const [target, ...sources] = positionals;
 const kept = new Set();
 
 for (const source of sources) {
   cpSync(source, join(target, source), { recursive: true });
   for (const file of globSync(`${source}/**/*.ts`)) for (const name of importsOf(file)) keep(name, ".");
 }
-cpSync("scripts/image/check-runtime.mjs", join(target, "scripts/image/check-runtime.mjs"));
+for (const name of values.with) keep(name, ".");
 for (const folder of kept) cpSync(folder, join(target, folder), { recursive: true, filter: isOutermost(folder) });
 console.log(`kept ${kept.size} packages`);
 
