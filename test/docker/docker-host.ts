@@ -14,6 +14,7 @@ const root = join(import.meta.dirname, "../..");
 const run = promisify(execFile);
 /** Apart from what a user of this machine has built. */
 export const runtimeImage = "stoker-runtime:test";
+export const agentImage = "stoker-agent:test";
 export const tinyImage = "stoker-tiny-runtime:test";
 /** A range of its own, so that networks of a Stoker that runs here do not meet the tests'. */
 export const testSubnet = "10.233.0.0/20";
@@ -21,15 +22,15 @@ export const testSubnet = "10.233.0.0/20";
 export type DockerHost = { readonly ok: true } | { readonly ok: false; readonly reason: string };
 
 /** Answers once engine and images are there; the engine is stopped after the file's tests if it was started for them. */
-export async function dockerHost(notProven: string): Promise<DockerHost> {
+export async function dockerHost(
+  notProven: string,
+  images: readonly ("runtime" | "agent")[] = ["runtime"],
+): Promise<DockerHost> {
   const engine = await findOrStartEngine();
   if (!engine.ok) return loudly(engine.reason, notProven);
   afterAll(() => engine.stop());
   try {
-    await run("sh", [join(root, "scripts/runtime-image.sh"), "--base", "debootstrap", "--tag", runtimeImage], {
-      maxBuffer: 64 * 1024 * 1024,
-      timeout: 550_000,
-    });
+    for (const image of images) await buildImage(image);
     return { ok: true };
   } catch (error) {
     const { stderr, message } = error as { stderr?: string; message: string };
@@ -46,6 +47,14 @@ export async function tinyHost(notProven: string): Promise<DockerHost> {
   afterAll(() => engine.stop());
   importTinyImage(tinyImage);
   return { ok: true };
+}
+
+/** A target of Dockerfile.gpu on a base made on this machine. */
+async function buildImage(target: "runtime" | "agent"): Promise<void> {
+  const tag = target === "runtime" ? runtimeImage : agentImage;
+  const args = ["--target", target, "--base", "debootstrap", "--tag", tag, "--runtime", runtimeImage];
+  const limits = { maxBuffer: 64 * 1024 * 1024, timeout: 550_000 };
+  await run("sh", [join(root, "scripts/runtime-image.sh"), ...args], limits);
 }
 
 export function testDriver(nodeName: string, more: Partial<DockerDriverOptions> = {}): ContainerDriver {

@@ -1,9 +1,5 @@
 // The runtime's own image with real weights on a real engine: serve, be adopted, be killed for memory, stop.
-import { execFile } from "node:child_process";
-import { stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { promisify } from "node:util";
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import { planInstance } from "../../agent/engines/plan-instance.ts";
 import type { ContainerDriver, ContainerPlan, Observed } from "../../agent/reconcile/driver.ts";
@@ -11,23 +7,21 @@ import { demoModelByKey } from "../../control-plane/catalog/demo-models.ts";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import { type InstanceId, randomId } from "../../proto/ids.ts";
 import { clear, dockerHost, runtimeImage, testDriver } from "./docker-host.ts";
+import { realModel, realWeights } from "./real-weights.ts";
 
 const host = await dockerHost(
   "a real completion from the runtime's image, adoption, an out-of-memory kill, stop and logs",
 );
 const nodeName = `real-model-${process.pid}`;
-const models = join(import.meta.dirname, "../../.cache/models");
-const modelPath = join(models, "SmolLM2-135M-Instruct.Q4_1.gguf");
-const name = "HuggingFaceTB/SmolLM2-135M-Instruct";
+const name = realModel;
+let modelPath: string;
 const signal = (): AbortSignal => AbortSignal.timeout(120_000);
 
 describe.skipIf(!host.ok)("the runtime in a container with real weights", () => {
   let driver: ContainerDriver;
 
   beforeAll(async () => {
-    const script = join(import.meta.dirname, "../../scripts/fetch-model.ts");
-    if (!(await stat(modelPath).catch(() => undefined)))
-      await promisify(execFile)(process.execPath, [script, "smollm2-135m", "--to", models]);
+    modelPath = await realWeights();
     driver = testDriver(nodeName);
   });
   afterEach(async () => {

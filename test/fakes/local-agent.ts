@@ -14,7 +14,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { InstanceSpec } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import { randomId } from "../../proto/ids.ts";
-import { signTicket } from "../../proto/ticket.ts";
+import { signTicket, type Ticket } from "../../proto/ticket.ts";
 
 const root = join(import.meta.dirname, "../..");
 
@@ -62,33 +62,6 @@ export function makeLocalAgent(): LocalAgent {
       .filter(existsSync)
       .map((path) => Number(readJson(path).pid));
   };
-  const ticket = (instanceId: string) =>
-    signTicket(
-      {
-        requestId: randomId<"request">(24),
-        attempt: 1,
-        instanceId,
-        deployId: "deployment",
-        admittedAtMs: Date.now(),
-        expiresAtMs: Date.now() + 30_000,
-        account: "u:0000000000000",
-        keyId: "key",
-        replicaId: "replica",
-        model: "tiny/model",
-        leaseIds: [],
-        hold: "0",
-        permits: 1,
-        inputTokensBound: 10,
-        inputTokensEstimate: 3,
-        maxTokens: 10,
-        stream: false,
-        usage: "merge",
-        rates: ["0", "0", "0"],
-        priceVersion: 1,
-      },
-      Buffer.from(readFileSync(join(data, "local-ticket.key"), "utf8").trim(), "base64"),
-    );
-
   return {
     folder,
     get pid() {
@@ -153,7 +126,7 @@ export function makeLocalAgent(): LocalAgent {
       const { ingress_port } = readJson(join(data, "agent.json"));
       const answer = await fetch(`http://127.0.0.1:${ingress_port}/i/${instanceId}/v1/completions`, {
         method: "POST",
-        headers: { "x-stoker-ticket": ticket(instanceId), "content-type": "application/json" },
+        headers: { "x-stoker-ticket": localTicket(data, instanceId), "content-type": "application/json" },
         body: JSON.stringify({ model: "tiny/model", prompt: "hello" }),
         signal: AbortSignal.timeout(10_000),
       }).catch(() => undefined);
@@ -178,6 +151,36 @@ export function makeLocalAgent(): LocalAgent {
       rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
     },
   };
+}
+
+/** Admits one request at an agent without a control plane, whose data folder this is. */
+export function localTicket(dataDir: string, instanceId: string, over: Partial<Ticket> = {}): string {
+  return signTicket(
+    {
+      requestId: randomId<"request">(24),
+      attempt: 1,
+      instanceId,
+      deployId: "deployment",
+      admittedAtMs: Date.now(),
+      expiresAtMs: Date.now() + 30_000,
+      account: "u:0000000000000",
+      keyId: "key",
+      replicaId: "replica",
+      model: "tiny/model",
+      leaseIds: [],
+      hold: "0",
+      permits: 1,
+      inputTokensBound: 10,
+      inputTokensEstimate: 3,
+      maxTokens: 10,
+      stream: false,
+      usage: "merge",
+      rates: ["0", "0", "0"],
+      priceVersion: 1,
+      ...over,
+    },
+    Buffer.from(readFileSync(join(dataDir, "local-ticket.key"), "utf8").trim(), "base64"),
+  );
 }
 
 export function isAlive(pid: number): boolean {
