@@ -26,6 +26,17 @@ export interface AuthenticatorDeps {
   readonly unixMs?: () => number;
 }
 
+/** The last secret of each connection, with its SHA-256. */
+const lastSecrets = new WeakMap<object, { readonly secret: string; readonly digest: string }>();
+
+function digestOf(secret: string, connection: object | undefined): string {
+  const last = connection && lastSecrets.get(connection);
+  if (last?.secret === secret) return last.digest;
+  const digest = hash("sha256", secret, "base64");
+  if (connection) lastSecrets.set(connection, { secret, digest });
+  return digest;
+}
+
 export interface RunningAuthenticator extends Authenticator {
   start(): void;
   /** Writes when keys were last used, once more. */
@@ -66,11 +77,11 @@ export function createAuthenticator(deps: AuthenticatorDeps): RunningAuthenticat
     for (const known of [keys, jwts]) known.forget((caller) => caller.account === subject);
   });
 
-  function authenticate(secret: string, ip: string): Caller | Promise<Caller> {
+  function authenticate(secret: string, ip: string, connection?: object): Caller | Promise<Caller> {
     if (secret.length > mostJwtBytes) throw refused("unknown");
     const isJwt = secret.startsWith(jwtPrefix);
     const known = isJwt ? jwts : keys;
-    const digest = hash("sha256", secret, "base64");
+    const digest = digestOf(secret, connection);
     const credential = known.get(digest);
     if (credential) return admitted(credential, ip);
     if (!isJwt && !looksLikeApiKey(secret)) throw refused("unknown");

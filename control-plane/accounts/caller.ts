@@ -36,6 +36,9 @@ export const noLimits: Spending = { hasAccountLimit: false, hasKeyLimit: false, 
  * same message for every cause, and AccountStoreAway when the database cannot be asked.
  */
 export interface Authenticator {
-  /** `ip`: the client's address, for keys that name the addresses they may come from. */
-  authenticate(secret: string, ip: string): Caller | Promise<Caller>;
+  /**
+   * `ip`: the client's address, for keys that name the addresses they may come from. `connection`: what the secret came over;
+   * most send one and the same secret time and again, which need not be hashed each time.
+   */
+  authenticate(secret: string, ip: string, connection?: object): Caller | Promise<Caller>;
 }

@@ -9,6 +9,7 @@ export function authenticate(
   authenticator: Authenticator,
   headers: IncomingHttpHeaders,
   ip: string,
+  connection?: object,
 ): Caller | Promise<Caller> {
   const { authorization } = headers;
   let secret: string | undefined;
@@ -22,7 +23,7 @@ export function authenticate(
   if (xi !== undefined) secret = same(secret, xi);
   if (x !== undefined) secret = same(secret, x);
   if (!secret) throw new InvalidApiKey();
-  return authenticator.authenticate(secret, ip);
+  return authenticator.authenticate(secret, ip, connection);
 }
 
 /** Several carriers must hold the same key. */

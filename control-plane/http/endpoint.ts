@@ -87,7 +87,7 @@ export function endpointsOf(app: FastifyInstance, deps: EndpointDeps): Endpoints
         return;
       }
       try {
-        const caller = authenticate(deps.authenticator, request.headers, request.ip);
+        const caller = authenticate(deps.authenticator, request.headers, request.ip, request.raw.socket);
         if (caller instanceof Promise) caller.then(enter, done);
         else enter(caller);
       } catch (error) {
