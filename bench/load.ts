@@ -5,6 +5,8 @@ export interface Load {
   readonly url: string;
   readonly path: string;
   readonly headers: Record<string, string>;
+  /** Name and value of one more, of request number `i`. */
+  readonly header?: (i: number) => readonly [string, string];
   readonly body: string;
   readonly requests: number;
   readonly concurrency: number;
@@ -21,49 +23,54 @@ export interface LoadResult {
 
 export async function runLoad(load: Load): Promise<LoadResult> {
   const pool = new Pool(load.url, { connections: load.concurrency });
-  const latenciesMs: number[] = [];
-  let left = load.requests;
+  const given = Object.entries(load.headers).flat();
   let bytes = 0;
   let frames = 0;
-  let failures = 0;
-
-  const one = () =>
-    new Promise<void>((resolve) => {
-      const began = performance.now();
-      let status = 0;
-      pool.dispatch(
-        { method: "POST", path: load.path, headers: load.headers, body: load.body },
-        {
-          onRequestStart() {},
-          onResponseStart(_controller, code) {
-            status = code;
-          },
-          onResponseData(_controller, chunk) {
-            bytes += chunk.length;
-            for (let at = chunk.indexOf("data: "); at >= 0; at = chunk.indexOf("data: ", at + 6)) frames++;
-          },
-          onResponseEnd() {
-            if (status !== 200) failures++;
-            latenciesMs.push(performance.now() - began);
-            resolve();
-          },
-          onResponseError() {
-            failures++;
-            resolve();
-          },
+  const result = await runCalls(load.requests, load.concurrency, (i, done) => {
+    let status = 0;
+    const headers = load.header ? [...given, ...load.header(i)] : given;
+    pool.dispatch(
+      { method: "POST", path: load.path, headers, body: load.body },
+      {
+        onRequestStart() {},
+        onResponseStart(_controller, code) {
+          status = code;
         },
-      );
-    });
+        onResponseData(_controller, chunk) {
+          bytes += chunk.length;
+          for (let at = chunk.indexOf("data: "); at >= 0; at = chunk.indexOf("data: ", at + 6)) frames++;
+        },
+        onResponseEnd: () => done(status === 200),
+        onResponseError: () => done(false),
+      },
+    );
+  });
+  await pool.close();
+  return { ...result, bytes, frames };
+}
 
+/** `call` number `i` says when it is over, and whether it went well. */
+export async function runCalls(
+  requests: number,
+  concurrency: number,
+  call: (i: number, done: (isWell: boolean) => void) => void,
+): Promise<LoadResult> {
+  const latenciesMs: number[] = [];
+  let next = 0;
+  let failures = 0;
   const began = performance.now();
   await Promise.all(
-    Array.from({ length: load.concurrency }, async () => {
-      while (left-- > 0) await one();
+    Array.from({ length: concurrency }, async () => {
+      while (next < requests) {
+        const i = next++;
+        const at = performance.now();
+        const isWell = await new Promise<boolean>((resolve) => call(i, resolve));
+        if (isWell) latenciesMs.push(performance.now() - at);
+        else failures++;
+      }
     }),
   );
-  const seconds = (performance.now() - began) / 1000;
-  await pool.close();
-  return { seconds, latenciesMs, bytes, frames, failures };
+  return { seconds: (performance.now() - began) / 1000, latenciesMs, bytes: 0, frames: 0, failures };
 }
 
 export function quantile(values: readonly number[], q: number): number {

@@ -1,8 +1,10 @@
 // npm run bench -- <scenario> [--rounds N]. Speed is reported as ratios to a floor measured in interleaved rounds of the same run.
+import { benchAgent } from "./agent.ts";
 import { benchGateway } from "./gateway.ts";
 import { benchMoney } from "./money.ts";
 
 const scenarios: Record<string, (options: { rounds: number; only: string | undefined }) => Promise<void>> = {
+  agent: benchAgent,
   gateway: benchGateway,
   money: benchMoney,
 };
