@@ -15,7 +15,8 @@ const project = (name: string, options: object = {}) => ({
 export default defineConfig({
   test: {
     projects: [
-      project("unit"),
+      // Nothing in it waits, but some compute for seconds where a machine is slow or shared.
+      project("unit", { testTimeout: 30_000 }),
       { test: { name: "architecture", include: ["test/*.test.ts"], environment: "node" } },
       project("contract", { testTimeout: 30_000, hookTimeout: 120_000 }),
       project("conformance", inPairs),
