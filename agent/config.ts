@@ -7,7 +7,7 @@ import { Secret } from "./secret.ts";
 
 export interface AgentConfig {
   /** Undefined with `localDesired`: no session then. */
-  readonly control: { readonly addresses: readonly string[]; readonly secretFile: string } | undefined;
+  readonly control: { readonly addresses: readonly string[]; readonly tokenFile: string | undefined } | undefined;
   /** A JSON file with a desired state, instead of a session. */
   readonly localDesired: string | undefined;
   readonly dataDir: string;
@@ -95,14 +95,16 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): A
   const addresses = control === "" ? [] : control.split(",").map((address) => address.trim());
   if (!addresses.every((address) => /^[^\s/]+:\d{1,5}$/.test(address)))
     problems.push("STOKER_CONTROL must be host:port, or several of them separated by commas");
-  const secretFile = localDesired ? "" : need("STOKER_AGENT_SECRET_FILE", "file with the join secret");
+  const tokenFile = text("STOKER_JOIN_TOKEN_FILE");
   const advertise = text("STOKER_ADVERTISE");
   if (advertise !== undefined && !/^https?:$/.test(URL.parse(advertise)?.protocol ?? ""))
     problems.push("STOKER_ADVERTISE must be an origin such as http://10.0.0.7:9100");
   const hfToken = text("HF_TOKEN");
   const stopsInstances = text("STOKER_STOP_INSTANCES") === "1";
   const config: AgentConfig = {
-    control: localDesired ? undefined : { addresses, secretFile },
+    control: localDesired
+      ? undefined
+      : { addresses, tokenFile: tokenFile === undefined ? undefined : resolve(tokenFile) },
     localDesired,
     dataDir,
     nodeName: text("STOKER_NODE_NAME") ?? hostname(),

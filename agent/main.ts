@@ -91,6 +91,7 @@ async function main(): Promise<void> {
     advertise: () => config.advertise ?? origin(),
     reconciler: () => ({ report: reconciler.report, setDesired: obey }),
     weights: weights.report,
+    executors: {},
     isStopping: () => stopping.aborted,
     log,
   });

@@ -20,6 +20,7 @@ import { addLimits } from "./commands/limits.ts";
 import { addLog } from "./commands/log.ts";
 import { addLogin } from "./commands/login.ts";
 import { addModel } from "./commands/model.ts";
+import { addNodeEnrolment } from "./commands/node-enrolment.ts";
 import { addToken } from "./commands/token.ts";
 import { addUp } from "./commands/up.ts";
 import { addVersion } from "./commands/version.ts";
@@ -47,6 +48,7 @@ for (const add of [
   addAuth,
   addLogin,
   addToken,
+  addNodeEnrolment,
   addAdminAccount,
   addAdminApplication,
   addAdminAudit,

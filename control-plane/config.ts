@@ -18,6 +18,8 @@ export interface ControlPlaneConfig {
   readonly adminKeyFile: string | undefined;
   /** Where the ports are written after listening, for a supervisor. */
   readonly portsFile: string | undefined;
+  /** Life of a host's certificate; renewed at two thirds of it. */
+  readonly nodeCertificateMs: number;
   readonly logLevel: string;
   /** Addresses and networks of proxies whose forwarded client address, scheme and host are believed. */
   readonly trustedProxies: readonly string[];
@@ -120,6 +122,7 @@ export function readConfig(env: Env): ControlPlaneConfig {
     secretsDir: path("STOKER_SECRETS_DIR") ?? resolve(join(".stoker", "secrets")),
     adminKeyFile: path("STOKER_ADMIN_KEY_FILE"),
     portsFile: path("STOKER_PORTS_FILE"),
+    nodeCertificateMs: number("STOKER_NODE_CERTIFICATE_HOURS", 72, 0.001, 8_760) * 3_600_000,
     logLevel,
     trustedProxies: trustedProxies.filter((entry) => entry !== ""),
     isSignUpOpen: signUp === "open",

@@ -38,6 +38,7 @@ import { readJoinSecret } from "./wiring/join-secret.ts";
 import { createKekWatch } from "./wiring/kek-watch.ts";
 import { createLogDestination } from "./wiring/log-destination.ts";
 import { createMoney } from "./wiring/money.ts";
+import { createNodes } from "./wiring/nodes.ts";
 import { createOperator } from "./wiring/operator.ts";
 import { paymentProvider } from "./wiring/payment-provider.ts";
 import { createPeople } from "./wiring/people.ts";
@@ -87,6 +88,14 @@ async function main(): Promise<void> {
   const seal = ticketKeySeal(secrets);
   const tokens = hubTokens(createDataKeys({ store: accountStore, secrets }));
   const fleetStore = createFleetStore(db, seal);
+  const nodes = await createNodes({
+    db,
+    fleetStore,
+    secrets,
+    standingSecret: joinSecret,
+    secretsDir: config.secretsDir,
+    certificateLifeMs: config.nodeCertificateMs,
+  });
   const money = await createMoney({
     db,
     registry,
@@ -209,6 +218,7 @@ async function main(): Promise<void> {
     charges: billing.charges,
     publicUrl: config.publicUrl,
     admin: createAdminVerbs(verbDeps),
+    enrolment: nodes.enrolment,
     quotas: quotas.desk,
     prices: money.prices,
     discounts: money.discounts,
@@ -218,7 +228,7 @@ async function main(): Promise<void> {
     log,
     version,
   });
-  const grpc = createGrpcServer({ joinSecret, onStream: fleet.sessions.accept, log });
+  const grpc = createGrpcServer({ ...nodes.rpc, onStream: fleet.sessions.accept, log });
   const admin = createAdminHttp(registry);
 
   // What is cached is read after the feed has begun, so that no change falls between.

@@ -31,6 +31,7 @@ const deps: HttpDeps = {
   paying: uncalled,
   charges: uncalled,
   publicUrl: undefined,
+  enrolment: undefined as never,
   admin: uncalled,
   operator: uncalled,
   quotas: uncalled,

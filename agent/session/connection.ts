@@ -5,11 +5,11 @@ import type { AgentMessage } from "../../proto/gen/stoker/fleet/v1/AgentMessage.
 import type { ControlMessage__Output } from "../../proto/gen/stoker/fleet/v1/ControlMessage.ts";
 import type { Hello } from "../../proto/gen/stoker/fleet/v1/Hello.ts";
 import type { Welcome__Output } from "../../proto/gen/stoker/fleet/v1/Welcome.ts";
-import { fleetClient } from "./wire.ts";
+import { fleetClient, type TlsParts } from "./wire.ts";
 
 export interface ConnectionOptions {
   readonly address: string;
-  readonly secret: string;
+  readonly tls: TlsParts;
   readonly hello: Hello;
   readonly onWelcome: (welcome: Welcome__Output, askedMs: number, send: (message: AgentMessage) => void) => void;
   /** Everything after the welcome. */
@@ -19,9 +19,17 @@ export interface ConnectionOptions {
 
 export type ConnectionEnd = {
   /** Low cardinality, for a metric. */
-  readonly reason: "refused" | "unreachable" | "timeout" | "ended" | "silent" | "stopped";
+  readonly reason: "refused" | "fenced" | "unreachable" | "timeout" | "ended" | "silent" | "stopped";
   readonly detail: string;
   readonly wasWelcomed: boolean;
+};
+
+/** What the control plane decided about this agent; anything else ended the stream alone. */
+const endings: Readonly<Partial<Record<grpc.status, ConnectionEnd["reason"]>>> = {
+  [grpc.status.UNAUTHENTICATED]: "refused",
+  // Revoked, or another agent with this identity came later: what is served here must end.
+  [grpc.status.PERMISSION_DENIED]: "fenced",
+  [grpc.status.ALREADY_EXISTS]: "fenced",
 };
 
 const connectLimitMs = 10_000;
@@ -29,7 +37,7 @@ const welcomeLimitMs = 10_000;
 
 /** Never throws. */
 export async function connect(options: ConnectionOptions, signal: AbortSignal): Promise<ConnectionEnd> {
-  const client = fleetClient(options.address);
+  const client = fleetClient(options.address, options.tls);
   try {
     const failure = await untilReady(client, signal);
     if (failure) return { reason: "unreachable", detail: failure.message, wasWelcomed: false };
@@ -55,9 +63,7 @@ function talk(
   options: ConnectionOptions,
   signal: AbortSignal,
 ): Promise<ConnectionEnd> {
-  const metadata = new grpc.Metadata();
-  metadata.set("authorization", `Bearer ${options.secret}`);
-  const stream = client.session(metadata);
+  const stream = client.session();
   const askedMs = options.monotonicMs();
   return new Promise((resolve) => {
     let welcome: Welcome__Output | undefined;
@@ -84,7 +90,7 @@ function talk(
     });
     // A cancelled stream still emits its error; nobody else listens then.
     stream.on("error", (error: grpc.ServiceError) =>
-      end(error.code === grpc.status.UNAUTHENTICATED ? "refused" : "ended", error.details || error.message),
+      end(endings[error.code] ?? "ended", error.details || error.message),
     );
     stream.on("end", () => end(welcome ? "ended" : "refused", "the control plane ended the session"));
     signal.addEventListener("abort", stopped, { once: true });

@@ -10,21 +10,30 @@ import type { Inventory } from "../../proto/gen/stoker/fleet/v1/Inventory.ts";
 import type { KeptWeights } from "../../proto/gen/stoker/fleet/v1/KeptWeights.ts";
 import type { Welcome__Output } from "../../proto/gen/stoker/fleet/v1/Welcome.ts";
 import { writeUsageBatch } from "../../proto/usage-record.ts";
+import type { Commands } from "./commands.ts";
 import { type ConnectionEnd, connect } from "./connection.ts";
 import type { ControlClock } from "./control-clock.ts";
 import { judgeDesired } from "./fence.ts";
+import type { Identity } from "./identity.ts";
 import { createNeighbourQuestions, type NeighbourQuestions } from "./neighbours.ts";
 import { every } from "./pace.ts";
 import { reconnectDelayMs } from "./reconnect.ts";
 import type { SessionStore } from "./store.ts";
 import { createUsageSender, type PendingUsage } from "./usage-sender.ts";
+import type { TlsParts } from "./wire.ts";
 
 export interface SessionOptions {
   /** host:port of every control plane; one at a time is talked to. */
   readonly addresses: readonly string[];
-  /** Read at every attempt: the file may come later than the agent, or change. */
-  readonly readSecret: () => Promise<string>;
-  readonly introduction: { readonly hostname: string; readonly agentVersion: string; readonly bootId: string };
+  /** Who this host is; joins at the first attempt. Rejects with a sentence. */
+  readonly identity: Pick<Identity, "tls">;
+  /** `runId`: made anew at every start of the agent. */
+  readonly introduction: {
+    readonly hostname: string;
+    readonly agentVersion: string;
+    readonly bootId: string;
+    readonly runId: string;
+  };
   /** Origin of the data path. */
   readonly advertise: () => string;
   readonly store: SessionStore;
@@ -35,6 +44,7 @@ export interface SessionOptions {
   /** Undefined before the first look at the instances: nothing is reported then. */
   readonly report: () => HostInstances | undefined;
   readonly onDesired: (desired: DesiredState__Output) => void;
+  readonly commands: Commands;
   readonly monotonicMs: () => number;
   readonly random: () => number;
   readonly log: Logger;
@@ -50,6 +60,8 @@ export interface HostInstances {
 
 export interface SessionState {
   readonly isConnected: boolean;
+  /** Revoked, or another agent with this identity came later. */
+  readonly isFenced: boolean;
   readonly nodeEpoch: bigint;
   readonly leaseRemainingSeconds: number;
   readonly reconnects: ReadonlyMap<ConnectionEnd["reason"], number>;
@@ -80,19 +92,16 @@ export function createSession(options: SessionOptions): Session {
   let nodeEpoch = store.highestEpoch();
   let leaseEndsMs = 0;
   let isConnected = false;
+  let isFenced = false;
   let reportNow = () => {};
   const questions = createNeighbourQuestions();
 
   async function once(address: string, signal: AbortSignal): Promise<ConnectionEnd> {
-    let secret: string;
+    let tls: TlsParts;
     try {
-      secret = await options.readSecret();
+      tls = await options.identity.tls(address, signal);
     } catch (error) {
-      return {
-        reason: "refused",
-        detail: `the join secret cannot be read: ${(error as Error).message}`,
-        wasWelcomed: false,
-      };
+      return { reason: "refused", detail: (error as Error).message, wasWelcomed: false };
     }
     const ending = new AbortController();
     const until = AbortSignal.any([signal, ending.signal]);
@@ -109,7 +118,7 @@ export function createSession(options: SessionOptions): Session {
       serving = serve(welcome, askedMs, send, until);
     };
     const onMessage = (message: ControlMessage__Output) => serving?.take(message);
-    const end = await connect({ address, secret, hello, onWelcome, onMessage, monotonicMs }, signal);
+    const end = await connect({ address, tls, hello, onWelcome, onMessage, monotonicMs }, signal);
     isConnected = false;
     reportNow = () => {};
     ending.abort();
@@ -142,6 +151,7 @@ export function createSession(options: SessionOptions): Session {
       );
     nodeEpoch = epoch;
     isConnected = true;
+    isFenced = false;
     log.info({ epoch: welcome.nodeEpoch }, "connected to the control plane");
     store.sawEpoch(epoch).catch((error) => log.error({ err: error }, "the epoch could not be kept"));
 
@@ -193,6 +203,14 @@ export function createSession(options: SessionOptions): Session {
         else if (message.usageAck) usage.acknowledged(message.usageAck.spoolIds);
         else if (message.neighbours) questions.answered(message.neighbours);
         else if (message.desired) void obey(message.desired, epoch);
+        else if (message.command)
+          void options.commands.take(
+            message.command,
+            { session: epoch, highest: store.highestEpoch() },
+            (commandResult) => {
+              if (!signal.aborted) send({ body: "commandResult", commandResult });
+            },
+          );
       },
       done: Promise.all([reports.done, renewals.done, usage.run(signal)]),
     };
@@ -218,6 +236,14 @@ export function createSession(options: SessionOptions): Session {
     options.onDesired(desired);
   }
 
+  /** Somebody else may serve as this host, or nobody: no ticket opens anything here until a control plane takes us again. */
+  function fence(why: string): void {
+    if (!isFenced)
+      log.error({ alert: "fenced", why }, "this agent is fenced: it serves nothing until it is taken again");
+    isFenced = true;
+    keys = [];
+  }
+
   let wakeUsage = () => {};
   spool.onPending(() => wakeUsage());
 
@@ -228,6 +254,7 @@ export function createSession(options: SessionOptions): Session {
     neighbours: questions.ask,
     state: () => ({
       isConnected,
+      isFenced,
       nodeEpoch,
       leaseRemainingSeconds: Math.max(0, (leaseEndsMs - monotonicMs()) / 1000),
       reconnects,
@@ -243,6 +270,7 @@ export function createSession(options: SessionOptions): Session {
         const end = await once(address, signal);
         turn += 1;
         if (signal.aborted) break;
+        if (end.reason === "fenced") fence(end.detail);
         failures = end.wasWelcomed ? 0 : failures + 1;
         reconnects.set(end.reason, (reconnects.get(end.reason) ?? 0) + 1);
         // The pause grows once all of them were tried.

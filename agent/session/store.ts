@@ -12,3 +12,21 @@ export interface SessionStore {
   save(desired: DesiredState__Output): Promise<void>;
   sawEpoch(epoch: bigint): Promise<void>;
 }
+
+/** What became of a command, as it is told again. */
+export interface KnownOutcome {
+  readonly outcome: string;
+  readonly errorCode: string;
+  readonly errorMessage: string;
+  /** JSON. */
+  readonly result: string;
+}
+
+/** Commands that this host has begun: each is carried out once, over restarts. Implemented by state/, fsynced. */
+export interface CommandLog {
+  /** Undefined: never begun. */
+  find(id: string): { readonly ended: KnownOutcome | undefined } | undefined;
+  /** Durable when it resolves. Rejects when it cannot be: then the command is not begun. */
+  begin(id: string): Promise<void>;
+  end(id: string, outcome: KnownOutcome): Promise<void>;
+}

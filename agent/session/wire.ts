@@ -1,5 +1,6 @@
-// The proto file as grpc-js wants it, and desired states that were not read from a socket.
+// The proto file as grpc-js wants it, TLS to a control plane, and desired states that were not read from a socket.
 import { join } from "node:path";
+import { createSecureContext } from "node:tls";
 import * as grpc from "@grpc/grpc-js";
 import { loadSync } from "@grpc/proto-loader";
 import type { ProtoGrpcType } from "../../proto/gen/fleet.ts";
@@ -19,8 +20,34 @@ const Fleet = (grpc.loadPackageDefinition(definition) as unknown as ProtoGrpcTyp
 
 const maxMessageBytes = 4 * 1024 * 1024;
 
-export function fleetClient(address: string): FleetClient {
-  return new Fleet(address, grpc.credentials.createInsecure(), {
+export interface TlsParts {
+  /** The installation's authority. */
+  readonly caPem: string;
+  /** Undefined before the host has one. */
+  readonly own: { readonly certificatePem: string; readonly keyPem: string } | undefined;
+}
+
+/** What is asked for by name; who answers is known by the certificate's URI, as the address may be anything. */
+export const serverName = "control-plane.stoker.internal";
+const controlPlaneUri = "URI:spiffe://stoker/control-plane";
+
+function credentials({ caPem, own }: TlsParts): grpc.ChannelCredentials {
+  const context = createSecureContext({
+    ca: caPem,
+    minVersion: "TLSv1.3",
+    ...(own ? { cert: own.certificatePem, key: own.keyPem } : {}),
+  });
+  return grpc.credentials.createFromSecureContext(context, {
+    checkServerIdentity: (_, { subjectaltname = "" }) =>
+      subjectaltname.split(", ").includes(controlPlaneUri)
+        ? undefined
+        : new Error("what answers there is not a control plane of this installation"),
+  });
+}
+
+export function fleetClient(address: string, tls: TlsParts): FleetClient {
+  return new Fleet(address, credentials(tls), {
+    "grpc.ssl_target_name_override": serverName,
     "grpc.max_receive_message_length": maxMessageBytes,
     "grpc.max_send_message_length": maxMessageBytes,
     "grpc.keepalive_time_ms": 20_000,

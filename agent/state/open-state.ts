@@ -2,8 +2,9 @@
 import type { Logger } from "pino";
 import type { UsageSpool } from "../ingress/spool.ts";
 import type { MeterStore } from "../metering/store.ts";
-import type { SessionStore } from "../session/store.ts";
+import type { CommandLog, SessionStore } from "../session/store.ts";
 import { chooseHostId } from "./host-id.ts";
+import { sqliteCommandLog } from "./sqlite-command-log.ts";
 import { sqliteMeterStore } from "./sqlite-meter-store.ts";
 import { sqliteSessionStore } from "./sqlite-session-store.ts";
 import { sqliteSpool } from "./sqlite-spool.ts";
@@ -13,6 +14,7 @@ export interface AgentState {
   readonly spool: UsageSpool;
   readonly session: SessionStore;
   readonly meter: MeterStore;
+  readonly commands: CommandLog;
   close(): Promise<void>;
 }
 
@@ -30,6 +32,7 @@ export async function openState(path: string, log: Logger, nowMs: () => number =
     spool: sqliteSpool(thread, nowMs),
     session: sqliteSessionStore(thread, host, log),
     meter: sqliteMeterStore(thread, log),
+    commands: sqliteCommandLog(thread, log),
     close: () => thread.close(),
   };
 }

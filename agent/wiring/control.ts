@@ -1,12 +1,16 @@
 // Who tells this host what to run: a control plane over its session, or a file.
+import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
+import { join } from "node:path";
 import type { Logger } from "pino";
 import type { Inventory } from "../../proto/gen/stoker/fleet/v1/Inventory.ts";
 import type { KeptWeights } from "../../proto/gen/stoker/fleet/v1/KeptWeights.ts";
 import type { AgentConfig } from "../config.ts";
 import type { Reconciler } from "../reconcile/loop.ts";
+import { type CommandExecutor, createCommands } from "../session/commands.ts";
 import { type ControlClock, createControlClock } from "../session/control-clock.ts";
+import { createIdentity } from "../session/identity.ts";
 import { createSession, type Session } from "../session/session.ts";
 import { completeDesired } from "../session/wire.ts";
 import type { AgentState } from "../state/open-state.ts";
@@ -27,6 +31,8 @@ export interface ControlParts {
   readonly reconciler: () => Pick<Reconciler, "report" | "setDesired">;
   /** What lies in the weights cache. */
   readonly weights: () => readonly KeptWeights[];
+  /** By kind: what a control plane may have done once (session/commands.ts). */
+  readonly executors: Readonly<Record<string, CommandExecutor>>;
   readonly isStopping: () => boolean;
   readonly log: Logger;
 }
@@ -36,11 +42,26 @@ export function createControl(parts: ControlParts): Control {
   const monotonicMs = () => performance.now();
   const clock = createControlClock(monotonicMs, Date.now);
   if (!config.control) return localControl(config, clock);
-  const { addresses, secretFile } = config.control;
+  const { addresses, tokenFile } = config.control;
+  const identity = createIdentity({
+    folder: join(config.dataDir, "identity"),
+    hostId: state.session.hostId(),
+    hostname: config.nodeName,
+    addresses,
+    readToken: () => readToken(tokenFile),
+    nowMs: clock.nowMs,
+    random: Math.random,
+    log,
+  });
   const session = createSession({
     addresses,
-    readSecret: async () => (await readFile(secretFile, "utf8")).trim(),
-    introduction: { hostname: config.nodeName, agentVersion: parts.version, bootId: bootId() },
+    identity,
+    introduction: {
+      hostname: config.nodeName,
+      agentVersion: parts.version,
+      bootId: bootId(),
+      runId: randomUUID(),
+    },
     advertise: parts.advertise,
     store: state.session,
     spool: state.spool,
@@ -48,11 +69,21 @@ export function createControl(parts: ControlParts): Control {
     inventory: parts.inventory,
     report: () => reportOf(parts),
     onDesired: (desired) => parts.reconciler().setDesired(desired),
+    commands: createCommands({
+      log: state.commands,
+      executors: parts.executors,
+      controlTimeMs: clock.nowMs,
+      desired: () => state.session.desired(),
+      logger: log,
+    }),
     monotonicMs,
     random: Math.random,
     log,
   });
-  return { ...session, clock };
+  const run = async (signal: AbortSignal) => {
+    await Promise.all([session.run(signal), identity.run(signal)]);
+  };
+  return { ...session, run, clock };
 }
 
 /** What to reconcile before anybody was heard: the file's set, or the last one that was obeyed. */
@@ -70,7 +101,7 @@ export function firstDesired(config: AgentConfig, state: AgentState, log: Logger
 
 function localControl(config: AgentConfig, clock: ControlClock): Control {
   const key = localTicketKey(config.dataDir);
-  const none = { isConnected: false, nodeEpoch: 0n, leaseRemainingSeconds: 0, reconnects: new Map() };
+  const none = { isConnected: false, isFenced: false, nodeEpoch: 0n, leaseRemainingSeconds: 0, reconnects: new Map() };
   return {
     clock,
     run: async () => {},
@@ -89,4 +120,10 @@ function reportOf(parts: ControlParts) {
   if (!report || !parts.isStopping()) return report;
   const instances = report.instances.map((one) => (one.phase === "ready" ? { ...one, phase: "draining" } : one));
   return { ...report, instances };
+}
+
+/** Undefined: the operator gave none, or took it away once it was used. */
+async function readToken(file: string | undefined): Promise<string | undefined> {
+  if (file === undefined) return undefined;
+  return (await readFile(file, "utf8")).trim();
 }

@@ -5,9 +5,9 @@ import type { Act } from "./act.ts";
 import { type Kek, kekFingerprint, newestKek } from "./envelope.ts";
 import { kekFile, type SecretFiles } from "./secret-files.ts";
 
-/** What is sealed by a key-encryption key: data keys of accounts, and ticket keys of hosts. */
-export type SealedKind = "data keys" | "ticket keys";
-const kinds: readonly SealedKind[] = ["data keys", "ticket keys"];
+/** What is sealed by a key-encryption key: data keys of accounts, ticket keys of hosts, the key that signs certificates. */
+export type SealedKind = "data keys" | "ticket keys" | "authority keys";
+const kinds: readonly SealedKind[] = ["data keys", "ticket keys", "authority keys"];
 
 export interface SealedRow {
   /** Of the account, or of the host. */
@@ -82,8 +82,8 @@ export async function rotateKek(deps: RotateDeps, options: RotateOptions): Promi
   }
   await allHold(deps, options, version);
   await store.use(version);
-  const resealed = { "data keys": 0, "ticket keys": 0 };
-  const left = { "data keys": 0, "ticket keys": 0 };
+  const resealed = { "data keys": 0, "ticket keys": 0, "authority keys": 0 };
+  const left = { ...resealed };
   for (const kind of kinds) {
     resealed[kind] = await resealAll(deps, kind, version, options.batch);
     left[kind] = await store.countBelow(kind, version);

@@ -4,18 +4,17 @@ import { randomBytes } from "node:crypto";
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { HostId } from "../../proto/ids.ts";
+import { RunSuperseded } from "./errors.ts";
 import type { Inventory } from "./host.ts";
 import type { HostClocks } from "./host-clocks.ts";
 import type { RoutingTable } from "./routing-table.ts";
 import type { FleetStore, HostSession, Registration } from "./store.ts";
 
-export interface Hello extends Omit<Registration, "ticketKey"> {
-  readonly highestEpoch: bigint;
-}
+export type Hello = Omit<Registration, "ticketKey">;
 
 export interface Welcome extends HostSession {
   readonly ticketKey: Buffer;
-  /** The agent has seen a higher epoch than ours: this database was restored from an older state. */
+  /** The agent has obeyed a newer state than this database holds: it was restored from an older one. */
   readonly isBehind: boolean;
 }
 
@@ -26,7 +25,10 @@ export interface InventoryReport {
 }
 
 export interface Membership {
-  /** A new epoch and ticket key. When we are behind the agent, the host gets a condition and nothing is placed on it. */
+  /**
+   * A new epoch and ticket key. When we are behind the agent, the host gets a condition and nothing is placed on it.
+   * Throws RunSuperseded for an agent whose place another one with the same identity has taken.
+   */
   register(hello: Hello): Promise<Welcome>;
   heard(session: HostSession): void;
   report(session: HostSession, report: InventoryReport): Promise<void>;
@@ -46,6 +48,8 @@ export function createMembership(deps: {
   readonly routing: Pick<RoutingTable, "sawReport">;
   readonly monotonicMs: () => number;
   readonly log: Logger;
+  /** How long a session that fell silent counts as alive. */
+  readonly leaseMs: number;
   readonly everyMs?: number;
 }): Membership {
   const { store, clocks, log } = deps;
@@ -93,22 +97,20 @@ export function createMembership(deps: {
   return {
     async register(hello) {
       const ticketKey = randomBytes(32);
-      const { nodeEpoch } = await store.register({ ...hello, ticketKey });
+      const registered = await store.register({ ...hello, ticketKey }, deps.leaseMs);
+      const alert = { host: hello.hostId, hostname: hello.hostname, advertise: hello.advertise };
+      if (registered.kind === "superseded" || registered.isClone)
+        log.error({ alert: "cloned_identity", ...alert }, "two agents run with the identity of one host");
+      if (registered.kind === "superseded") throw new RunSuperseded(hello.hostId);
+      const { nodeEpoch, isBehind } = registered;
       const session = { hostId: hello.hostId, nodeEpoch };
       clocks.heard(hello.hostId);
       states.set(hello.hostId, "live");
-      const isBehind = hello.highestEpoch >= nodeEpoch;
-      if (isBehind) {
-        const facts = { alert: "control_plane_behind", host: hello.hostId, nodeEpoch: `${nodeEpoch}` };
+      if (isBehind)
         log.error(
-          { ...facts, highestEpoch: `${hello.highestEpoch}` },
-          "the agent has seen a newer control plane than this",
+          { alert: "control_plane_behind", ...alert, nodeEpoch: `${nodeEpoch}`, obeyed: `${hello.highestEpoch}` },
+          "the agent has obeyed a newer control plane than this",
         );
-        const condition =
-          "control_plane_behind: the agent has obeyed a newer state than this database holds, so it is told to change " +
-          "nothing; adopt the host once you are sure that this control plane is the right one";
-        await store.setCondition(session, { schedulable: false, condition });
-      }
       return { ...session, ticketKey, isBehind };
     },
     heard(session) {

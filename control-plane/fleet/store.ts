@@ -12,7 +12,24 @@ export interface Registration {
   readonly inventory: Inventory;
   /** 32 random bytes; signs the tickets of the new epoch. */
   readonly ticketKey: Buffer;
+  /** Of the agent's process. */
+  readonly runId: string;
+  /** What the agent has obeyed so far. */
+  readonly highestEpoch: bigint;
+  readonly generation: bigint;
 }
+
+export type Registered =
+  | {
+      readonly kind: "registered";
+      readonly nodeEpoch: bigint;
+      /** The agent has obeyed an epoch that this database never gave it, and nobody has adopted the host since. */
+      readonly isBehind: boolean;
+      /** A run that another one took over from came back: its identity lives twice. */
+      readonly isClone: boolean;
+    }
+  /** The run that took over from this one is alive: this one is fenced. */
+  | { readonly kind: "superseded" };
 
 export interface RouteRow {
   readonly instanceId: InstanceId;
@@ -42,8 +59,14 @@ export interface HeartBeat extends HostSession {
 }
 
 export interface FleetStore {
-  /** Gives the host its next epoch and tells every replica. An older session is fenced from here on. */
-  register(registration: Registration): Promise<{ readonly nodeEpoch: bigint }>;
+  /**
+   * Gives the host its next epoch and tells every replica: an older session is fenced from here on. A host that has obeyed a
+   * newer state than this database holds keeps its epoch and is marked until somebody adopts it. `leaseMs`: a run heard
+   * within it is alive.
+   */
+  register(registration: Registration, leaseMs: number): Promise<Registered>;
+  /** Lifts the host's epoch and generation above what its agent obeyed, audited. False: unknown, or not behind. */
+  adopt(host: HostId, act: FleetAct): Promise<boolean>;
   /** One statement for all hosts. */
   heard(beats: readonly HeartBeat[]): Promise<void>;
   /** Unix ms per host. */
@@ -72,4 +95,85 @@ export interface FleetStore {
 export interface TicketKeySeal {
   seal(key: Buffer, host: HostId): Buffer;
   open(sealed: Buffer, host: HostId): Buffer;
+}
+
+/** Who does something that is audited, from where, and why. */
+export interface FleetAct {
+  readonly by: string;
+  readonly ip: string;
+  readonly note: string;
+}
+
+export interface NewJoinToken {
+  readonly id: string;
+  readonly secretHash: Buffer;
+  readonly pool: string;
+  /** Undefined: any new host. */
+  readonly forHost: HostId | undefined;
+  readonly expiresAt: Date;
+}
+
+/** A host that asks for its first certificate, or for one after it lost its own. */
+export interface EnrolmentClaim {
+  readonly hostId: HostId;
+  readonly keyHash: Buffer;
+  readonly serial: string;
+  readonly notAfter: Date;
+  /** Undefined: the standing token of the installation. */
+  readonly token: { readonly id: string; readonly secretHash: Buffer } | undefined;
+}
+
+export type EnrolmentVerdict =
+  | "enrolled"
+  | "unknown_token"
+  | "used_token"
+  | "expired_token"
+  | "other_host"
+  | "host_taken"
+  | "revoked";
+
+export interface KnownIdentity {
+  readonly keyHash: Buffer;
+  readonly isRevoked: boolean;
+}
+
+export interface EnrolmentStore {
+  /** Keeps `made` unless there is an authority already; what is kept. */
+  authority(
+    make: () => Promise<{ readonly certificate: Buffer; readonly sealedKey: Buffer }>,
+  ): Promise<{ readonly certificate: Buffer; readonly sealedKey: Buffer }>;
+  addToken(token: NewJoinToken, act: FleetAct): Promise<void>;
+  /** Takes the token and writes down who the host is, together; audited. The same host and key may repeat it. */
+  enroll(claim: EnrolmentClaim): Promise<EnrolmentVerdict>;
+  /** Undefined: no host of that id was enrolled here. */
+  identity(host: HostId): Promise<KnownIdentity | undefined>;
+  /** A newer certificate of the same key; also of a host that this database forgot. False: revoked, or another key. */
+  renewed(host: HostId, certificate: Omit<EnrolmentClaim, "hostId" | "token">): Promise<boolean>;
+  /** No session and no route from here on; audited. False: unknown, or revoked already. */
+  revoke(host: HostId, act: FleetAct): Promise<boolean>;
+}
+
+export interface PendingCommand {
+  readonly id: string;
+  readonly instanceId: string;
+  readonly generation: bigint;
+  readonly kind: string;
+  readonly arguments: unknown;
+  readonly deadlineMs: number;
+}
+
+export interface CommandOutcome {
+  readonly id: string;
+  readonly outcome: string;
+  readonly errorCode: string;
+  readonly errorMessage: string;
+  readonly result: unknown;
+}
+
+/** What a host is to do once. Rows are put by those who want something done, in their own transaction. */
+export interface CommandStore {
+  /** Without an outcome, oldest first; also past their deadline: the agent may have begun in time. */
+  pending(host: HostId): Promise<readonly PendingCommand[]>;
+  /** The first outcome stays; told to whoever waits as `command`. */
+  finish(host: HostId, outcome: CommandOutcome): Promise<void>;
 }

@@ -32,6 +32,7 @@ import { addInvoiceRoutes } from "./routes/invoices.ts";
 import { addLogRoutes } from "./routes/logs.ts";
 import { addMeRoutes } from "./routes/me.ts";
 import { addModelRoutes } from "./routes/models.ts";
+import { addNodeEnrolmentRoutes } from "./routes/node-enrolment.ts";
 import { addPayingRoutes } from "./routes/paying.ts";
 import { addPaymentRoutes } from "./routes/payment.ts";
 import { addProgramRoutes } from "./routes/program.ts";
@@ -151,6 +152,7 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     addAdminQuotaRoutes(endpoints, deps);
     addLogRoutes(endpoints, deps);
     addAdminRoutes(endpoints, deps);
+    addNodeEnrolmentRoutes(endpoints, deps);
     addAdminAccountRoutes(endpoints, deps);
     addAdminAuditRoutes(endpoints, deps);
     addAdminPriceRoutes(endpoints, deps);

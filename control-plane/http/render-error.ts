@@ -15,6 +15,7 @@ import { PriceRefused } from "../billing/price-book.ts";
 import { OfferedDeploymentUnknown, OfferRefused } from "../catalog/offer-model.ts";
 import * as containers from "../containers/errors.ts";
 import * as deployments from "../deployments/errors.ts";
+import * as fleet from "../fleet/errors.ts";
 import * as inference from "../inference/errors.ts";
 import * as quotas from "../quotas/errors.ts";
 import { ServiceError } from "../service-error.ts";
@@ -101,6 +102,9 @@ const statusOf = new Map<ErrorClass, number>([
   [deployments.HostNotFound, 404],
   [deployments.LogsUnavailable, 503],
   [deployments.DeploymentStoreAway, 503],
+  [fleet.NodeNotFound, 404],
+  [fleet.NodeNotBehind, 409],
+  [fleet.NodeRevoked, 409],
   [quotas.RateLimited, 429],
   [quotas.GpuLimitReached, 422],
   [quotas.GpuRequestRefused, 400],

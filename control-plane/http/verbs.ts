@@ -1,4 +1,5 @@
 // What the edge asks of the rest of the control plane. main.ts hands over the features' own functions in these shapes.
+
 import type { Logger } from "pino";
 import type { Registry } from "prom-client";
 import type { AccountId, DeploymentId, InstanceId, KeyId } from "../../proto/ids.ts";
@@ -36,6 +37,7 @@ import type { DeployRequest } from "../deployments/create.ts";
 import type { ExternalRequest } from "../deployments/create-external.ts";
 import type { Deployment, DeploymentStatus } from "../deployments/deployment.ts";
 import type { LogLine, LogQuery } from "../deployments/logs.ts";
+import type { Enrolment } from "../fleet/enrolment.ts";
 import type { HostView } from "../fleet/host.ts";
 import type { Spine } from "../inference/complete.ts";
 import type { LimitDesk } from "../quotas/limit-desk.ts";
@@ -139,6 +141,7 @@ export interface HttpDeps {
   /** Scheme, host and port under which clients reach this control plane; undefined: as each request says. */
   readonly publicUrl: string | undefined;
   readonly admin: AdminVerbs;
+  readonly enrolment: Pick<Enrolment, "createToken" | "revoke" | "adopt">;
   readonly operator: OperatorVerbs;
   readonly quotas: LimitDesk;
   readonly applications: Applications;

@@ -14,6 +14,9 @@ import type { Inventory } from "../fleet/host.ts";
 import type { Hello, Membership, Welcome } from "../fleet/membership.ts";
 import type { FindNeighbours } from "../fleet/neighbours.ts";
 import type { Prover } from "../fleet/prover.ts";
+import type { CommandStore } from "../fleet/store.ts";
+import { createCommandSender } from "./command-sender.ts";
+import { asRpcError } from "./rpc-error.ts";
 import { readHello, readInventory, readObservation, writeDesired } from "./wire.ts";
 
 export type FleetStream = ServerDuplexStream<AgentMessage__Output, ControlMessage>;
@@ -31,6 +34,7 @@ export interface SessionDeps {
   readonly desired: (host: { readonly id: HostId; readonly inventory: Inventory }) => Promise<DesiredSet | undefined>;
   readonly settle: (records: readonly SpooledRecord[], nodeEpoch: string, host: HostId) => Promise<readonly string[]>;
   readonly neighbours: FindNeighbours;
+  readonly commands: CommandStore;
   readonly times: SessionTimes;
   readonly log: Logger;
 }
@@ -46,13 +50,20 @@ export interface FleetSession {
 
 const helloLimitMs = 10_000;
 
-/** Undefined when no valid Hello came in time. Registers the host and serves the stream until either side ends it. */
-export async function openSession(deps: SessionDeps, stream: FleetStream): Promise<FleetSession | undefined> {
+/**
+ * Undefined when no valid Hello came in time. Registers the host, which is the certificate's, and serves the stream until
+ * either side ends it.
+ */
+export async function openSession(
+  deps: SessionDeps,
+  stream: FleetStream,
+  host: HostId,
+): Promise<FleetSession | undefined> {
   const messages = incoming(stream);
   const first = await messages.next(helloLimitMs);
-  const introduction = first?.body === "hello" && first.hello ? readHello(first.hello) : { why: "no Hello came" };
+  const introduction = first?.body === "hello" && first.hello ? readHello(first.hello, host) : { why: "no Hello came" };
   if ("why" in introduction) {
-    deps.log.warn({ peer: stream.getPeer(), why: introduction.why }, "an agent's session was refused");
+    deps.log.warn({ peer: stream.getPeer(), host, why: introduction.why }, "an agent's session was refused");
     stream.end();
     return undefined;
   }
@@ -61,8 +72,8 @@ export async function openSession(deps: SessionDeps, stream: FleetStream): Promi
   try {
     welcome = await deps.membership.register(hello);
   } catch (error) {
-    deps.log.warn({ err: error, host: hello.hostId }, "an agent could not be registered; it comes again");
-    stream.end();
+    deps.log.warn({ err: error, host }, "an agent could not be registered; it comes again");
+    stream.emit("error", asRpcError(error));
     return undefined;
   }
   return serve(deps, stream, messages, hello, welcome);
@@ -83,6 +94,12 @@ function serve(
   let sentGeneration = -1n;
   let isSending = false;
   let isSendWanted = false;
+  const commands = createCommandSender({
+    store: deps.commands,
+    session,
+    log,
+    send: (message) => void stream.write(message),
+  });
 
   const end = (why: string): void => {
     if (ending.signal.aborted) return;
@@ -107,9 +124,11 @@ function serve(
         if (set.nodeEpoch !== nodeEpoch) {
           log.error({ alert: "second_session", newest: `${set.nodeEpoch}` }, "a newer session of this host exists");
           end("a newer session of this host exists");
-        } else if (set.generation !== sentGeneration) {
-          stream.write({ desired: writeDesired(set), body: "desired" });
+        } else {
+          if (set.generation !== sentGeneration) stream.write({ desired: writeDesired(set), body: "desired" });
           sentGeneration = set.generation;
+          // After the set: a command is of a generation that the host then knows.
+          await commands.sendPending();
         }
       }
     } catch (error) {
@@ -176,6 +195,8 @@ function serve(
         );
       } else if (message.body === "weightsWanted" && message.weightsWanted) {
         void answerNeighbours(message.weightsWanted);
+      } else if (message.body === "commandResult" && message.commandResult) {
+        await commands.take(message.commandResult);
       } else if (message.body === "usage" && message.usage) {
         settle(message.usage.records);
       }
@@ -191,6 +212,7 @@ function serve(
       reportEveryMs: deps.times.reportEveryMs,
       ticketKey: welcome.ticketKey,
       controlTimeMs: Date.now(),
+      behind: welcome.isBehind,
     },
   });
   log.info(

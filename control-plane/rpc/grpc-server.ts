@@ -1,11 +1,16 @@
-// The gRPC server of Fleet.Session: transport, limits and who may come in. What is said inside is fleet-session.ts.
-import { timingSafeEqual } from "node:crypto";
+// The gRPC server of Fleet: transport, limits, who may come in. What is said in a session is fleet-session.ts.
 import { join } from "node:path";
 import * as grpc from "@grpc/grpc-js";
 import { loadSync } from "@grpc/proto-loader";
 import type { Logger } from "pino";
+import type { Certificate } from "../../proto/gen/stoker/fleet/v1/Certificate.ts";
 import type { FleetHandlers } from "../../proto/gen/stoker/fleet/v1/Fleet.ts";
+import type { HostId } from "../../proto/ids.ts";
+import type { OwnCertificate } from "../fleet/authority.ts";
+import type { EnrolmentRequest, GivenCertificate } from "../fleet/enrolment.ts";
 import type { FleetStream } from "./fleet-session.ts";
+import { asRpcError } from "./rpc-error.ts";
+import { tlsCredentials } from "./tls.ts";
 
 export interface GrpcServer {
   /** The port it listens on. */
@@ -14,14 +19,20 @@ export interface GrpcServer {
   close(): Promise<void>;
 }
 
+export interface GrpcDeps {
+  readonly issueOwn: () => OwnCertificate;
+  /** Refuse by throwing; see fleet/errors.ts. */
+  readonly enroll: (request: EnrolmentRequest) => Promise<GivenCertificate>;
+  readonly renew: (certificate: Buffer | undefined, csr: Uint8Array) => Promise<GivenCertificate>;
+  readonly admit: (certificate: Buffer | undefined) => Promise<HostId>;
+  readonly onStream: (stream: FleetStream, host: HostId) => void;
+  readonly log: Logger;
+}
+
 const root = join(import.meta.dirname, "../..");
 const maxMessageBytes = 4 * 1024 * 1024;
 
-export function createGrpcServer(deps: {
-  readonly joinSecret: string;
-  readonly onStream: (stream: FleetStream) => void;
-  readonly log: Logger;
-}): GrpcServer {
+export function createGrpcServer(deps: GrpcDeps): GrpcServer {
   const definition = loadSync("fleet/v1/fleet.proto", {
     includeDirs: [join(root, "proto")],
     enums: String,
@@ -37,34 +48,68 @@ export function createGrpcServer(deps: {
     "grpc.keepalive_timeout_ms": 10_000,
     "grpc.keepalive_permit_without_calls": 1,
   });
-  const expected = Buffer.from(`Bearer ${deps.joinSecret}`);
+  const refused = (peer: string, what: string, error: unknown) => {
+    const answer = asRpcError(error);
+    deps.log.warn({ peer, err: error, why: answer.details }, what);
+    return answer;
+  };
 
   const session: FleetHandlers["Session"] = (stream) => {
-    const given = Buffer.from(String(stream.metadata.get("authorization")[0] ?? ""));
-    if (given.length !== expected.length || !timingSafeEqual(given, expected)) {
-      deps.log.warn({ peer: stream.getPeer() }, "an agent came with a wrong join secret");
-      const details = "the join secret is wrong: give the agent the control plane's own (its file is agent.secret)";
-      stream.on("error", () => {});
-      stream.emit("error", { code: grpc.status.UNAUTHENTICATED, details });
-      return;
-    }
-    deps.onStream(stream);
+    deps.admit(certificateOf(stream)).then(
+      (host) => deps.onStream(stream, host),
+      (error) => {
+        stream.on("error", () => {});
+        stream.emit("error", refused(stream.getPeer(), "an agent's session was refused", error));
+      },
+    );
   };
-  server.addService(serviceOf(grpc.loadPackageDefinition(definition)), { Session: session });
+  const enroll: FleetHandlers["Enroll"] = (call, done) => {
+    const { joinToken, csr, hostId } = call.request;
+    deps.enroll({ joinToken, csr, hostId }).then(
+      (given) => {
+        deps.log.info({ host: given.hostId, peer: call.getPeer() }, "a host joined");
+        done(null, wireCertificate(given));
+      },
+      (error) => done(refused(call.getPeer(), "a host was not let in", error)),
+    );
+  };
+  const renew: FleetHandlers["Renew"] = (call, done) => {
+    deps.renew(certificateOf(call), call.request.csr).then(
+      (given) => done(null, wireCertificate(given)),
+      (error) => done(refused(call.getPeer(), "a certificate was not renewed", error)),
+    );
+  };
+  server.addService(serviceOf(grpc.loadPackageDefinition(definition)), {
+    Session: session,
+    Enroll: enroll,
+    Renew: renew,
+  });
+  let stopRenewing = () => {};
 
   return {
-    listen: (host, port) =>
-      new Promise((resolve, reject) => {
-        server.bindAsync(`${host}:${port}`, grpc.ServerCredentials.createInsecure(), (error, bound) =>
-          error ? reject(error) : resolve(bound),
-        );
-      }),
+    async listen(host, port) {
+      const { credentials, stop } = tlsCredentials(deps.issueOwn);
+      stopRenewing = stop;
+      return new Promise((resolve, reject) => {
+        server.bindAsync(`${host}:${port}`, credentials, (error, bound) => (error ? reject(error) : resolve(bound)));
+      });
+    },
     async close() {
+      stopRenewing();
       // Sessions never end by themselves: waiting for them would be waiting for ever.
       server.forceShutdown();
     },
   };
 }
+
+interface Peer {
+  getAuthContext(): { sslPeerCertificate?: { readonly raw?: Buffer } };
+}
+
+/** The handshake proved that the peer holds its key; everything else about it is yet to be checked. */
+const certificateOf = (call: unknown): Buffer | undefined => (call as Peer).getAuthContext().sslPeerCertificate?.raw;
+
+const wireCertificate = ({ certificate, ca, hostId }: GivenCertificate): Certificate => ({ certificate, ca, hostId });
 
 function serviceOf(loaded: grpc.GrpcObject): grpc.ServiceDefinition {
   const stoker = loaded["stoker"] as grpc.GrpcObject;

@@ -3,7 +3,7 @@ import type { HostId } from "../../proto/ids.ts";
 import { type FleetSession, type FleetStream, openSession, type SessionDeps } from "./fleet-session.ts";
 
 export interface Sessions {
-  accept(stream: FleetStream): void;
+  accept(stream: FleetStream, host: HostId): void;
   /** A host's desired set changed, or a session of it began elsewhere. */
   wake(host: HostId): void;
   readonly count: number;
@@ -15,13 +15,13 @@ export function createSessions(deps: SessionDeps): Sessions {
   const byHost = new Map<HostId, FleetSession>();
   let isClosed = false;
 
-  async function hold(stream: FleetStream): Promise<void> {
-    const session = await openSession(deps, stream);
+  async function hold(stream: FleetStream, host: HostId): Promise<void> {
+    const session = await openSession(deps, stream, host);
     if (!session) return;
     if (isClosed) return session.end("the control plane stops");
     const other = byHost.get(session.host);
     if (other) {
-      const [older, newer] = other.nodeEpoch < session.nodeEpoch ? [other, session] : [session, other];
+      const [older, newer] = other.nodeEpoch <= session.nodeEpoch ? [other, session] : [session, other];
       deps.log.error(
         { alert: "second_session", host: session.host, newest: `${newer.nodeEpoch}` },
         "two sessions of one host",
@@ -36,8 +36,8 @@ export function createSessions(deps: SessionDeps): Sessions {
   }
 
   return {
-    accept(stream) {
-      hold(stream).catch((error) => deps.log.error({ err: error }, "an agent session failed"));
+    accept(stream, host) {
+      hold(stream, host).catch((error) => deps.log.error({ err: error }, "an agent session failed"));
     },
     wake: (host) => byHost.get(host)?.wake(),
     get count() {

@@ -12,20 +12,23 @@ import type { Observation } from "../deployments/store.ts";
 import type { Inventory } from "../fleet/host.ts";
 import type { Hello } from "../fleet/membership.ts";
 
-/** Undefined when the message cannot be a host's introduction; `why` is for the agent's log. */
-export function readHello(wire: Hello__Output): { readonly hello: Hello } | { readonly why: string } {
-  if (!/^[\w.:-]{1,128}$/.test(wire.hostId)) return { why: "host_id is missing or malformed" };
+/** `why` when the message cannot be the introduction of `host`, whose certificate came. */
+export function readHello(wire: Hello__Output, host: HostId): { readonly hello: Hello } | { readonly why: string } {
+  if (wire.hostId !== host)
+    return { why: `the agent calls itself ${wire.hostId.slice(0, 64)}, its certificate does not` };
   if (!wire.inventory) return { why: "the inventory is missing" };
   const origin = URL.parse(wire.advertise);
   if (!origin || !/^https?:$/.test(origin.protocol))
     return { why: "advertise is not the address of a data path, such as http://10.0.0.7:9100" };
   return {
     hello: {
-      hostId: wire.hostId as HostId,
+      hostId: host,
       hostname: wire.hostname.slice(0, 253),
       advertise: origin.origin,
       agentVersion: wire.agentVersion.slice(0, 64),
+      runId: wire.runId.slice(0, 64),
       highestEpoch: BigInt(wire.highestEpoch),
+      generation: BigInt(wire.generation),
       inventory: readInventory(wire.inventory),
     },
   };

@@ -5,32 +5,14 @@ import type { FleetStore, GpuClaim, HostRecord, HostSession, Inventory, TicketKe
 import { asked } from "./asked.ts";
 import { announce } from "./change-feed.ts";
 import { inTransaction } from "./database.ts";
+import { adoptHost, registerHost } from "./register-host.ts";
 import type { Database } from "./schema.ts";
 
 export function createFleetStore(db: Kysely<Database>, seal: TicketKeySeal): FleetStore {
   return asked<FleetStore>({
-    register: (host) =>
-      inTransaction(db, async (trx) => {
-        const values = {
-          hostname: host.hostname,
-          advertise: host.advertise,
-          inventory: JSON.stringify(host.inventory),
-          node_epoch: sql<bigint>`nextval('node_epoch')`,
-          ticket_key: seal.seal(host.ticketKey, host.hostId),
-          agent_version: host.agentVersion,
-          seen_at: new Date(),
-        };
-        const row = await trx
-          .insertInto("host")
-          .values({ host_id: host.hostId, ...values })
-          .onConflict((at) =>
-            at.column("host_id").doUpdateSet({ ...values, revision: (eb) => eb("host.revision", "+", 1n) }),
-          )
-          .returning("node_epoch")
-          .executeTakeFirstOrThrow();
-        await announce(trx, "host", host.hostId);
-        return { nodeEpoch: row.node_epoch };
-      }),
+    register: (host, leaseMs) => inTransaction(db, (trx) => registerHost(trx, seal, host, leaseMs)),
+
+    adopt: (host, act) => inTransaction(db, (trx) => adoptHost(trx, host, act)),
 
     async heard(beats) {
       const rows = beats.map((beat) => ({
@@ -143,6 +125,17 @@ export function createFleetStore(db: Kysely<Database>, seal: TicketKeySeal): Fle
         .where("d.kind", "=", "model")
         .where("i.phase", "=", "ready")
         .where("i.tombstoned_at", "is", null)
+        .where((eb) =>
+          eb.not(
+            eb.exists(
+              eb
+                .selectFrom("node_identity as n")
+                .select("n.host_id")
+                .whereRef("n.host_id", "=", "h.host_id")
+                .where("n.revoked_at", "is not", null),
+            ),
+          ),
+        )
         .execute();
       return rows.map((row) => ({
         instanceId: row.instance_id as InstanceId,
@@ -172,7 +165,8 @@ function hostRecord(row: Selectable<Database["host"]>, claims: readonly GpuClaim
     generation: row.generation,
     revision: row.revision,
     schedulable: row.schedulable,
-    condition: row.condition,
+    // Two agents of one identity are told of wherever the host is shown, also while one of them serves.
+    condition: [row.identity_alert, row.condition].filter((text) => text !== "").join("; "),
     agentVersion: row.agent_version,
     claims,
     createdAtMs: row.created_at.getTime(),

@@ -32,6 +32,13 @@ const places = {
     below: (version: number) => sql`substring(ticket_key from 1 for 4) < ${versionPrefix(version)}::bytea`,
     set: () => sql`ticket_key = u.resealed`,
   },
+  "authority keys": {
+    table: sql`node_authority`,
+    id: sql.ref("name"),
+    sealed: sql.ref("sealed_key"),
+    below: (version: number) => sql`substring(sealed_key from 1 for 4) < ${versionPrefix(version)}::bytea`,
+    set: () => sql`sealed_key = u.resealed`,
+  },
 };
 
 export function createKekStore(db: Kysely<Database>): KekStore {

@@ -11,6 +11,7 @@ import * as payments from "./migrations/0006-payments.ts";
 import * as idempotency from "./migrations/0007-idempotency.ts";
 import * as gpuTime from "./migrations/0008-gpu-time.ts";
 import * as kek from "./migrations/0009-kek.ts";
+import * as enrolment from "./migrations/0010-enrolment.ts";
 
 /** In order. Imported by name: what runs is what was reviewed, whatever lies in the folder. */
 const migrations: Record<string, Migration> = {
@@ -23,6 +24,7 @@ const migrations: Record<string, Migration> = {
   "0007-idempotency": idempotency,
   "0008-gpu-time": gpuTime,
   "0009-kek": kek,
+  "0010-enrolment": enrolment,
 };
 
 /** Public message: what happened, why, what to do. */

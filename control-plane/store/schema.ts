@@ -2,6 +2,7 @@
 // Money is nano-USD. Every table that a customer can see carries account_id.
 import type { AccountsTables } from "./schema/accounts.ts";
 import type { DeploymentsTables } from "./schema/deployments.ts";
+import type { EnrolmentTables } from "./schema/enrolment.ts";
 import type { FleetTables } from "./schema/fleet.ts";
 import type { GpuTimeTables } from "./schema/gpu-time.ts";
 import type { IdempotencyTables } from "./schema/idempotency.ts";
@@ -19,4 +20,5 @@ export interface Database
     PaymentTables,
     IdempotencyTables,
     GpuTimeTables,
-    KekTables {}
+    KekTables,
+    EnrolmentTables {}

@@ -17,6 +17,7 @@ import type { TicketKeySeal } from "../fleet/store.ts";
 import type { SessionTimes } from "../rpc/fleet-session.ts";
 import { createSessions } from "../rpc/sessions.ts";
 import type { ChangeFeed } from "../store/change-feed.ts";
+import { createCommandStore } from "../store/command-store.ts";
 import type { OpenDatabase } from "../store/database.ts";
 import { createDeploymentStore } from "../store/deployments-store.ts";
 import { createFleetStore } from "../store/fleet-store.ts";
@@ -57,6 +58,7 @@ export function createFleet(parts: FleetParts) {
     clocks,
     routing,
     monotonicMs,
+    leaseMs: parts.limits.leaseMs,
     log,
     ...(parts.beatEveryMs === undefined ? {} : { everyMs: parts.beatEveryMs }),
   });
@@ -76,6 +78,7 @@ export function createFleet(parts: FleetParts) {
     desired: (host) => desiredSet({ store: deploymentStore, openToken: parts.openToken }, host),
     settle: parts.settle,
     neighbours: createFindNeighbours({ store: fleetStore, clocks }),
+    commands: createCommandStore(db),
     times: parts.times,
     log,
   });

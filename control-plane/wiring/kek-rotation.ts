@@ -4,14 +4,16 @@ import type { AccountId, HostId } from "../../proto/ids.ts";
 import { type AccountSecrets, newestKek, unwrapDek, wrapDek } from "../accounts/envelope.ts";
 import type { RotateDeps, Rotation } from "../accounts/rotate-kek.ts";
 import { kekFile, type SecretFiles } from "../accounts/secret-files.ts";
-import { ticketKeySeal } from "./seals.ts";
+import { authoritySeal, ticketKeySeal } from "./seals.ts";
 
 export function resealers(secrets: AccountSecrets): RotateDeps["reseal"] {
   const tickets = ticketKeySeal(secrets);
+  const authority = authoritySeal(secrets);
   return {
     "data keys": (id, sealed) =>
       wrapDek(newestKek(secrets), unwrapDek(secrets, sealed, id as AccountId), id as AccountId),
     "ticket keys": (id, sealed) => tickets.seal(tickets.open(sealed, id as HostId), id as HostId),
+    "authority keys": (id, sealed) => authority.seal(authority.open(sealed, id), id),
   };
 }
 
@@ -21,11 +23,11 @@ export function rotationReport(rotation: Rotation, secrets: SecretFiles): { text
     `Key-encryption key ${version} is in use: ${resealed["data keys"]} data keys of accounts and ` +
     `${resealed["ticket keys"]} ticket keys of hosts were re-wrapped.`;
   const older = secrets.keks.filter((kek) => kek.version < version).map((kek) => kekFile(kek.version));
-  if (left["data keys"] + left["ticket keys"] > 0) {
+  if (left["data keys"] + left["ticket keys"] + left["authority keys"] > 0) {
     return {
       isWhole: false,
       text:
-        `${done} ${left["data keys"]} data keys and ${left["ticket keys"]} ticket keys open under no key of ` +
+        `${done} ${left["data keys"]} data keys, ${left["ticket keys"]} ticket keys and ${left["authority keys"]} authority keys open under no key of ` +
         `${secrets.folder} and were left as they are. Remove no key file; put missing ones back from a backup, then run ` +
         "this again.",
     };

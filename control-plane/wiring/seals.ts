@@ -1,7 +1,7 @@
 // Secrets of hosts and deployments at rest: ticket keys under keys derived from the operator's KEKs, hub tokens under the
 // account's own data key. The additional data binds each to its row.
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from "node:crypto";
-import type { AccountId, HostId } from "../../proto/ids.ts";
+import type { AccountId } from "../../proto/ids.ts";
 import type { DataKeys } from "../accounts/data-keys.ts";
 import { type AccountSecrets, type Kek, newestKek, openSecret, sealSecret, withAnyKek } from "../accounts/envelope.ts";
 import type { TicketKeySeal } from "../fleet/store.ts";
@@ -10,33 +10,50 @@ const versionBytes = 4;
 const nonceBytes = 12;
 const tagBytes = 16;
 
-/** Version of the KEK (big-endian: a rotation finds old ones by comparing), nonce, tag, ciphertext. */
 export function ticketKeySeal(secrets: AccountSecrets): TicketKeySeal {
+  return kekSeal(secrets, "stoker host ticket keys", "host.ticket_key");
+}
+
+/** Of the key that signs hosts' certificates; the id is the authority's name. */
+export function authoritySeal(secrets: AccountSecrets): KekSeal<string> {
+  return kekSeal(secrets, "stoker node authority", "node_authority.sealed_key");
+}
+
+interface KekSeal<Id extends string> {
+  seal(plain: Buffer, id: Id): Buffer;
+  open(sealed: Buffer, id: Id): Buffer;
+}
+
+/**
+ * Version of the KEK (big-endian: a rotation finds old ones by comparing), nonce, tag, ciphertext. `info` keeps kinds of
+ * secrets apart, `column` and the row's id bind each to its place.
+ */
+function kekSeal<Id extends string>(secrets: AccountSecrets, info: string, column: string): KekSeal<Id> {
   const derived = new WeakMap<Kek, Buffer>();
   const keyOf = (kek: Kek): Buffer => {
-    const key = derived.get(kek) ?? Buffer.from(hkdfSync("sha256", kek.bytes, "", "stoker host ticket keys", 32));
+    const key = derived.get(kek) ?? Buffer.from(hkdfSync("sha256", kek.bytes, "", info, 32));
     derived.set(kek, key);
     return key;
   };
-  const binding = (host: HostId, version: number) => Buffer.from(`host.ticket_key|${host}|${version}`);
+  const binding = (id: Id, version: number) => Buffer.from(`${column}|${id}|${version}`);
   return {
-    seal(plain, host) {
+    seal(plain, id) {
       const kek = newestKek(secrets);
       const version = Buffer.alloc(versionBytes);
       version.writeUInt32BE(kek.version);
       const nonce = randomBytes(nonceBytes);
-      const cipher = createCipheriv("aes-256-gcm", keyOf(kek), nonce).setAAD(binding(host, kek.version));
+      const cipher = createCipheriv("aes-256-gcm", keyOf(kek), nonce).setAAD(binding(id, kek.version));
       const body = Buffer.concat([cipher.update(plain), cipher.final()]);
       return Buffer.concat([version, nonce, cipher.getAuthTag(), body]);
     },
-    open(sealed, host) {
+    open(sealed, id) {
       const version = sealed.readUInt32BE();
       const nonce = sealed.subarray(versionBytes, versionBytes + nonceBytes);
       const rest = sealed.subarray(versionBytes + nonceBytes);
       return withAnyKek(secrets, (kek) => {
-        if (kek.version !== version) throw new Error(`the ticket key of ${host} is sealed by kek ${version}`);
+        if (kek.version !== version) throw new Error(`${column} of ${id} is sealed by kek ${version}`);
         const decipher = createDecipheriv("aes-256-gcm", keyOf(kek), nonce, { authTagLength: tagBytes })
-          .setAAD(binding(host, version))
+          .setAAD(binding(id, version))
           .setAuthTag(rest.subarray(0, tagBytes));
         return Buffer.concat([decipher.update(rest.subarray(tagBytes)), decipher.final()]);
       });

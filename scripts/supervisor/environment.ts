@@ -68,7 +68,7 @@ export function agentEnvironment(env: NodeJS.ProcessEnv, places: AgentPlaces): N
   return {
     ...kept,
     STOKER_CONTROL: places.controls.join(","),
-    STOKER_AGENT_SECRET_FILE: join(places.dataDir, "secrets", "agent.secret"),
+    STOKER_JOIN_TOKEN_FILE: join(places.dataDir, "secrets", "agent.token"),
     STOKER_AGENT_DATA: join(places.dataDir, "agents", String(places.number)),
     STOKER_NODE_NAME: `local-${places.number}`,
     STOKER_MODELS_DIR: join(places.dataDir, "models"),

@@ -1,14 +1,16 @@
 // An agent without engines: a real gRPC client of Fleet.Session and a real data path that can be proven. It obeys its
 // desired set when told to, or says what the test wants it to say.
+import { randomUUID } from "node:crypto";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
-import { join } from "node:path";
-import * as grpc from "@grpc/grpc-js";
-import { loadSync } from "@grpc/proto-loader";
-import type { ProtoGrpcType } from "../../proto/gen/fleet.ts";
+import type * as grpc from "@grpc/grpc-js";
+import { makeKey } from "../../agent/session/certificate-request.ts";
+import { enroll } from "../../agent/session/enroll.ts";
+import { fleetClient, type TlsParts } from "../../agent/session/wire.ts";
 import type { AgentMessage } from "../../proto/gen/stoker/fleet/v1/AgentMessage.ts";
 import type { ControlMessage__Output } from "../../proto/gen/stoker/fleet/v1/ControlMessage.ts";
 import type { DesiredState__Output } from "../../proto/gen/stoker/fleet/v1/DesiredState.ts";
+import type { FleetClient } from "../../proto/gen/stoker/fleet/v1/Fleet.ts";
 import type { InstanceReport } from "../../proto/gen/stoker/fleet/v1/InstanceReport.ts";
 import type { Inventory as WireInventory } from "../../proto/gen/stoker/fleet/v1/Inventory.ts";
 import type { Welcome__Output } from "../../proto/gen/stoker/fleet/v1/Welcome.ts";
@@ -16,7 +18,9 @@ import { verifyTicket } from "../../proto/ticket.ts";
 
 export interface FakeAgentOptions {
   readonly address: string;
-  readonly secret: string;
+  /** Join token. */
+  readonly token: string;
+  /** Two of one name and token are clones: they have one key and certificate. */
   readonly hostId: string;
   readonly gpus?: number;
   readonly highestEpoch?: bigint;
@@ -37,7 +41,10 @@ export interface FakeAgent {
   readonly provenTimes: number;
   /** Why the stream ended; undefined while it is open. */
   readonly ended: string | undefined;
+  /** Joins at its first time. Its process is the same until `restart`. */
   connect(): void;
+  /** From now on it is another process of the same host. */
+  restart(): void;
   disconnect(): void;
   /** Becomes every instance's phase in its reports until said otherwise; also reports every 200 ms from then on. */
   obey(phase: InstanceReport["phase"], over?: Partial<InstanceReport>): void;
@@ -52,8 +59,9 @@ export interface FakeAgent {
 const gib = 1024 ** 3;
 
 export async function startFakeAgent(options: FakeAgentOptions): Promise<FakeAgent> {
-  const Fleet = client();
-  let channel: InstanceType<typeof Fleet> | undefined;
+  let channel: FleetClient | undefined;
+  let attempt = 0;
+  let runId: string = randomUUID();
   let stream: grpc.ClientDuplexStream<AgentMessage, ControlMessage__Output> | undefined;
   let highestEpoch = options.highestEpoch ?? 0n;
   const keys: Buffer[] = [];
@@ -156,34 +164,21 @@ export async function startFakeAgent(options: FakeAgentOptions): Promise<FakeAge
     connect() {
       state.ended = undefined;
       state.welcome = undefined;
-      channel = new Fleet(options.address, grpc.credentials.createInsecure());
-      const metadata = new grpc.Metadata();
-      metadata.set("authorization", `Bearer ${options.secret}`);
-      const opened = channel.session(metadata);
-      stream = opened;
-      opened.on("data", take);
-      opened.on("error", (error) => {
-        if (stream === opened) state.ended = error.message;
-      });
-      opened.on("end", () => {
-        if (stream === opened) state.ended ??= "ended";
-        opened.end();
-      });
-      send({
-        body: "hello",
-        hello: {
-          hostId: options.hostId,
-          hostname: options.hostId,
-          agentVersion: "fake",
-          highestEpoch: highestEpoch.toString(),
-          generation: state.desired?.generation ?? "0",
-          advertise: origin,
-          inventory: inventory(options.gpus ?? 4, options.hostId),
-          bootId: "boot",
+      const wanted = ++attempt;
+      identityOf(options).then(
+        (tls) => {
+          if (wanted === attempt) open(tls);
         },
-      });
+        (error: Error) => {
+          state.ended = error.message;
+        },
+      );
+    },
+    restart() {
+      runId = randomUUID();
     },
     disconnect() {
+      attempt += 1;
       stream?.cancel();
       stream = undefined;
       channel?.close();
@@ -199,6 +194,7 @@ export async function startFakeAgent(options: FakeAgentOptions): Promise<FakeAge
     report,
     send,
     async close() {
+      attempt += 1;
       clearInterval(renewing);
       clearInterval(reporting);
       stream?.cancel();
@@ -206,6 +202,50 @@ export async function startFakeAgent(options: FakeAgentOptions): Promise<FakeAge
       await closeServer(dataPath);
     },
   };
+
+  function open(tls: TlsParts): void {
+    channel = fleetClient(options.address, tls);
+    const opened = channel.session();
+    stream = opened;
+    opened.on("data", take);
+    opened.on("error", (error) => {
+      if (stream === opened) state.ended = error.message;
+    });
+    opened.on("end", () => {
+      if (stream === opened) state.ended ??= "ended";
+      opened.end();
+    });
+    send({
+      body: "hello",
+      hello: {
+        hostId: options.hostId,
+        hostname: options.hostId,
+        agentVersion: "fake",
+        highestEpoch: highestEpoch.toString(),
+        generation: state.desired?.generation ?? "0",
+        advertise: origin,
+        inventory: inventory(options.gpus ?? 4, options.hostId),
+        bootId: "boot",
+        runId,
+      },
+    });
+  }
+}
+
+const identities = new Map<string, Promise<TlsParts>>();
+
+/** One key and certificate per host and installation. */
+function identityOf({ address, token, hostId }: FakeAgentOptions): Promise<TlsParts> {
+  const name = `${token} ${hostId}`;
+  const known = identities.get(name);
+  if (known) return known;
+  const keyPem = makeKey();
+  const joined = enroll({ address, token, keyPem, hostId }, hostId, AbortSignal.timeout(10_000)).then(
+    ({ certificatePem, caPem }) => ({ caPem, own: { certificatePem, keyPem } }),
+  );
+  identities.set(name, joined);
+  joined.catch(() => identities.delete(name));
+  return joined;
 }
 
 function inventory(gpus: number, hostId: string): WireInventory {
@@ -226,18 +266,6 @@ function inventory(gpus: number, hostId: string): WireInventory {
     })),
     drivers: ["process", "external"],
   };
-}
-
-function client() {
-  const definition = loadSync("fleet/v1/fleet.proto", {
-    includeDirs: [join(import.meta.dirname, "../../proto")],
-    enums: String,
-    longs: String,
-    bytes: Buffer,
-    defaults: true,
-    oneofs: true,
-  });
-  return (grpc.loadPackageDefinition(definition) as unknown as ProtoGrpcType).stoker.fleet.v1.Fleet;
 }
 
 function closeServer(server: Server): Promise<void> {

@@ -1,17 +1,23 @@
 // The control plane's end of Fleet.Session without a control plane: a real gRPC server that says what a test wants.
 import pino from "pino";
+import { makeAuthority, openAuthority } from "../../control-plane/fleet/authority.ts";
+import { NodeRefused } from "../../control-plane/fleet/errors.ts";
 import type { FleetStream } from "../../control-plane/rpc/fleet-session.ts";
 import { createGrpcServer, type GrpcServer } from "../../control-plane/rpc/grpc-server.ts";
 import type { ControlMessage } from "../../proto/gen/stoker/fleet/v1/ControlMessage.ts";
 import type { DesiredState } from "../../proto/gen/stoker/fleet/v1/DesiredState.ts";
 import type { Hello__Output } from "../../proto/gen/stoker/fleet/v1/Hello.ts";
 import type { HostReport__Output } from "../../proto/gen/stoker/fleet/v1/HostReport.ts";
+import type { HostId } from "../../proto/ids.ts";
 import { readUsageBatch, type SpooledRecord } from "../../proto/usage-record.ts";
 
-export const joinSecret = "the join secret of a test";
+const joinSecret = "secret-of-a-test";
+const signing = openAuthority(makeAuthority(Date.now()), { nowMs: Date.now });
 
 export interface FakeControlPlane {
   readonly address: string;
+  /** Lets any host in. */
+  readonly joinToken: string;
   /** Of every session, oldest first. */
   readonly hellos: readonly Hello__Output[];
   readonly reports: readonly HostReport__Output[];
@@ -85,6 +91,7 @@ export async function startFakeControlPlane(): Promise<FakeControlPlane> {
     get address() {
       return `127.0.0.1:${port}`;
     },
+    joinToken: `test.${joinSecret}.${signing.hash}`,
     hellos,
     reports,
     usage,
@@ -110,7 +117,28 @@ export async function startFakeControlPlane(): Promise<FakeControlPlane> {
       await server?.close();
     },
     async listen() {
-      server = createGrpcServer({ joinSecret, onStream, log: pino({ level: "silent" }) });
+      server = createGrpcServer({
+        issueOwn: signing.issueOwn,
+        enroll: async ({ joinToken, csr, hostId }) => {
+          const request = signing.readRequest(csr);
+          if (!request || joinToken.split(".")[1] !== joinSecret)
+            throw new NodeRefused("the join token is unknown here");
+          const host = hostId as HostId;
+          return {
+            certificate: signing.issueNode(request, host, signing.times()),
+            ca: signing.certificate,
+            hostId: host,
+          };
+        },
+        renew: () => Promise.reject(new NodeRefused("nothing is renewed here")),
+        admit: async (certificate) => {
+          const identity = certificate && signing.identify(certificate);
+          if (!identity?.ok) throw new NodeRefused("no valid certificate");
+          return identity.hostId;
+        },
+        onStream,
+        log: pino({ level: "silent" }),
+      });
       port = await server.listen("127.0.0.1", port);
     },
   };

@@ -315,6 +315,11 @@ export function fakePorts() {
         Promise.resolve(deployment({ modelName: request.name, engine: "external", numGpus: 0, gpu: "other" })),
       nodes: () => Promise.resolve([]),
     },
+    enrolment: {
+      createToken: () => Promise.resolve({ token: "t.s.h", id: "t", expiresAtMs: 1_786_000_900_000 }),
+      revoke: async () => {},
+      adopt: async () => {},
+    },
     quotas: fakeLimits(),
     operator: fakeOperator(ada, operator),
     applications: fakeApplications(ada),

@@ -129,7 +129,7 @@ export async function startStack(options: StackOptions = {}): Promise<Stack> {
   const agents = Array.from({ length: options.agents ?? 1 }, (_, i) =>
     part(`agent ${i + 1}`, "agent/main.ts", join(folder, `agent-${i + 1}.log`), {
       STOKER_CONTROL: rpcPorts.map((port) => `127.0.0.1:${port}`).join(","),
-      STOKER_AGENT_SECRET_FILE: join(folder, "secrets", "agent.secret"),
+      STOKER_JOIN_TOKEN_FILE: join(folder, "secrets", "agent.token"),
       STOKER_AGENT_DATA: agentFolder(i + 1),
       STOKER_NODE_NAME: `node-${i + 1}`,
       STOKER_MODELS_DIR: join(root, ".cache", "models", "store"),

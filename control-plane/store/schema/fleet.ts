@@ -16,6 +16,14 @@ export interface FleetTables {
     schedulable: Generated<boolean>;
     condition: Generated<string>;
     agent_version: string;
+    /** Of the agent's process that registered last, and of those that it took over from, newest first. */
+    run_id: Generated<string>;
+    superseded_runs: Generated<string[]>;
+    /** Not null: its agent has obeyed this epoch, which this database never gave. Nothing is told until it is adopted. */
+    behind_epoch: bigint | null;
+    behind_generation: Generated<bigint>;
+    /** Not empty: two agents came with its identity. */
+    identity_alert: Generated<string>;
     /** In its last report: leases with a request in flight or an unacknowledged record. */
     open_lease_ids: Generated<string[]>;
     reported_at: Time | null;

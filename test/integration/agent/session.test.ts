@@ -1,13 +1,17 @@
 // The agent's session over real gRPC: what is obeyed, what is refused, what outlasts a connection.
 
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import pino from "pino";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createControlClock } from "../../../agent/session/control-clock.ts";
+import { createIdentity } from "../../../agent/session/identity.ts";
 import { createSession, type HostInstances, type Session } from "../../../agent/session/session.ts";
 import type { SessionStore } from "../../../agent/session/store.ts";
 import type { DesiredState__Output } from "../../../proto/gen/stoker/fleet/v1/DesiredState.ts";
 import type { HostId } from "../../../proto/ids.ts";
-import { type FakeControlPlane, joinSecret, startFakeControlPlane } from "../../fakes/control-plane-session.ts";
+import { type FakeControlPlane, startFakeControlPlane } from "../../fakes/control-plane-session.ts";
 import { instanceSpec } from "../../fakes/instance-spec.ts";
 import { spooled } from "../../fakes/usage-record.ts";
 
@@ -15,6 +19,7 @@ const patient = { timeout: 30_000, interval: 50 };
 
 describe("an agent's session", () => {
   let plane: FakeControlPlane;
+  let folder: string;
   let kept: DesiredState__Output | undefined;
   let highest: bigint;
   let obeyed: DesiredState__Output[];
@@ -37,12 +42,22 @@ describe("an agent's session", () => {
       if (epoch > highest) highest = epoch;
     },
   };
-  const start = (secret = joinSecret) => {
+  const start = (token = plane.joinToken) => {
     ending = new AbortController();
     session = createSession({
       addresses: [plane.address],
-      readSecret: async () => secret,
-      introduction: { hostname: "h", agentVersion: "1", bootId: "b" },
+      identity: createIdentity({
+        folder,
+        hostId: "host-of-a-test",
+        hostname: "h",
+        addresses: [plane.address],
+        readToken: async () => token,
+        nowMs: Date.now,
+        random: Math.random,
+        log: pino({ level: "silent" }),
+      }),
+      introduction: { hostname: "h", agentVersion: "1", bootId: "b", runId: "r" },
+      commands: { take: async () => {} },
       advertise: () => "http://127.0.0.1:9100",
       store,
       spool: {
@@ -68,6 +83,7 @@ describe("an agent's session", () => {
 
   beforeEach(async () => {
     plane = await startFakeControlPlane();
+    folder = mkdtempSync(join(tmpdir(), "stoker-identity-"));
     kept = undefined;
     highest = 0n;
     obeyed = [];
@@ -79,6 +95,7 @@ describe("an agent's session", () => {
     ending.abort();
     await running;
     await plane.close();
+    rmSync(folder, { recursive: true, force: true });
   });
 
   it("introduces the host and renews its lease", async () => {
@@ -178,8 +195,8 @@ describe("an agent's session", () => {
     expect(plane.usage.map((record) => record.spoolId)).toEqual(["1", "2", "3", "1", "2", "3"]);
   });
 
-  it("says when the join secret is wrong, and goes on trying", async () => {
-    start("another secret");
+  it("says when the join token is wrong, and goes on trying", async () => {
+    start(plane.joinToken.replace("secret", "another"));
     await expect.poll(() => session.state().reconnects.get("refused") ?? 0, patient).toBeGreaterThan(1);
     expect(plane.hellos).toEqual([]);
   });

@@ -7,7 +7,7 @@ import { createCatalogStore } from "../../../control-plane/store/catalog-store.t
 import type { AccountId, DeploymentId } from "../../../proto/ids.ts";
 import { type FakeAgent, startFakeAgent } from "../../fakes/agent-session.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
-import { ada, joinSecret, type Replica, startReplica } from "../fleet/replica.ts";
+import { ada, type Replica, startReplica } from "../fleet/replica.ts";
 
 const wait = { timeout: 20_000, interval: 25 };
 const bob = "u:bob" as AccountId;
@@ -21,7 +21,7 @@ beforeAll(async () => {
 afterAll(() => postgres?.stop());
 beforeEach(async () => {
   replica = await startReplica(await postgres.migratedDatabase());
-  agent = await startFakeAgent({ address: replica.address, secret: joinSecret, hostId: "host-1", gpus: 0 });
+  agent = await startFakeAgent({ address: replica.address, token: replica.joinToken, hostId: "host-1", gpus: 0 });
   agent.obey("ready");
   agent.connect();
 });

@@ -4,7 +4,7 @@ import { NoFunds } from "../../../control-plane/deployments/errors.ts";
 import type { AccountId } from "../../../proto/ids.ts";
 import { startFakeAgent } from "../../fakes/agent-session.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
-import { joinSecret, startReplica } from "../fleet/replica.ts";
+import { startReplica } from "../fleet/replica.ts";
 
 const wait = { timeout: 20_000, interval: 25 };
 let postgres: TestPostgres;
@@ -30,7 +30,7 @@ async function stackWith(leftMs: () => number | undefined, why: "funds" | "suspe
     },
   };
   const replica = await startReplica(await postgres.migratedDatabase(), { holds });
-  const agent = await startFakeAgent({ address: replica.address, secret: joinSecret, hostId: "host-1" });
+  const agent = await startFakeAgent({ address: replica.address, token: replica.joinToken, hostId: "host-1" });
   onTestFinished(async () => {
     await agent.close();
     await replica.stop();

@@ -8,7 +8,7 @@ import {
 import type { DeploymentId } from "../../../proto/ids.ts";
 import { type FakeAgent, startFakeAgent } from "../../fakes/agent-session.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
-import { ada, freeTime, gpuDefaults, joinSecret, type Replica, startReplica } from "../fleet/replica.ts";
+import { ada, freeTime, gpuDefaults, type Replica, startReplica } from "../fleet/replica.ts";
 
 const wait = { timeout: 20_000, interval: 25 };
 let postgres: TestPostgres;
@@ -23,7 +23,7 @@ afterAll(() => postgres?.stop());
 beforeEach(async () => {
   url = await postgres.migratedDatabase();
   replica = await startReplica(url);
-  agent = await startFakeAgent({ address: replica.address, secret: joinSecret, hostId: "host-1" });
+  agent = await startFakeAgent({ address: replica.address, token: replica.joinToken, hostId: "host-1" });
 });
 afterEach(async () => {
   await agent.close();
@@ -183,7 +183,7 @@ describe("several controllers", () => {
 
   it("never give one GPU to two instances, whatever is deployed and deleted meanwhile", async () => {
     const other = await startReplica(url, { owner: "b" });
-    const second = await startFakeAgent({ address: other.address, secret: joinSecret, hostId: "host-2" });
+    const second = await startFakeAgent({ address: other.address, token: replica.joinToken, hostId: "host-2" });
     try {
       for (const one of [agent, second]) {
         one.obey("ready");

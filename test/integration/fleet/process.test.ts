@@ -135,8 +135,8 @@ describe("the control plane's process", () => {
 
   it("takes a deployment over HTTP to a connected agent and keeps it over kill -9", async () => {
     const ports = await serving({ STOKER_RPC_PORT: "0" });
-    const secret = readFileSync(join(folder, "secrets", "agent.secret"), "utf8").trim();
-    agent = await startFakeAgent({ address: `127.0.0.1:${ports.rpc}`, secret, hostId: "host-1" });
+    const token = readFileSync(join(folder, "secrets", "agent.token"), "utf8").trim();
+    agent = await startFakeAgent({ address: `127.0.0.1:${ports.rpc}`, token, hostId: "host-1" });
     agent.obey("ready");
     agent.connect();
     const wish = {

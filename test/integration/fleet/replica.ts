@@ -1,30 +1,44 @@
 // A control plane replica without HTTP and money: the real fleet, deployments, sessions, change feed and database.
 import { randomBytes } from "node:crypto";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import pino from "pino";
+import type { AccountSecrets } from "../../../control-plane/accounts/envelope.ts";
 import { createDeployment, type DeployRequest } from "../../../control-plane/deployments/create.ts";
 import type { TimeHolds } from "../../../control-plane/deployments/dedicated-money.ts";
+import { nodeLifeMs } from "../../../control-plane/fleet/authority.ts";
 import type { HostClockLimits } from "../../../control-plane/fleet/host-clocks.ts";
 import { createGrpcServer } from "../../../control-plane/rpc/grpc-server.ts";
 import { createChangeFeed } from "../../../control-plane/store/change-feed.ts";
 import { openDatabase } from "../../../control-plane/store/database.ts";
 import { migrateDatabase } from "../../../control-plane/store/migrate.ts";
 import { createFleet } from "../../../control-plane/wiring/fleet.ts";
+import { createNodes } from "../../../control-plane/wiring/nodes.ts";
 import type { AccountId } from "../../../proto/ids.ts";
 
-export const joinSecret = "a join secret of the tests";
+const standingSecret = "a-join-secret-of-the-tests";
 export const ada = { account: "u:ada" as AccountId, displayName: "ada", suspendReason: null };
 /** Nobody pays here. */
 export const freeTime = { funds: async () => null, firstMinutes: async () => 0n };
 export const gpuDefaults = { perType: 1_000 };
 /** A second lasts as long as here: 1/20 of the real clocks. */
 export const scaledLimits: HostClockLimits = { leaseMs: 1_000, lostMs: 3_000 };
+/** Of all replicas of a file: they share its databases. */
+const secrets: AccountSecrets = { keks: [{ version: 1, bytes: randomBytes(32) }], pepper: randomBytes(32) };
 const log = pino({ level: process.env["TEST_LOG"] ?? "silent" });
 
 export type Replica = Awaited<ReturnType<typeof startReplica>>;
 
 export async function startReplica(
   url: string,
-  options: { limits?: HostClockLimits; owner?: string; port?: number; holds?: TimeHolds } = {},
+  options: {
+    limits?: HostClockLimits;
+    owner?: string;
+    port?: number;
+    holds?: TimeHolds;
+    certificateLifeMs?: number;
+  } = {},
 ) {
   await migrateDatabase(url, { log });
   const { db, pool, close } = openDatabase(url, { maxConnections: 8, log });
@@ -41,6 +55,7 @@ export async function startReplica(
     })
     .onConflict((at) => at.doNothing())
     .execute();
+  const secretsDir = mkdtempSync(join(tmpdir(), "stoker-secrets-"));
   const alerts: string[] = [];
   const listening = pino(
     { level: "error" },
@@ -64,7 +79,15 @@ export async function startReplica(
   });
   await feed.start();
   await fleet.routing.refresh();
-  const grpc = createGrpcServer({ joinSecret, onStream: (stream) => fleet.sessions.accept(stream), log });
+  const nodes = await createNodes({
+    db,
+    fleetStore: fleet.fleetStore,
+    secrets,
+    standingSecret,
+    secretsDir,
+    certificateLifeMs: options.certificateLifeMs ?? nodeLifeMs,
+  });
+  const grpc = createGrpcServer({ ...nodes.rpc, onStream: fleet.sessions.accept, log });
   const port = await grpc.listen("127.0.0.1", options.port ?? 0);
   const running = fleet.run(stopping.signal);
 
@@ -72,6 +95,9 @@ export async function startReplica(
     ...fleet,
     db,
     alerts,
+    enrolment: nodes.enrolment,
+    /** Lets any host in. */
+    joinToken: readFileSync(join(secretsDir, "agent.token"), "utf8").trim(),
     port,
     address: `127.0.0.1:${port}`,
     deploy: (over: Partial<DeployRequest> = {}) =>
@@ -107,6 +133,7 @@ export async function startReplica(
       await running;
       await feed.stop();
       await close();
+      rmSync(secretsDir, { recursive: true, force: true });
     },
   };
 }

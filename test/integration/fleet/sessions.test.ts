@@ -6,7 +6,7 @@ import { writeUsageBatch } from "../../../proto/usage-record.ts";
 import { type FakeAgent, type FakeAgentOptions, startFakeAgent } from "../../fakes/agent-session.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { spooled } from "../../fakes/usage-record.ts";
-import { ada, joinSecret, type Replica, scaledLimits, startReplica } from "./replica.ts";
+import { ada, type Replica, scaledLimits, startReplica } from "./replica.ts";
 
 const wait = { timeout: 20_000, interval: 25 };
 let postgres: TestPostgres;
@@ -38,7 +38,7 @@ async function stop(replica: Replica): Promise<void> {
   await replica.stop();
 }
 async function join(replica: Replica, over: Partial<FakeAgentOptions> = {}): Promise<FakeAgent> {
-  const agent = await startFakeAgent({ address: replica.address, secret: joinSecret, hostId: "host-1", ...over });
+  const agent = await startFakeAgent({ address: replica.address, token: replica.joinToken, hostId: "host-1", ...over });
   agents.push(agent);
   agent.obey("ready");
   agent.connect();
@@ -54,10 +54,10 @@ const instances = (replica: Replica) =>
   replica.db.selectFrom("instance").select(["instance_id", "host_id", "tombstoned_at"]).orderBy("created_at").execute();
 
 describe("an agent's session", () => {
-  it("is refused without the join secret", async () => {
+  it("is refused without the join token", async () => {
     const replica = await start();
-    const agent = await join(replica, { secret: "wrong" });
-    await vi.waitFor(() => expect(agent.ended).toContain("join secret"), wait);
+    const agent = await join(replica, { token: replica.joinToken.replace(/\.[^.]+\./, ".wrong.") });
+    await vi.waitFor(() => expect(agent.ended).toContain("join token is unknown"), wait);
     expect(agent.welcome).toBeUndefined();
   });
 

@@ -1,0 +1,137 @@
+// What is not state: carried out once and answered with its outcome, whatever is sent again, late, or by an older control
+// plane. A command is written down before it begins; one whose agent ended in the middle is `interrupted`, never begun anew.
+import type { Logger } from "pino";
+import type { Command__Output } from "../../proto/gen/stoker/fleet/v1/Command.ts";
+import type { CommandResult } from "../../proto/gen/stoker/fleet/v1/CommandResult.ts";
+import type { DesiredState__Output } from "../../proto/gen/stoker/fleet/v1/DesiredState.ts";
+import type { CommandLog, KnownOutcome } from "./store.ts";
+
+export interface CommandOrder {
+  readonly id: string;
+  /** Empty: the host. */
+  readonly instanceId: string;
+  /** As the control plane sent it; to be checked by whoever carries it out. */
+  readonly arguments: unknown;
+}
+
+/** One per kind of command. What it resolves to is the result, as JSON. */
+export type CommandExecutor = (order: CommandOrder, signal: AbortSignal) => Promise<unknown>;
+
+/** The message: what happened, why, what to do. */
+export class CommandFailed extends Error {
+  override readonly name = "CommandFailed";
+  readonly code: string;
+  constructor(code: string, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
+  }
+}
+
+export interface Commands {
+  /** `epochs`: of the session it came over, and the highest this host has obeyed. `answer` may be called twice: running, then the end. */
+  take(
+    command: Command__Output,
+    epochs: { readonly session: bigint; readonly highest: bigint },
+    answer: (result: CommandResult) => void,
+  ): Promise<void>;
+}
+
+const maxResultLetters = 16_384;
+const defaultLimitMs = 3_600_000;
+
+export function createCommands(deps: {
+  readonly log: CommandLog;
+  readonly executors: Readonly<Record<string, CommandExecutor>>;
+  readonly controlTimeMs: () => number;
+  readonly desired: () => DesiredState__Output | undefined;
+  readonly logger: Logger;
+}): Commands {
+  /** Of this life of the agent. */
+  const running = new Map<string, ((result: CommandResult) => void)[]>();
+
+  async function carryOut(command: Command__Output, execute: CommandExecutor): Promise<KnownOutcome> {
+    const startedMs = performance.now();
+    const ended = await attempt(command, execute, deps.controlTimeMs());
+    await deps.log.end(command.commandId, ended).catch((error) =>
+      // Sent again it is told as interrupted: rather that than carried out twice.
+      deps.logger.error({ err: error, command: command.commandId }, "the outcome of a command could not be kept"),
+    );
+    const facts = { command: command.commandId, kind: command.kind, ms: Math.round(performance.now() - startedMs) };
+    deps.logger.info({ ...facts, outcome: ended.outcome, errorCode: ended.errorCode }, "command");
+    return ended;
+  }
+
+  return {
+    async take(command, epochs, answer) {
+      const id = command.commandId;
+      const told = (outcome: KnownOutcome, duplicate = false) =>
+        answer({ commandId: id, nodeEpoch: command.nodeEpoch, duplicate, ...outcome });
+      const epoch = BigInt(command.nodeEpoch);
+      if (epoch !== epochs.session || epoch < epochs.highest) return told(without("rejected_epoch"));
+      const known = deps.log.find(id);
+      if (known?.ended) return told(known.ended, true);
+      const waiting = running.get(id);
+      if (waiting) {
+        // Over a newer session: the end is told there.
+        waiting.push((result) => answer({ ...result, nodeEpoch: command.nodeEpoch, duplicate: true }));
+        return told(without("running"), true);
+      }
+      if (known) return told(interrupted, true);
+      const execute = deps.executors[command.kind];
+      if (!execute) return told(without("unknown_kind"));
+      if (Number(command.deadlineMs) <= deps.controlTimeMs()) return told(without("expired"));
+      if (isOlder(command, deps.desired())) return told(without("rejected_generation"));
+
+      const answers = [answer];
+      running.set(id, answers);
+      try {
+        await deps.log.begin(id);
+      } catch (error) {
+        running.delete(id);
+        deps.logger.error({ err: error, command: id }, "a command was not begun: it could not be written down");
+        return;
+      }
+      const ended = await carryOut(command, execute);
+      running.delete(id);
+      for (const tell of answers) tell({ commandId: id, nodeEpoch: command.nodeEpoch, duplicate: false, ...ended });
+    },
+  };
+}
+
+async function attempt(command: Command__Output, execute: CommandExecutor, nowMs: number): Promise<KnownOutcome> {
+  const leftMs = Math.min(defaultLimitMs, Number(command.deadlineMs) - nowMs);
+  try {
+    const order = {
+      id: command.commandId,
+      instanceId: command.instanceId,
+      arguments: JSON.parse(command.arguments || "null") as unknown,
+    };
+    const result = JSON.stringify((await execute(order, AbortSignal.timeout(leftMs))) ?? null);
+    if (result.length > maxResultLetters)
+      throw new CommandFailed("result_too_large", "the result is too large to tell");
+    return { ...without("done"), result };
+  } catch (error) {
+    const code = error instanceof CommandFailed ? error.code : "command_failed";
+    return {
+      ...without("failed"),
+      errorCode: code,
+      errorMessage: error instanceof Error ? error.message : String(error),
+    };
+  }
+}
+
+/** The deployment has been changed since: what was meant for its old form is not done to the new one. */
+function isOlder(command: Command__Output, desired: DesiredState__Output | undefined): boolean {
+  if (command.generation === "0" || command.instanceId === "") return false;
+  const instance = desired?.instances.find((one) => one.instanceId === command.instanceId);
+  return instance !== undefined && BigInt(instance.generation) > BigInt(command.generation);
+}
+
+const without = (outcome: string): KnownOutcome => ({ outcome, errorCode: "", errorMessage: "", result: "" });
+
+const interrupted: KnownOutcome = {
+  outcome: "interrupted",
+  errorCode: "interrupted",
+  errorMessage: "the agent ended while it carried this out; what it had done is cleared up, so ask for it again",
+  result: "",
+};

@@ -1,0 +1,65 @@
+// The two calls that give a host its certificate.
+import type * as grpc from "@grpc/grpc-js";
+import type { Certificate__Output } from "../../proto/gen/stoker/fleet/v1/Certificate.ts";
+import type { FleetClient } from "../../proto/gen/stoker/fleet/v1/Fleet.ts";
+import { certificateRequest } from "./certificate-request.ts";
+import { fetchAuthority, hashOf } from "./first-contact.ts";
+import { fleetClient, type TlsParts } from "./wire.ts";
+
+export interface GivenCertificate {
+  /** X.509, PEM. */
+  readonly certificatePem: string;
+  readonly caPem: string;
+}
+
+const limitMs = 15_000;
+
+/** Rejects with a sentence for the operator. `token`: `id.secret.caHash`. */
+export async function enroll(
+  wish: { readonly address: string; readonly token: string; readonly keyPem: string; readonly hostId: string },
+  hostname: string,
+  signal: AbortSignal,
+): Promise<GivenCertificate> {
+  const [id, secret, caHash, ...rest] = wish.token.split(".");
+  if (!id || !secret || !caHash || rest.length > 0)
+    throw new Error(
+      "the join token is malformed: `stoker node token create` prints one of three parts with dots between",
+    );
+  const caPem = pem(await fetchAuthority(wish.address, caHash, signal));
+  const csr = certificateRequest(wish.keyPem);
+  const request = { joinToken: wish.token, csr, hostId: wish.hostId, hostname };
+  const given = await call({ address: wish.address, tls: { caPem, own: undefined } }, (client, options, done) =>
+    client.enroll(request, options, done),
+  );
+  if (hashOf(given.ca) !== caHash) throw new Error("the control plane gave a certificate of another authority");
+  return { certificatePem: pem(given.certificate), caPem };
+}
+
+/** Over the certificate in use. Rejects with a sentence. */
+export async function renew(address: string, tls: TlsParts, keyPem: string): Promise<GivenCertificate> {
+  const csr = certificateRequest(keyPem);
+  const given = await call({ address, tls }, (client, options, done) => client.renew({ csr }, options, done));
+  return { certificatePem: pem(given.certificate), caPem: tls.caPem };
+}
+
+function call(
+  to: { readonly address: string; readonly tls: TlsParts },
+  ask: (
+    client: FleetClient,
+    options: grpc.CallOptions,
+    done: (error: grpc.ServiceError | null, value?: Certificate__Output) => void,
+  ) => unknown,
+): Promise<Certificate__Output> {
+  const client = fleetClient(to.address, to.tls);
+  return new Promise<Certificate__Output>((resolve, reject) => {
+    ask(client, { deadline: Date.now() + limitMs }, (error, value) => {
+      if (value) resolve(value);
+      else reject(new Error(error?.details || error?.message || "no certificate came", { cause: error }));
+    });
+  }).finally(() => client.close());
+}
+
+function pem(der: Buffer): string {
+  const lines = der.toString("base64").match(/.{1,64}/g) ?? [];
+  return `-----BEGIN CERTIFICATE-----\n${lines.join("\n")}\n-----END CERTIFICATE-----\n`;
+}

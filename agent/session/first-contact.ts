@@ -1,0 +1,61 @@
+// Before a host has a certificate it knows one thing of its control plane: the hash of the authority in its join token. This
+// finds the authority with that hash in the chain the server shows; everything after is verified against it.
+import { createHash } from "node:crypto";
+import { connect, type DetailedPeerCertificate } from "node:tls";
+import { serverName } from "./wire.ts";
+
+const limitMs = 10_000;
+const maxChain = 8;
+
+/** The authority, DER. Rejects with a sentence when the server is not of the token's installation. Nothing secret is sent. */
+export function fetchAuthority(address: string, caHash: string, signal: AbortSignal): Promise<Buffer> {
+  const split = address.lastIndexOf(":");
+  const host = address.slice(0, split).replace(/^\[|\]$/g, "");
+  return new Promise((resolve, reject) => {
+    // What the chain is worth is decided by the hash, which no other check can replace.
+    const socket = connect({
+      host,
+      port: Number(address.slice(split + 1)),
+      servername: serverName,
+      rejectUnauthorized: false,
+      minVersion: "TLSv1.3",
+      ALPNProtocols: ["h2"],
+    });
+    const end = (settle: () => void) => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", stopped);
+      socket.destroy();
+      settle();
+    };
+    const stopped = () => end(() => reject(new Error("the agent stops")));
+    const timer = setTimeout(() => end(() => reject(new Error(`no TLS answer within ${limitMs / 1000} s`))), limitMs);
+    signal.addEventListener("abort", stopped, { once: true });
+    socket.on("error", (error) => end(() => reject(error)));
+    socket.once("secureConnect", () => {
+      const found = chainOf(socket.getPeerCertificate(true)).find((der) => hashOf(der) === caHash);
+      end(() =>
+        found
+          ? resolve(found)
+          : reject(
+              new Error(
+                `the control plane at ${address} is not the one that the join token is of: its authority has another hash. ` +
+                  "Check the address, or make a token there",
+              ),
+            ),
+      );
+    });
+  });
+}
+
+export const hashOf = (der: Buffer): string => createHash("sha256").update(der).digest("base64url");
+
+function chainOf(leaf: DetailedPeerCertificate): Buffer[] {
+  const chain: Buffer[] = [];
+  let one: DetailedPeerCertificate | undefined = leaf;
+  // A self-signed certificate is its own issuer.
+  while (one?.raw && chain.length < maxChain && !chain.some((der) => der.equals(one?.raw as Buffer))) {
+    chain.push(one.raw);
+    one = one.issuerCertificate;
+  }
+  return chain;
+}

@@ -1,0 +1,95 @@
+import { spawn } from "node:child_process";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { homedir } from "node:os";
+import { join, resolve } from "node:path";
+import type { Command } from "commander";
+import { CliError, exitCode } from "../cli-error.ts";
+import { nodeGroup } from "../node-group.ts";
+import { seconds } from "../option-values.ts";
+import { openTerminal } from "../terminal.ts";
+
+const root = "/v1/admin/nodes";
+
+export function addNodeEnrolment(program: Command): void {
+  const node = nodeGroup(program);
+
+  node
+    .command("token")
+    .description("tokens that hosts join with")
+    .command("create")
+    .description("make a token for one host; printed once")
+    .option("--pool <label>", "of the host that joins", "")
+    .option("--ttl <time>", "how long it may be used", seconds, 900)
+    .option("--node <id>", "bring this host back: revoked, or without its key")
+    .action(async (flags: { pool: string; ttl: number; node?: string }, command: Command) => {
+      const terminal = openTerminal(command);
+      const body = { pool: flags.pool, ttl_seconds: flags.ttl, node_id: flags.node ?? null };
+      const made = await terminal.api.call<{ token: string; expires_at: string }>("POST", `${root}/tokens`, body);
+      if (!terminal.json) {
+        terminal.progress(`For one host, until ${made.expires_at}. On that host:`);
+        terminal.progress("  stoker node join TOKEN --control HOST:PORT   (the control plane's port for agents)");
+      }
+      terminal.show(made, ({ token }) => token);
+    });
+
+  node
+    .command("join")
+    .description("make this machine a host of the control plane that the token is of, and run its agent")
+    .argument("<token>", "from `stoker node token create`")
+    .requiredOption("--control <host:port>", "of the control plane's port for agents; several with commas between")
+    .option("--data <folder>", "the agent's state, key and certificate", join(homedir(), ".stoker-agent"))
+    .option("--advertise <origin>", "where gateways reach this host's data path, such as http://10.0.0.7:9100")
+    .action((token: string, flags: { control: string; data: string; advertise?: string }) => runAgent(token, flags));
+
+  for (const [name, description, done] of [
+    ["revoke", "take a host's certificate back: no session and no route from here on", "is revoked"],
+    ["adopt", "take over a host that has obeyed a newer state than this database holds", "is adopted"],
+  ] as const) {
+    node
+      .command(name)
+      .description(description)
+      .argument("<id>")
+      .option("--note <text>", "why, for the audit log", "")
+      .action(async (id: string, flags: { note: string }, command: Command) => {
+        const terminal = openTerminal(command);
+        const path = `${root}/${encodeURIComponent(id)}/${name}`;
+        const answer = await terminal.api.call<{ node_id: string }>("POST", path, { note: flags.note });
+        terminal.show(answer, ({ node_id: acted }) => `Host ${acted} ${done}.`);
+      });
+  }
+}
+
+/** Runs the agent until it ends; whoever keeps it running starts it again without the token. */
+function runAgent(token: string, flags: { control: string; data: string; advertise?: string }): Promise<void> {
+  if (token.split(".").length !== 3)
+    throw new CliError("That is no join token: `stoker node token create` prints one.", exitCode.wrongUsage);
+  const data = resolve(flags.data);
+  mkdirSync(data, { recursive: true, mode: 0o700 });
+  const tokenFile = join(data, "join.token");
+  // In a file, not in the environment: other users of the machine may read that of a process.
+  writeFileSync(tokenFile, `${token}\n`, { mode: 0o600 });
+  return new Promise((done, fail) => {
+    const child = spawn(
+      process.execPath,
+      ["--disable-warning=ExperimentalWarning", resolve(import.meta.dirname, "../../agent/main.ts")],
+      {
+        stdio: "inherit",
+        env: {
+          ...process.env,
+          STOKER_CONTROL: flags.control,
+          STOKER_AGENT_DATA: data,
+          STOKER_JOIN_TOKEN_FILE: tokenFile,
+          ...(flags.advertise === undefined ? {} : { STOKER_ADVERTISE: flags.advertise }),
+        },
+      },
+    );
+    // Ctrl-C reaches the child as well; this process only waits for its end.
+    process.on("SIGINT", () => {});
+    process.on("SIGTERM", () => child.kill("SIGTERM"));
+    child.once("error", fail);
+    child.once("exit", (code) => {
+      process.exitCode = code ?? 1;
+      done();
+    });
+  });
+}

@@ -1,0 +1,171 @@
+// The certificate authority of the installation: who a host is, and that this is its control plane, are facts signed here.
+// It signs two kinds of certificates, told apart by their SAN: `spiffe://stoker/node/<id>` and `spiffe://stoker/control-plane`.
+import {
+  createHash,
+  createPrivateKey,
+  generateKeyPairSync,
+  type KeyObject,
+  randomBytes,
+  X509Certificate,
+} from "node:crypto";
+import type { HostId } from "../../proto/ids.ts";
+import { keyOfRequest, pem, signCertificate, spkiOf } from "./certificate-der.ts";
+
+export interface MadeAuthority {
+  /** X.509, DER. */
+  readonly certificate: Buffer;
+  /** PKCS#8, DER. */
+  readonly key: Buffer;
+}
+
+export interface NodeRequest {
+  readonly publicKey: KeyObject;
+  /** SHA-256 of the public key (SPKI). */
+  readonly keyHash: Buffer;
+}
+
+export interface IssuedTimes {
+  /** Hex. */
+  readonly serial: string;
+  readonly notAfterMs: number;
+}
+
+export type NodeIdentity =
+  | { readonly ok: true; readonly hostId: HostId; readonly keyHash: Buffer; readonly notAfterMs: number }
+  | { readonly ok: false; readonly why: string };
+
+export interface OwnCertificate {
+  /** The leaf, then the authority: an agent that knows only its hash finds it here. */
+  readonly certChainPem: string;
+  readonly keyPem: string;
+  readonly caPem: string;
+  readonly notAfterMs: number;
+}
+
+export interface Authority {
+  /** X.509, DER. */
+  readonly certificate: Buffer;
+  /** SHA-256 of it, base64url: agents pin it on first contact. */
+  readonly hash: string;
+  /** Undefined unless it is a PKCS#10 of a P-256 key that signed it. */
+  readRequest(csr: Uint8Array): NodeRequest | undefined;
+  /** What the next certificate of a host will say, so that it can be written down before it is given. */
+  times(): IssuedTimes;
+  /** DER. */
+  issueNode(request: NodeRequest, host: HostId, times: IssuedTimes): Buffer;
+  /** A fresh key of this process with a certificate that agents and their data paths know the control plane by. */
+  issueOwn(): OwnCertificate;
+  /** Whose certificate this is: signed here, in its time, of a host. That the peer holds its key is the handshake's proof. */
+  identify(certificate: Buffer): NodeIdentity;
+}
+
+const authorityName = "Stoker nodes";
+const nodePrefix = "spiffe://stoker/node/";
+const ownName = "spiffe://stoker/control-plane";
+const dayMs = 86_400_000;
+const authorityLifeMs = 20 * 365 * dayMs;
+const ownLifeMs = 30 * dayMs;
+/** A host whose clock is wrong by hours still comes in. */
+const backdateMs = dayMs;
+/** Renewed at two thirds of it. */
+export const nodeLifeMs = 3 * dayMs;
+
+export function makeAuthority(nowMs: number): MadeAuthority {
+  const { privateKey, publicKey } = newKey();
+  const certificate = signCertificate(
+    {
+      serial: newSerial(),
+      subject: authorityName,
+      issuer: authorityName,
+      notBefore: new Date(nowMs - backdateMs),
+      notAfter: new Date(nowMs + authorityLifeMs),
+      publicKey,
+      uri: undefined,
+    },
+    privateKey,
+  );
+  return { certificate, key: pkcs8Of(privateKey) };
+}
+
+/** Throws when `made` is not readable. */
+export function openAuthority(
+  made: MadeAuthority,
+  options: { readonly nowMs: () => number; readonly lifeMs?: number },
+): Authority {
+  const { nowMs, lifeMs = nodeLifeMs } = options;
+  const signingKey = createPrivateKey({ key: made.key, format: "der", type: "pkcs8" });
+  const ca = new X509Certificate(made.certificate);
+  const caPem = pem("CERTIFICATE", made.certificate);
+
+  const issue = (name: string, publicKey: KeyObject, uri: string, { serial, notAfterMs }: IssuedTimes): Buffer =>
+    signCertificate(
+      {
+        serial,
+        subject: name,
+        issuer: authorityName,
+        notBefore: new Date(nowMs() - backdateMs),
+        notAfter: new Date(notAfterMs),
+        publicKey,
+        uri,
+      },
+      signingKey,
+    );
+
+  return {
+    certificate: made.certificate,
+    hash: createHash("sha256").update(made.certificate).digest("base64url"),
+    readRequest(csr) {
+      try {
+        const publicKey = keyOfRequest(csr);
+        return { publicKey, keyHash: sha256(spkiOf(publicKey)) };
+      } catch {
+        return undefined;
+      }
+    },
+    // To the second, as certificates have it.
+    times: () => ({ serial: newSerial(), notAfterMs: Math.floor((nowMs() + lifeMs) / 1000) * 1000 }),
+    issueNode: (request, host, times) => issue(host, request.publicKey, `${nodePrefix}${host}`, times),
+    issueOwn() {
+      const { privateKey, publicKey } = newKey();
+      const notAfterMs = nowMs() + ownLifeMs;
+      const own = issue("Stoker control plane", publicKey, ownName, { serial: newSerial(), notAfterMs });
+      return {
+        certChainPem: pem("CERTIFICATE", own) + caPem,
+        keyPem: pem("PRIVATE KEY", pkcs8Of(privateKey)),
+        caPem,
+        notAfterMs,
+      };
+    },
+    identify(der) {
+      const refused = (why: string): NodeIdentity => ({ ok: false, why });
+      try {
+        const certificate = new X509Certificate(der);
+        if (!certificate.checkIssued(ca) || !certificate.verify(ca.publicKey))
+          return refused("the certificate is of another installation: join this one with a token of its own");
+        const uri = /^URI:(\S+)$/.exec(certificate.subjectAltName ?? "")?.[1] ?? "";
+        if (!uri.startsWith(nodePrefix)) return refused("the certificate is not a host's");
+        const notAfterMs = certificate.validToDate.getTime();
+        if (notAfterMs <= nowMs())
+          return refused(
+            `the certificate expired at ${certificate.validToDate.toISOString()}: join again with a token`,
+          );
+        if (certificate.validFromDate.getTime() > nowMs()) return refused("the certificate is not valid yet");
+        const keyHash = sha256(spkiOf(certificate.publicKey));
+        return { ok: true, hostId: uri.slice(nodePrefix.length) as HostId, keyHash, notAfterMs };
+      } catch {
+        return refused("the certificate is unreadable");
+      }
+    },
+  };
+}
+
+const newKey = () => generateKeyPairSync("ec", { namedCurve: "P-256" });
+const pkcs8Of = (key: KeyObject): Buffer => key.export({ type: "pkcs8", format: "der" });
+const sha256 = (bytes: Buffer): Buffer => createHash("sha256").update(bytes).digest();
+
+/** Positive, and as short as DER wants it: the first byte is never zero nor above 0x7f. */
+function newSerial(): string {
+  const bytes = randomBytes(16);
+  bytes[0] = ((bytes[0] ?? 0) & 0x3f) | 0x40;
+  return bytes.toString("hex");
+}

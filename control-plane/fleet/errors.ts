@@ -1,0 +1,54 @@
+import { ServiceError } from "../service-error.ts";
+
+export class NodeNotFound extends ServiceError {
+  readonly code = "node_not_found";
+  constructor(id: string) {
+    super(`There is no host ${id}. \`GET /v1/admin/nodes\` lists the hosts.`, { param: "id" });
+  }
+}
+
+export class NodeNotBehind extends ServiceError {
+  readonly code = "node_not_behind";
+  constructor(id: string) {
+    super(`There is nothing to adopt: host ${id} obeys this control plane already.`);
+  }
+}
+
+export class NodeRevoked extends ServiceError {
+  readonly code = "node_revoked";
+  constructor(id: string) {
+    super(`The certificate of host ${id} was revoked already, or it never had one.`);
+  }
+}
+
+/** Said to an agent over its session, never to a client: the message goes into the host's log. */
+export abstract class AgentRefusal extends Error {
+  abstract readonly code: string;
+}
+
+/** An agent that does not come in, until somebody does what the sentence says. */
+export class NodeRefused extends AgentRefusal {
+  readonly code = "node_refused";
+}
+
+/** The host's certificate was revoked: its agent stops serving. */
+export class NodeBanned extends AgentRefusal {
+  readonly code = "node_banned";
+  constructor(host: string) {
+    super(
+      `the certificate of host ${host} was revoked: join it again with a token made by ` +
+        `\`stoker node token create --node ${host}\``,
+    );
+  }
+}
+
+/** Another agent with the same identity came later and is alive: this one stops serving. */
+export class RunSuperseded extends AgentRefusal {
+  readonly code = "run_superseded";
+  constructor(host: string) {
+    super(
+      `another agent runs with the identity of host ${host} and came later, so this one is fenced: if this is the copy, end ` +
+        "it and remove its folder; if the other one is, end that",
+    );
+  }
+}

@@ -1,0 +1,67 @@
+import type { HostId } from "../../../proto/ids.ts";
+import { actOf } from "../act-of.ts";
+import type { Endpoints } from "../endpoint.ts";
+import { isoTime } from "../render-deployment.ts";
+import { JoinTokenAnswer, JoinTokenRequest, NodeAct, NodeActed, NodeId } from "../schemas/nodes.ts";
+import type { HttpDeps } from "../verbs.ts";
+
+const tag = "operator";
+const access = "admin";
+const defaultTtlSeconds = 900;
+
+export function addNodeEnrolmentRoutes(endpoints: Endpoints, { enrolment }: Pick<HttpDeps, "enrolment">): void {
+  endpoints.add({
+    method: "POST",
+    path: "/v1/admin/nodes/tokens",
+    summary: "Make a token that one host joins with",
+    tag,
+    access,
+    holdsSecrets: true,
+    body: JoinTokenRequest,
+    answer: JoinTokenAnswer,
+    refusals: [404, 503],
+    async handler({ caller, body, reply }) {
+      const made = await enrolment.createToken(
+        {
+          pool: body.pool ?? "",
+          ttlMs: (body.ttl_seconds ?? defaultTtlSeconds) * 1000,
+          forHost: (body.node_id ?? undefined) as HostId | undefined,
+        },
+        actOf(caller, reply),
+      );
+      return { token: made.token, token_id: made.id, expires_at: isoTime(made.expiresAtMs) };
+    },
+  });
+
+  endpoints.add({
+    method: "POST",
+    path: "/v1/admin/nodes/:id/revoke",
+    summary: "Take a host's certificate back: no session and no route from here on",
+    tag,
+    access,
+    params: NodeId,
+    body: NodeAct,
+    answer: NodeActed,
+    refusals: [404, 409, 503],
+    async handler({ caller, params, body, reply }) {
+      await enrolment.revoke(params.id as HostId, { ...actOf(caller, reply), note: body.note ?? "" });
+      return { node_id: params.id };
+    },
+  });
+
+  endpoints.add({
+    method: "POST",
+    path: "/v1/admin/nodes/:id/adopt",
+    summary: "Take over a host that has obeyed a newer state than this database holds",
+    tag,
+    access,
+    params: NodeId,
+    body: NodeAct,
+    answer: NodeActed,
+    refusals: [404, 409, 503],
+    async handler({ caller, params, body, reply }) {
+      await enrolment.adopt(params.id as HostId, { ...actOf(caller, reply), note: body.note ?? "" });
+      return { node_id: params.id };
+    },
+  });
+}

@@ -1,0 +1,17 @@
+import { type ServerErrorResponse, status } from "@grpc/grpc-js";
+import { AgentRefusal } from "../fleet/errors.ts";
+
+/** What an agent acts upon is the status; the sentence is for its log. */
+const statuses: Readonly<Record<string, status>> = {
+  node_refused: status.UNAUTHENTICATED,
+  // These two end its serving.
+  node_banned: status.PERMISSION_DENIED,
+  run_superseded: status.ALREADY_EXISTS,
+};
+
+export function asRpcError(error: unknown): Pick<ServerErrorResponse, "code" | "details"> & Error {
+  const known = error instanceof AgentRefusal ? statuses[error.code] : undefined;
+  const details =
+    known !== undefined && error instanceof Error ? error.message : "the control plane cannot answer now: try again";
+  return Object.assign(new Error(details), { code: known ?? status.UNAVAILABLE, details });
+}

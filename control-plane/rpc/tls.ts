@@ -1,0 +1,44 @@
+// TLS of the gRPC port. A client certificate is asked for and not demanded, because a host that enrols has none yet; whose it
+// is, and whether it still stands, is decided per call with a sentence for the agent's log (fleet/enrolment.ts).
+import { ServerCredentials } from "@grpc/grpc-js";
+import type { OwnCertificate } from "../fleet/authority.ts";
+
+export interface TlsCredentials {
+  readonly credentials: ServerCredentials;
+  stop(): void;
+}
+
+const lookEveryMs = 3_600_000;
+const renewBeforeMs = 10 * 86_400_000;
+
+class TlsServerCredentials extends ServerCredentials {
+  constructor(own: OwnCertificate) {
+    super({ requestCert: true, rejectUnauthorized: false }, contextOf(own));
+  }
+  replace(own: OwnCertificate): void {
+    this.updateSecureContextOptions(contextOf(own));
+  }
+  _equals(other: ServerCredentials): boolean {
+    return this === other;
+  }
+}
+
+/** Keeps the certificate of this process fresh until stopped. */
+export function tlsCredentials(issueOwn: () => OwnCertificate): TlsCredentials {
+  let own = issueOwn();
+  const credentials = new TlsServerCredentials(own);
+  const renew = () => {
+    if (own.notAfterMs - Date.now() > renewBeforeMs) return;
+    own = issueOwn();
+    credentials.replace(own);
+  };
+  const timer = setInterval(renew, lookEveryMs).unref();
+  return { credentials, stop: () => clearInterval(timer) };
+}
+
+const contextOf = (own: OwnCertificate) => ({
+  cert: own.certChainPem,
+  key: own.keyPem,
+  ca: own.caPem,
+  minVersion: "TLSv1.3" as const,
+});

@@ -1,0 +1,46 @@
+// The installation's authority and who comes in by it: its key sealed in the database, made once; the standing join token in
+// the secrets folder, for agents of those who may read that folder.
+import { join } from "node:path";
+import type { AccountSecrets } from "../accounts/envelope.ts";
+import { makeAuthority, openAuthority } from "../fleet/authority.ts";
+import { createEnrolment, type Enrolment, standingToken } from "../fleet/enrolment.ts";
+import type { FleetStore } from "../fleet/store.ts";
+import type { GrpcDeps } from "../rpc/grpc-server.ts";
+import type { OpenDatabase } from "../store/database.ts";
+import { createEnrolmentStore } from "../store/enrolment-store.ts";
+import { authoritySeal } from "./seals.ts";
+import { writeFileAtomically } from "./write-file.ts";
+
+export interface Nodes {
+  readonly enrolment: Enrolment;
+  readonly rpc: Pick<GrpcDeps, "issueOwn" | "enroll" | "renew" | "admit">;
+}
+
+const authorityName = "nodes";
+
+/** Throws when the database is away or the authority's key opens under no key of the folder. */
+export async function createNodes(parts: {
+  readonly db: OpenDatabase["db"];
+  readonly fleetStore: Pick<FleetStore, "adopt" | "hosts">;
+  readonly secrets: AccountSecrets;
+  readonly standingSecret: string;
+  /** Where `agent.token` is written. */
+  readonly secretsDir: string;
+  readonly certificateLifeMs: number;
+}): Promise<Nodes> {
+  const store = createEnrolmentStore(parts.db);
+  const seal = authoritySeal(parts.secrets);
+  const kept = await store.authority(async () => {
+    const made = makeAuthority(Date.now());
+    return { certificate: made.certificate, sealedKey: seal.seal(made.key, authorityName) };
+  });
+  const authority = openAuthority(
+    { certificate: kept.certificate, key: seal.open(kept.sealedKey, authorityName) },
+    { nowMs: Date.now, lifeMs: parts.certificateLifeMs },
+  );
+  const { standingSecret } = parts;
+  await writeFileAtomically(join(parts.secretsDir, "agent.token"), `${standingToken(standingSecret, authority)}\n`);
+  const enrolment = createEnrolment({ store, fleet: parts.fleetStore, authority, standingSecret, nowMs: Date.now });
+  const { enroll, renew, admit } = enrolment;
+  return { enrolment, rpc: { issueOwn: authority.issueOwn, enroll, renew, admit } };
+}

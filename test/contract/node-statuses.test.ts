@@ -1,0 +1,68 @@
+import { describe, it } from "vitest";
+import { NodeNotBehind, NodeNotFound, NodeRevoked } from "../../control-plane/fleet/errors.ts";
+import { adminKey } from "../fakes/ports.ts";
+import { check, type Row, refuse } from "./status-row.ts";
+
+const databaseAway = Object.assign(new Error("the database cannot be reached"), { name: "DatabaseAway" });
+
+const endpoints = [
+  { call: "POST /v1/admin/nodes/tokens", verb: "createToken", body: { pool: "a", ttl_seconds: 60 } },
+  { call: "POST /v1/admin/nodes/host-1/revoke", verb: "revoke", body: { note: "stolen" } },
+  { call: "POST /v1/admin/nodes/host-1/adopt", verb: "adopt", body: {} },
+] as const satisfies readonly (Pick<Row, "call" | "body"> & { verb: string })[];
+
+const rows: readonly Row[] = [
+  ...endpoints.flatMap(({ verb, ...row }): Row[] => [
+    { ...row, key: adminKey, status: 200 },
+    { ...row, key: null, status: 401, headers: { "www-authenticate": "Bearer" } },
+    { ...row, status: 403, holds: { code: "admin_only" } },
+    {
+      ...row,
+      key: adminKey,
+      status: 404,
+      given: refuse("enrolment", verb)(new NodeNotFound("host-1")),
+      holds: { code: "node_not_found" },
+    },
+    {
+      ...row,
+      key: adminKey,
+      status: 503,
+      given: refuse("enrolment", verb)(databaseAway),
+      holds: { code: "store_away" },
+    },
+  ]),
+  {
+    ...endpoints[0],
+    key: adminKey,
+    status: 200,
+    holds: { token: "t.s.h", token_id: "t", expires_at: "2026-08-06T07:21:40+00:00" },
+    headers: { "cache-control": "no-store" },
+  },
+  {
+    ...endpoints[0],
+    body: { ttl_seconds: 1 },
+    key: adminKey,
+    status: 422,
+    holds: { detail: [{ loc: ["body", "ttl_seconds"], type: "greater_than_equal" }] },
+  },
+  { ...endpoints[1], body: { note: 1 }, key: adminKey, status: 422, holds: { detail: [{ loc: ["body", "note"] }] } },
+  { ...endpoints[2], body: { note: 1 }, key: adminKey, status: 422, holds: { detail: [{ loc: ["body", "note"] }] } },
+  {
+    ...endpoints[1],
+    key: adminKey,
+    status: 409,
+    given: refuse("enrolment", "revoke")(new NodeRevoked("host-1")),
+    holds: { code: "node_revoked" },
+  },
+  {
+    ...endpoints[2],
+    key: adminKey,
+    status: 409,
+    given: refuse("enrolment", "adopt")(new NodeNotBehind("host-1")),
+    holds: { code: "node_not_behind" },
+  },
+];
+
+describe("endpoints of hosts' certificates, each with each of its statuses", () => {
+  it.each(rows)("$call -> $status", check);
+});
