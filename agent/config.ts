@@ -19,6 +19,10 @@ export interface AgentConfig {
   readonly advertise: string | undefined;
   readonly metricsHost: string;
   readonly metricsPort: number;
+  /** A file with the bearer token that the metrics pages ask for; undefined: none. */
+  readonly metricsTokenFile: string | undefined;
+  /** Whose names the figures of GPUs have. */
+  readonly gpuMetrics: "native" | "dcgm" | "off";
   readonly driver: "process" | "docker" | "auto";
   readonly modelsDir: string;
   readonly runtimeImage: string;
@@ -60,6 +64,7 @@ export class ConfigError extends Error {
 
 const root = resolve(import.meta.dirname, "..");
 const drivers = ["process", "docker", "auto"] as const;
+const gpuMetrics = ["native", "dcgm", "off"] as const;
 const logLevels = ["trace", "debug", "info", "warn", "error", "fatal", "silent"];
 
 /** Throws ConfigError. */
@@ -113,6 +118,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): A
     advertise,
     metricsHost: text("STOKER_AGENT_METRICS_HOST") ?? "127.0.0.1",
     metricsPort: number("STOKER_AGENT_METRICS_PORT", 0, 65_535) ?? 0,
+    metricsTokenFile: text("STOKER_AGENT_METRICS_TOKEN_FILE"),
+    gpuMetrics: oneOf("STOKER_GPU_METRICS", gpuMetrics, "native"),
     driver: oneOf("STOKER_DRIVER", drivers, "auto"),
     modelsDir: resolve(text("STOKER_MODELS_DIR") ?? join(dataDir, "models")),
     runtimeImage: text("STOKER_RUNTIME_IMAGE") ?? "",

@@ -13,20 +13,26 @@ import { createXidWatch } from "./fingerprint/xid-watch.ts";
 import { createIngress } from "./ingress/create-ingress.ts";
 import { createGpuMeter } from "./metering/gpu-meter.ts";
 import { createAgentMetrics } from "./metrics/agent-metrics.ts";
+import { createEnginePages } from "./metrics/engine-pages.ts";
+import { addGpuMetrics } from "./metrics/gpu-metrics.ts";
 import { startMetricsServer } from "./metrics/metrics-server.ts";
+import { addUsageMetrics } from "./metrics/usage-metrics.ts";
 import { createCanary } from "./reconcile/canary.ts";
 import { createProbe } from "./reconcile/health.ts";
 import { createReconciler, type Reconciler } from "./reconcile/loop.ts";
 import { watchLimits } from "./reconcile/progress.ts";
 import { openState } from "./state/open-state.ts";
-import { choosePort, writeAgentFile } from "./wiring/agent-file.ts";
+import { choosePort, metricsAddress, writeAgentFile } from "./wiring/agent-file.ts";
 import { bootId } from "./wiring/boot-id.ts";
 import { createControl, firstDesired } from "./wiring/control.ts";
 import { dieOnDefect, tellAndExit } from "./wiring/defects.ts";
 import { chooseDriver, createDrivers } from "./wiring/drivers.ts";
+import { inspection } from "./wiring/inspection.ts";
 import { watchInventory } from "./wiring/inventory-watch.ts";
 import { createLogDestination } from "./wiring/log-destination.ts";
+import { measuredDriver } from "./wiring/measured-driver.ts";
 import { createRentals } from "./wiring/rentals.ts";
+import { createSamples } from "./wiring/samples.ts";
 import { stopSignal } from "./wiring/stop-signal.ts";
 import { hostVolumes } from "./wiring/volumes.ts";
 import { createHostWeights } from "./wiring/weights.ts";
@@ -51,6 +57,7 @@ async function main(): Promise<void> {
   const xids = createXidWatch(kernelLog, log);
   await xids.look(AbortSignal.timeout(10_000));
   const rentals = await createRentals(config, hostId, log);
+  let metricsPort = config.metricsPort;
   const fingerprint = createInventory({
     dataDir: config.dataDir,
     overrides: { gpus: config.gpus, gpuMemoryBytes: config.gpuMemoryBytes },
@@ -58,9 +65,12 @@ async function main(): Promise<void> {
     xids,
     bootId: bootId(),
     rentals: rentals.offer,
+    metricsAddress: () => metricsAddress(config, metricsPort),
     log,
   });
-  const inventory = await watchInventory(fingerprint.read, xids.look, AbortSignal.timeout(30_000));
+  const inventory = await watchInventory(fingerprint.read, xids.look, AbortSignal.timeout(30_000), () =>
+    control.reportSoon(),
+  );
   const found = inventory.current();
   metrics.info({
     version,
@@ -72,7 +82,7 @@ async function main(): Promise<void> {
   const driverName = chooseDriver(config, found.dockerVersion ?? "");
   const plain = await createDrivers(driverName, config, hostId, log, rentals.driver);
   const volumes = hostVolumes(config, driverName, hostId, log);
-  const driver = volumes?.withVolumes(plain) ?? plain;
+  const driver = measuredDriver(volumes?.withVolumes(plain) ?? plain, metrics.registry);
 
   // Control, data path and loop know each other through these.
   let reconciler: Reconciler;
@@ -82,6 +92,18 @@ async function main(): Promise<void> {
     weights.setDesired(wanted);
     reconciler.setDesired(wanted);
   };
+  const engines = createEnginePages(config.nodeName, () => performance.now());
+  const samples = createSamples({
+    node: config.nodeName,
+    dataDir: config.dataDir,
+    image: driverName === "docker" ? config.runtimeImage : "",
+    looksForDcgm: config.gpuMetrics === "dcgm",
+    inventory,
+    xids: () => xids.xids,
+    instances: () => reconciler.report()?.instances ?? [],
+    engines,
+    log,
+  });
   const origin = () => `http://${config.ingressHost.replace(/^0\.0\.0\.0$/, "127.0.0.1")}:${ingressPort}`;
   const control = createControl({
     config,
@@ -92,10 +114,16 @@ async function main(): Promise<void> {
     reconciler: () => ({ report: reconciler.report, setDesired: obey }),
     weights: weights.report,
     executors: {},
+    samples: () => samples,
     isStopping: () => stopping.aborted,
     log,
   });
-  metrics.observe({ session: control.state, clock: () => control.clock, spool: () => state.spool.depth() });
+  metrics.observe({
+    errors: samples.errors,
+    session: control.state,
+    clock: () => control.clock,
+    spool: () => state.spool.depth(),
+  });
   const ingress = createIngress({
     host: config.ingressHost,
     port: await choosePort(config.dataDir, config.ingressHost, config.ingressPort),
@@ -122,7 +150,13 @@ async function main(): Promise<void> {
     meter: config.control ? meter : undefined,
     driver,
     weights,
-    dataPath: ingress,
+    dataPath: {
+      ...ingress,
+      setTargets(targets) {
+        ingress.setTargets(targets);
+        engines.setTargets(targets);
+      },
+    },
     probe: createProbe(),
     progress: { canary: createCanary(), limits: watchLimits },
     gpuMemory: { read: (signal) => gpuLoad.read(signal), limitMs: 60_000, everyMs: 1_000 },
@@ -147,16 +181,53 @@ async function main(): Promise<void> {
   const desired = firstDesired(config, state, log);
   if (desired) obey(desired);
   ingressPort = (await ingress.listen()).port;
-  const page = await startMetricsServer(metrics.registry, config.metricsHost, config.metricsPort);
+  addGpuMetrics(metrics.registry, config.gpuMetrics, samples.gpuFacts);
+  addUsageMetrics(metrics.registry, () => samples.host.value, samples.used);
+  const { metricsTokenFile } = config;
+  const page = await startMetricsServer({
+    pages: {
+      "/metrics": { contentType: metrics.registry.contentType, render: () => metrics.registry.metrics() },
+      "/metrics/runtime": { contentType: metrics.registry.contentType, render: engines.page },
+      "/inspect": {
+        contentType: "application/json",
+        isLocal: true,
+        render: () =>
+          JSON.stringify(
+            inspection({
+              hostId,
+              node: config.nodeName,
+              version,
+              driver: driverName,
+              addresses: config.control?.addresses ?? [],
+              advertise: () => config.advertise ?? origin(),
+              inventory: inventory.current,
+              control,
+              spool: state.spool,
+              samples,
+              report: reconciler.report,
+            }),
+          ),
+      },
+    },
+    host: config.metricsHost,
+    port: config.metricsPort,
+    token: metricsTokenFile === undefined ? undefined : readFileSync(metricsTokenFile, "utf8").trim(),
+  });
+  metricsPort = page.port;
   writeAgentFile(config.dataDir, {
     pid: process.pid,
     ingress_port: ingressPort,
+    metrics_host: config.metricsHost,
     metrics_port: page.port,
     host_id: hostId,
   });
   const loopEnding = new AbortController();
   const sessionEnding = new AbortController();
-  const loop = Promise.all([reconciler.run(loopEnding.signal), inventory.run(loopEnding.signal)]);
+  const loop = Promise.all([
+    reconciler.run(loopEnding.signal),
+    inventory.run(loopEnding.signal),
+    samples.run(loopEnding.signal),
+  ]);
   const session = control.run(sessionEnding.signal);
   log.info({ hostId, version, driver: driverName, ingressPort, metricsPort: page.port }, "the agent serves");
 

@@ -16,12 +16,15 @@ import { addBillingCommands } from "./commands/billing.ts";
 import { addChat } from "./commands/chat.ts";
 import { addDeploy } from "./commands/deploy.ts";
 import { addInfer } from "./commands/infer.ts";
+import { addInspect } from "./commands/inspect.ts";
 import { addLimits } from "./commands/limits.ts";
 import { addLog } from "./commands/log.ts";
 import { addLogin } from "./commands/login.ts";
 import { addModel } from "./commands/model.ts";
+import { addNode } from "./commands/node.ts";
 import { addNodeEnrolment } from "./commands/node-enrolment.ts";
 import { addToken } from "./commands/token.ts";
+import { addTop } from "./commands/top.ts";
 import { addUp } from "./commands/up.ts";
 import { addVersion } from "./commands/version.ts";
 
@@ -49,6 +52,9 @@ for (const add of [
   addLogin,
   addToken,
   addNodeEnrolment,
+  addNode,
+  addTop,
+  addInspect,
   addAdminAccount,
   addAdminApplication,
   addAdminAudit,

@@ -80,7 +80,7 @@ const zones: Readonly<Record<string, Zone>> = {
   "agent/session/": {},
   "agent/weights/": {},
   "agent/metering/": {},
-  "agent/metrics/": {},
+  "agent/metrics/": { mayTypes: ["agent/fingerprint/gpu-load.ts"] },
   "runtime/": { may: ["runtime/"] },
   "cli/": { may: ["cli/"] },
   // Tools of the repository, not of the product: they may read any part of it, but no test.

@@ -9,6 +9,8 @@ export interface AgentFacts {
     readonly reconnects: ReadonlyMap<string, number>;
   };
   clock(): { readonly skewSeconds: number; readonly roundTripSeconds: number };
+  /** Samples that failed, by source. */
+  errors(): Readonly<Record<string, number>>;
   spool(): { readonly records: number; readonly oldestAgeSeconds: number; readonly bytes: number };
 }
 
@@ -70,6 +72,16 @@ export function createAgentMetrics(): AgentMetrics {
     collect() {
       this.reset();
       for (const [reason, count] of facts?.session().reconnects ?? []) this.inc({ reason }, count);
+    },
+  });
+  new Counter({
+    name: "stoker_scrape_errors_total",
+    help: "Samples that failed, by what was asked; the page goes on with the last ones",
+    registers,
+    labelNames: ["source"],
+    collect() {
+      this.reset();
+      for (const [source, count] of Object.entries(facts?.errors() ?? {})) this.inc({ source }, count);
     },
   });
   new Gauge({

@@ -1,22 +1,43 @@
-// GET /metrics on a port of its own, so that a scrape needs no way through the data path.
+// The agent's own pages, on a port of their own so that a scrape needs no way through the data path. Each is made from
+// memory. `/inspect` is for who stands on the host: it answers callers of this machine alone.
+import { timingSafeEqual } from "node:crypto";
 import { once } from "node:events";
-import { createServer } from "node:http";
+import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
-import type { Registry } from "prom-client";
 
 export interface MetricsServer {
   readonly port: number;
   close(): Promise<void>;
 }
 
-/** `port` 0: any free one. Throws when it cannot listen. */
-export async function startMetricsServer(registry: Registry, host: string, port: number): Promise<MetricsServer> {
+export interface Page {
+  readonly contentType: string;
+  readonly render: () => string | Promise<string>;
+  readonly isLocal?: boolean;
+}
+
+export interface MetricsServerOptions {
+  readonly pages: Readonly<Record<string, Page>>;
+  readonly host: string;
+  /** 0: any free one. */
+  readonly port: number;
+  /** Bearer token that the pages ask for, local ones excepted; undefined: none. */
+  readonly token: string | undefined;
+}
+
+/** Throws when it cannot listen. */
+export async function startMetricsServer({ pages, host, port, token }: MetricsServerOptions): Promise<MetricsServer> {
   const server = createServer((req, res) => {
-    if (req.method !== "GET" || req.url !== "/metrics") return void res.writeHead(404).end();
-    registry.metrics().then(
-      (page) => res.writeHead(200, { "content-type": registry.contentType }).end(page),
-      () => res.writeHead(500).end(),
-    );
+    const page = req.method === "GET" ? pages[(req.url ?? "").split("?", 1)[0] ?? ""] : undefined;
+    if (!page || (page.isLocal && !isFromHere(req))) return void res.writeHead(404).end();
+    if (token !== undefined && !page.isLocal && !carries(req, token))
+      return void res.writeHead(401, { "www-authenticate": "Bearer" }).end();
+    Promise.resolve()
+      .then(page.render)
+      .then(
+        (text) => res.writeHead(200, { "content-type": page.contentType }).end(text),
+        () => res.writeHead(500).end(),
+      );
   });
   server.listen(port, host);
   await once(server, "listening");
@@ -27,4 +48,14 @@ export async function startMetricsServer(registry: Registry, host: string, port:
       server.closeAllConnections();
     },
   };
+}
+
+function isFromHere({ socket }: IncomingMessage): boolean {
+  const from = socket.remoteAddress ?? "";
+  return from === "::1" || /^(::ffff:)?127\./.test(from) || from === socket.localAddress;
+}
+
+function carries(req: IncomingMessage, token: string): boolean {
+  const [given, wanted] = [Buffer.from(req.headers.authorization ?? ""), Buffer.from(`Bearer ${token}`)];
+  return given.length === wanted.length && timingSafeEqual(given, wanted);
 }

@@ -120,6 +120,7 @@ function oneReport(
     contextLength: isAlive ? (facts.life?.contextLength ?? 0) : 0,
     sshPort: seen?.state === "running" ? (seen.ssh?.port ?? 0) : 0,
     sshAddress: seen?.state === "running" ? (seen.ssh?.address ?? "") : "",
+    gpuUuids: [...(spec?.gpuUuids ?? [])],
   };
 }
 

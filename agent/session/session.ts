@@ -5,6 +5,7 @@ import type { Logger } from "pino";
 import type { AgentMessage } from "../../proto/gen/stoker/fleet/v1/AgentMessage.ts";
 import type { ControlMessage__Output } from "../../proto/gen/stoker/fleet/v1/ControlMessage.ts";
 import type { DesiredState__Output } from "../../proto/gen/stoker/fleet/v1/DesiredState.ts";
+import type { HostReport } from "../../proto/gen/stoker/fleet/v1/HostReport.ts";
 import type { InstanceReport } from "../../proto/gen/stoker/fleet/v1/InstanceReport.ts";
 import type { Inventory } from "../../proto/gen/stoker/fleet/v1/Inventory.ts";
 import type { KeptWeights } from "../../proto/gen/stoker/fleet/v1/KeptWeights.ts";
@@ -43,6 +44,8 @@ export interface SessionOptions {
   readonly inventory: () => Inventory;
   /** Undefined before the first look at the instances: nothing is reported then. */
   readonly report: () => HostInstances | undefined;
+  /** Live figures of the host, as last sampled. */
+  readonly figures: () => Partial<HostReport>;
   readonly onDesired: (desired: DesiredState__Output) => void;
   readonly commands: Commands;
   readonly monotonicMs: () => number;
@@ -169,6 +172,7 @@ export function createSession(options: SessionOptions): Session {
       send({
         body: "report",
         report: {
+          ...options.figures(),
           nodeEpoch: welcome.nodeEpoch,
           generation,
           inventory: isNews ? inventory : null,

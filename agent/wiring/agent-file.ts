@@ -7,6 +7,7 @@ import { join } from "node:path";
 export interface AgentFile {
   readonly pid: number;
   readonly ingress_port: number;
+  readonly metrics_host: string;
   readonly metrics_port: number;
   readonly host_id: string;
 }
@@ -16,6 +17,22 @@ export function writeAgentFile(dataDir: string, content: AgentFile): void {
   writeFileSync(`${path}.new`, `${JSON.stringify(content)}\n`, { mode: 0o600 });
   renameSync(`${path}.new`, path);
 }
+
+/** host:port under which others reach the metrics page; empty where it listens for this machine alone. */
+export function metricsAddress(
+  config: { readonly metricsHost: string; readonly advertise: string | undefined; readonly nodeName: string },
+  port: number,
+): string {
+  const { metricsHost: host, advertise } = config;
+  const reached = (advertise && URL.parse(advertise)?.hostname) || "127.0.0.1";
+  if (port === 0) return "";
+  // A page for this machine alone is of use to others where the data path is for this machine alone, too.
+  if (isLoopback(host)) return isLoopback(reached) ? `127.0.0.1:${port}` : "";
+  if (!/^(0\.0\.0\.0|::)$/.test(host)) return `${host.includes(":") ? `[${host}]` : host}:${port}`;
+  return `${isLoopback(reached) ? config.nodeName : reached}:${port}`;
+}
+
+const isLoopback = (host: string) => /^(127\.|\[?::1\]?$|localhost$)/.test(host);
 
 /** The wanted port; for 0 the one of the last life when it is free, else 0: any. */
 export async function choosePort(dataDir: string, host: string, wanted: number): Promise<number> {

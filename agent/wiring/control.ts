@@ -16,6 +16,7 @@ import { completeDesired } from "../session/wire.ts";
 import type { AgentState } from "../state/open-state.ts";
 import { bootId } from "./boot-id.ts";
 import { localTicketKey } from "./local-key.ts";
+import type { Samples } from "./samples.ts";
 
 export interface Control extends Pick<Session, "run" | "reportSoon" | "neighbours" | "keys" | "nodeEpoch" | "state"> {
   readonly clock: ControlClock;
@@ -33,6 +34,8 @@ export interface ControlParts {
   readonly weights: () => readonly KeptWeights[];
   /** By kind: what a control plane may have done once (session/commands.ts). */
   readonly executors: Readonly<Record<string, CommandExecutor>>;
+  /** What is sampled of the host and its instances. */
+  readonly samples: () => Pick<Samples, "figures" | "withUsage">;
   readonly isStopping: () => boolean;
   readonly log: Logger;
 }
@@ -68,6 +71,15 @@ export function createControl(parts: ControlParts): Control {
     clock,
     inventory: parts.inventory,
     report: () => reportOf(parts),
+    figures: () => {
+      const { bytes, oldestAgeSeconds } = state.spool.depth();
+      return {
+        ...parts.samples().figures(),
+        spoolBytes: bytes,
+        spoolOldestAgeSeconds: oldestAgeSeconds,
+        clockSkewSeconds: clock.skewSeconds,
+      };
+    },
     onDesired: (desired) => parts.reconciler().setDesired(desired),
     commands: createCommands({
       log: state.commands,
@@ -115,11 +127,13 @@ function localControl(config: AgentConfig, clock: ControlClock): Control {
 
 /** While the agent drains nothing new is to be routed here, whatever the instances could still do. */
 function reportOf(parts: ControlParts) {
-  const seen = parts.reconciler().report();
-  const report = seen && { ...seen, weights: parts.weights() };
-  if (!report || !parts.isStopping()) return report;
-  const instances = report.instances.map((one) => (one.phase === "ready" ? { ...one, phase: "draining" } : one));
-  return { ...report, instances };
+  const report = parts.reconciler().report();
+  if (!report) return undefined;
+  const instances = report.instances.map((one) => {
+    const isLeaving = parts.isStopping() && one.phase === "ready";
+    return parts.samples().withUsage(isLeaving ? { ...one, phase: "draining" } : one);
+  });
+  return { ...report, instances, weights: parts.weights() };
 }
 
 /** Undefined: the operator gave none, or took it away once it was used. */

@@ -52,3 +52,14 @@ export class RunSuperseded extends AgentRefusal {
     );
   }
 }
+
+export class NothingCordoned extends ServiceError {
+  readonly code = "nothing_cordoned";
+  constructor(host: string, gpu: string | undefined) {
+    super(
+      gpu === undefined
+        ? `No GPU of ${host} is cordoned: there is nothing to lift.`
+        : `GPU ${gpu} of ${host} is not cordoned: there is nothing to lift.`,
+    );
+  }
+}

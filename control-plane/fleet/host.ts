@@ -9,6 +9,26 @@ export interface Gpu {
   readonly memoryBytes: number;
   readonly isHealthy: boolean;
   readonly unhealthyReason: string;
+  /** A fault that does not heal by itself; names this very occurrence. Empty: none. */
+  readonly faultId: string;
+  /** Since when it is out of use until an operator says otherwise. */
+  readonly cordonedAtMs?: number;
+  /** Of a slice of a GPU, e.g. 3g.40gb; empty for a whole one. */
+  readonly migProfile: string;
+}
+
+export interface Disk {
+  readonly mount: string;
+  readonly type: string;
+  readonly totalBytes: number;
+  readonly freeBytes: number;
+}
+
+export interface NetworkInterface {
+  readonly name: string;
+  readonly addresses: readonly string[];
+  /** 0 unknown */
+  readonly speedBitsPerSecond: number;
 }
 
 /** What a host has, as its agent found it. */
@@ -29,6 +49,15 @@ export interface Inventory {
   readonly rentalImages?: readonly string[];
   /** Why it offers none although its operator wants it to. */
   readonly rentalsUnavailable?: string;
+  readonly hasNvidiaRuntime: boolean;
+  /** 0 unknown */
+  readonly cpuPhysicalCores: number;
+  readonly disks: readonly Disk[];
+  readonly networks: readonly NetworkInterface[];
+  /** What its agent could not find out, and why. */
+  readonly warnings: readonly string[];
+  /** host:port of the agent's metrics page; empty: none that can be reached. */
+  readonly metricsAddress: string;
 }
 
 export interface GpuClaim {

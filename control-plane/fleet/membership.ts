@@ -7,6 +7,7 @@ import type { HostId } from "../../proto/ids.ts";
 import { RunSuperseded } from "./errors.ts";
 import type { Inventory } from "./host.ts";
 import type { HostClocks } from "./host-clocks.ts";
+import type { HostLive, LiveFigures } from "./live.ts";
 import type { RoutingTable } from "./routing-table.ts";
 import type { FleetStore, HostSession, Registration } from "./store.ts";
 
@@ -22,6 +23,7 @@ export interface InventoryReport {
   /** Undefined when unchanged. */
   readonly inventory: Inventory | undefined;
   readonly openLeaseIds: readonly string[];
+  readonly live: HostLive;
 }
 
 export interface Membership {
@@ -38,14 +40,14 @@ export interface Membership {
 
 interface Heard {
   readonly session: HostSession;
-  readonly leaseIds?: readonly string[];
-  readonly reportedMs?: number;
+  readonly reported?: { readonly leaseIds: readonly string[]; readonly live: HostLive; readonly atMs: number };
 }
 
 export function createMembership(deps: {
   readonly store: FleetStore;
   readonly clocks: HostClocks;
   readonly routing: Pick<RoutingTable, "sawReport">;
+  readonly figures: Pick<LiveFigures, "saw">;
   readonly monotonicMs: () => number;
   readonly log: Logger;
   /** How long a session that fell silent counts as alive. */
@@ -56,9 +58,11 @@ export function createMembership(deps: {
   const pending = new Map<HostId, Heard>();
   const states = new Map<HostId, string>();
 
-  const asBeat = (heard: Heard) => ({
-    ...heard.session,
-    ...(heard.leaseIds ? { leases: { ids: heard.leaseIds, ageMs: deps.monotonicMs() - (heard.reportedMs ?? 0) } } : {}),
+  const asBeat = ({ session, reported }: Heard) => ({
+    ...session,
+    ...(reported
+      ? { leases: { ids: reported.leaseIds, ageMs: deps.monotonicMs() - reported.atMs, live: reported.live } }
+      : {}),
   });
 
   async function beat(): Promise<void> {
@@ -120,7 +124,9 @@ export function createMembership(deps: {
     },
     async report(session, report) {
       clocks.heard(session.hostId);
-      pending.set(session.hostId, { session, leaseIds: report.openLeaseIds, reportedMs: deps.monotonicMs() });
+      const reported = { leaseIds: report.openLeaseIds, live: report.live, atMs: deps.monotonicMs() };
+      pending.set(session.hostId, { session, reported });
+      deps.figures.saw(session.hostId, report.live);
       deps.routing.sawReport(session.hostId);
       if (report.inventory) await store.setInventory(session, report.inventory);
     },

@@ -1,8 +1,9 @@
 // What the fleet needs kept. Implemented by store/fleet-store.ts.
 import type { DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
-import type { GpuClaim, HostRecord, Inventory } from "./host.ts";
+import type { Gpu, GpuClaim, HostRecord, Inventory } from "./host.ts";
+import type { AgedLive, HostLive } from "./live.ts";
 
-export type { GpuClaim, HostRecord, Inventory };
+export type { AgedLive, Gpu, GpuClaim, HostLive, HostRecord, Inventory };
 
 export interface Registration {
   readonly hostId: HostId;
@@ -55,7 +56,15 @@ export interface HostSession {
 
 /** A sign of life since the last write; with a report's leases where one came. */
 export interface HeartBeat extends HostSession {
-  readonly leases?: { readonly ids: readonly string[]; readonly ageMs: number };
+  readonly leases?: { readonly ids: readonly string[]; readonly ageMs: number; readonly live: HostLive };
+}
+
+/** An operator says that GPUs are sound. */
+export interface GpuUncordon {
+  readonly host: HostId;
+  /** Undefined: all of the host. */
+  readonly gpu: string | undefined;
+  readonly act: { readonly by: string; readonly ip: string; readonly note: string };
 }
 
 export interface FleetStore {
@@ -72,14 +81,18 @@ export interface FleetStore {
   /** Unix ms per host. */
   seenAt(): Promise<ReadonlyMap<HostId, number>>;
   setCondition(session: HostSession, to: { readonly schedulable: boolean; readonly condition: string }): Promise<void>;
-  /** Moves the host's revision. */
+  /** Moves the host's revision. GPUs that are at fault are cordoned. */
   setInventory(session: HostSession, inventory: Inventory): Promise<void>;
   /** Lease ids in the last report of every host, and its age; of a host that never reported, since it first came. */
   openLeases(): Promise<
     readonly { readonly hostId: HostId; readonly leaseIds: readonly string[]; readonly reportAgeMs: number }[]
   >;
-  /** With the GPU claims on them. */
+  /** With the GPU claims on them; a cordoned GPU is not healthy. */
   hosts(): Promise<readonly HostRecord[]>;
+  /** Figures of the last report, as some replica wrote them down. */
+  live(): Promise<ReadonlyMap<HostId, AgedLive>>;
+  /** False when nothing there is cordoned. */
+  uncordon(wish: GpuUncordon): Promise<boolean>;
   /** What signs a request to this host now; undefined when unknown. */
   dataPath(host: HostId): Promise<{ readonly origin: string; readonly ticketKey: Buffer } | undefined>;
   /**

@@ -22,6 +22,7 @@ import { addAdminRoutes } from "./routes/admin.ts";
 import { addAdminAccountRoutes } from "./routes/admin-accounts.ts";
 import { addAdminAuditRoutes } from "./routes/admin-audit.ts";
 import { addAdminBillingRoutes } from "./routes/admin-billing.ts";
+import { addAdminNodeRoutes } from "./routes/admin-nodes.ts";
 import { addAdminPriceRoutes } from "./routes/admin-prices.ts";
 import { addAdminQuotaRoutes } from "./routes/admin-quotas.ts";
 import { addCliLoginRoutes } from "./routes/cli-login.ts";
@@ -155,6 +156,7 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     addNodeEnrolmentRoutes(endpoints, deps);
     addAdminAccountRoutes(endpoints, deps);
     addAdminAuditRoutes(endpoints, deps);
+    addAdminNodeRoutes(endpoints, deps);
     addAdminPriceRoutes(endpoints, deps);
     addProgramRoutes(endpoints, deps);
     addCompletionRoutes(endpoints, spine);

@@ -105,6 +105,7 @@ const statusOf = new Map<ErrorClass, number>([
   [fleet.NodeNotFound, 404],
   [fleet.NodeNotBehind, 409],
   [fleet.NodeRevoked, 409],
+  [fleet.NothingCordoned, 409],
   [quotas.RateLimited, 429],
   [quotas.GpuLimitReached, 422],
   [quotas.GpuRequestRefused, 400],

@@ -39,6 +39,7 @@ import type { Deployment, DeploymentStatus } from "../deployments/deployment.ts"
 import type { LogLine, LogQuery } from "../deployments/logs.ts";
 import type { Enrolment } from "../fleet/enrolment.ts";
 import type { HostView } from "../fleet/host.ts";
+import type { AgedLive } from "../fleet/live.ts";
 import type { Spine } from "../inference/complete.ts";
 import type { LimitDesk } from "../quotas/limit-desk.ts";
 
@@ -75,6 +76,8 @@ export interface AccountVerbs {
 }
 
 export interface NodeView extends HostView {
+  /** Its last figures and how old they are; undefined before the first report. */
+  readonly figures: AgedLive | undefined;
   readonly instances: readonly {
     readonly id: InstanceId;
     readonly deployId: DeploymentId;
@@ -93,6 +96,10 @@ export interface AdminVerbs {
   }): Promise<OfferedModel>;
   createExternal(caller: Caller, request: ExternalRequest): Promise<Deployment>;
   nodes(): Promise<readonly NodeView[]>;
+  /** By id or name. Throws NodeNotFound. */
+  node(idOrName: string): Promise<NodeView>;
+  /** Puts GPUs that were cordoned for a fault back into use; without `gpu`: all. Throws NodeNotFound, NothingCordoned. */
+  uncordon(idOrName: string, gpu: string | undefined, act: Act): Promise<NodeView>;
 }
 
 /** What an operator does to accounts. All throw AccountNotFound for an unknown one. */

@@ -16,6 +16,7 @@ import type { FindNeighbours } from "../fleet/neighbours.ts";
 import type { Prover } from "../fleet/prover.ts";
 import type { CommandStore } from "../fleet/store.ts";
 import { createCommandSender } from "./command-sender.ts";
+import { readLive } from "./read-live.ts";
 import { asRpcError } from "./rpc-error.ts";
 import { readHello, readInventory, readObservation, writeDesired } from "./wire.ts";
 
@@ -91,6 +92,7 @@ function serve(
   const ending = new AbortController();
   const session = { hostId, nodeEpoch };
   let inventory = hello.inventory;
+  let untold: Inventory | undefined;
   let sentGeneration = -1n;
   let isSending = false;
   let isSendWanted = false;
@@ -140,9 +142,16 @@ function serve(
 
   async function take(report: HostReport__Output): Promise<void> {
     if (report.nodeEpoch !== nodeEpoch.toString()) return;
-    const news = report.inventory ? readInventory(report.inventory) : undefined;
+    const news = report.inventory ? readInventory(report.inventory) : untold;
     if (news) inventory = news;
-    await deps.membership.report(session, { inventory: news, openLeaseIds: report.openLeaseIds });
+    // An agent tells its inventory once: what could not be written is written with the next report.
+    untold = news;
+    await deps.membership.report(session, {
+      inventory: news,
+      openLeaseIds: report.openLeaseIds,
+      live: readLive(report),
+    });
+    untold = undefined;
     const isCurrent = await deps.observer.observe({
       hostId,
       nodeEpoch,

@@ -49,7 +49,9 @@ export function readInventory(wire: Inventory__Output): Inventory {
       name: gpu.name,
       memoryBytes: Number(gpu.memoryBytes),
       isHealthy: gpu.healthy,
-      unhealthyReason: gpu.unhealthyReason,
+      unhealthyReason: gpu.unhealthyReason.slice(0, 500),
+      faultId: gpu.faultId.slice(0, 128),
+      migProfile: gpu.migProfile.slice(0, 64),
     })),
     drivers: wire.drivers,
     dockerVersion: wire.dockerVersion,
@@ -57,6 +59,21 @@ export function readInventory(wire: Inventory__Output): Inventory {
     cudaVersion: wire.cudaVersion,
     rentalImages: wire.rentalImages.slice(0, 100).map((name) => name.slice(0, 200)),
     rentalsUnavailable: wire.rentalsUnavailable.slice(0, 1_000),
+    hasNvidiaRuntime: wire.hasNvidiaRuntime,
+    cpuPhysicalCores: wire.cpuPhysicalCores,
+    disks: wire.disks.slice(0, 64).map((disk) => ({
+      mount: disk.mount.slice(0, 256),
+      type: disk.type.slice(0, 32),
+      totalBytes: Number(disk.totalBytes),
+      freeBytes: Number(disk.freeBytes),
+    })),
+    networks: wire.networks.slice(0, 64).map((one) => ({
+      name: one.name.slice(0, 64),
+      addresses: one.addresses.slice(0, 16).map((address) => address.slice(0, 64)),
+      speedBitsPerSecond: Number(one.speedBitsPerSecond),
+    })),
+    warnings: wire.warnings.slice(0, 32).map((warning) => warning.slice(0, 500)),
+    metricsAddress: /^[\w.:[\]-]{1,260}$/.test(wire.metricsAddress) ? wire.metricsAddress : "",
   };
 }
 

@@ -1,10 +1,19 @@
 import { type Kysely, type Selectable, sql, type Transaction } from "kysely";
 import { type GpuType, isGpuType } from "../../proto/gpu.ts";
 import type { AccountId, DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
-import type { FleetStore, GpuClaim, HostRecord, HostSession, Inventory, TicketKeySeal } from "../fleet/store.ts";
+import type {
+  FleetStore,
+  GpuClaim,
+  HostLive,
+  HostRecord,
+  HostSession,
+  Inventory,
+  TicketKeySeal,
+} from "../fleet/store.ts";
 import { asked } from "./asked.ts";
 import { announce } from "./change-feed.ts";
 import { inTransaction } from "./database.ts";
+import { cordonFaulty, liftCordons, withCordons } from "./gpu-cordons.ts";
 import { adoptHost, registerHost } from "./register-host.ts";
 import type { Database } from "./schema.ts";
 
@@ -20,12 +29,13 @@ export function createFleetStore(db: Kysely<Database>, seal: TicketKeySeal): Fle
         node_epoch: beat.nodeEpoch.toString(),
         leases: beat.leases?.ids ?? null,
         age_ms: beat.leases?.ageMs ?? 0,
+        live: beat.leases?.live ?? null,
       }));
       // Rows are locked in one order: transactions that touch several hosts take the same.
       await sql`
         with beat as (
           select * from jsonb_to_recordset(${JSON.stringify(rows)}::jsonb)
-            as b (host_id text, node_epoch bigint, leases text[], age_ms double precision)
+            as b (host_id text, node_epoch bigint, leases text[], age_ms double precision, live jsonb)
         ), locked as (
           select host.host_id from host join beat using (host_id, node_epoch) order by host.host_id
           for no key update of host
@@ -33,6 +43,7 @@ export function createFleetStore(db: Kysely<Database>, seal: TicketKeySeal): Fle
         update host set
           seen_at = now(),
           open_lease_ids = coalesce(beat.leases, host.open_lease_ids),
+          live = coalesce(beat.live, host.live),
           reported_at = case when beat.leases is null then host.reported_at
             else now() - make_interval(secs => beat.age_ms / 1000) end
         from beat join locked using (host_id) where host.host_id = beat.host_id`.execute(db);
@@ -56,8 +67,22 @@ export function createFleetStore(db: Kysely<Database>, seal: TicketKeySeal): Fle
         const moved = await ofSession(trx, session)
           .set({ inventory: JSON.stringify(inventory), revision: (eb) => eb("revision", "+", 1n) })
           .executeTakeFirst();
-        if (moved.numUpdatedRows > 0n) await announce(trx, "host", session.hostId);
+        if (moved.numUpdatedRows === 0n) return;
+        await cordonFaulty(trx, session.hostId, inventory);
+        await announce(trx, "host", session.hostId);
       }),
+
+    async live() {
+      const age = sql<number>`(extract(epoch from now() - reported_at) * 1000)::float8`;
+      const rows = await db
+        .selectFrom("host")
+        .select(["host_id", "live", age.as("age_ms")])
+        .where("live", "is not", null)
+        .execute();
+      return new Map(rows.map((row) => [row.host_id as HostId, { live: row.live as HostLive, ageMs: row.age_ms }]));
+    },
+
+    uncordon: (wish) => liftCordons(db, wish),
 
     async openLeases() {
       const rows = await db
@@ -75,13 +100,16 @@ export function createFleetStore(db: Kysely<Database>, seal: TicketKeySeal): Fle
     },
 
     async hosts() {
-      const rows = await db.selectFrom("host").selectAll().orderBy("host_id").execute();
+      const rows = await db.selectFrom("host").select(recordColumns).orderBy("host_id").execute();
       const claims = await db.selectFrom("gpu_claim").select(["host_id", "gpu_uuid", "account_id"]).execute();
+      const cordons = await db.selectFrom("gpu_cordon").selectAll().execute();
       const byHost = Map.groupBy(claims, (claim) => claim.host_id);
+      const cordoned = Map.groupBy(cordons, (cordon) => cordon.host_id);
       return rows.map((row) =>
         hostRecord(
           row,
           (byHost.get(row.host_id) ?? []).map((c) => ({ gpuUuid: c.gpu_uuid, account: c.account_id as AccountId })),
+          cordoned.get(row.host_id) ?? [],
         ),
       );
     },
@@ -150,12 +178,22 @@ export function createFleetStore(db: Kysely<Database>, seal: TicketKeySeal): Fle
   });
 }
 
+/** All but the figures of the last report, which most readers have no use for. */
+const recordColumns = [
+  ...(["host_id", "hostname", "advertise", "inventory", "node_epoch", "generation", "revision"] as const),
+  ...(["schedulable", "condition", "agent_version", "created_at", "identity_alert"] as const),
+] as const;
+
 /** An older session's write changes nothing. */
 const ofSession = (db: Kysely<Database> | Transaction<Database>, session: HostSession) =>
   db.updateTable("host").where("host_id", "=", session.hostId).where("node_epoch", "=", session.nodeEpoch);
 
-function hostRecord(row: Selectable<Database["host"]>, claims: readonly GpuClaim[]): HostRecord {
-  const inventory = row.inventory as Inventory;
+function hostRecord(
+  row: Pick<Selectable<Database["host"]>, (typeof recordColumns)[number]>,
+  claims: readonly GpuClaim[],
+  cordons: Parameters<typeof withCordons>[1],
+): HostRecord {
+  const inventory = withCordons(row.inventory as Inventory, cordons);
   return {
     id: row.host_id as HostId,
     hostname: row.hostname,

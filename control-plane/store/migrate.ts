@@ -12,6 +12,7 @@ import * as idempotency from "./migrations/0007-idempotency.ts";
 import * as gpuTime from "./migrations/0008-gpu-time.ts";
 import * as kek from "./migrations/0009-kek.ts";
 import * as enrolment from "./migrations/0010-enrolment.ts";
+import * as nodeFacts from "./migrations/0011-node-facts.ts";
 
 /** In order. Imported by name: what runs is what was reviewed, whatever lies in the folder. */
 const migrations: Record<string, Migration> = {
@@ -25,6 +26,7 @@ const migrations: Record<string, Migration> = {
   "0008-gpu-time": gpuTime,
   "0009-kek": kek,
   "0010-enrolment": enrolment,
+  "0011-node-facts": nodeFacts,
 };
 
 /** Public message: what happened, why, what to do. */

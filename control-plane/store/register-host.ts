@@ -3,6 +3,7 @@ import { type Selectable, sql, type Transaction } from "kysely";
 import type { FleetAct, Registered, Registration, TicketKeySeal } from "../fleet/store.ts";
 import { writeAudit } from "./audit-rows.ts";
 import { announce } from "./change-feed.ts";
+import { cordonFaulty } from "./gpu-cordons.ts";
 import type { Database } from "./schema.ts";
 
 type HostRow = Selectable<Database["host"]>;
@@ -62,6 +63,7 @@ export async function registerHost(
     .onConflict((at) => at.column("host_id").doUpdateSet({ ...values, revision: (eb) => eb("host.revision", "+", 1n) }))
     .returning("node_epoch")
     .executeTakeFirstOrThrow();
+  await cordonFaulty(trx, host.hostId, host.inventory);
   await announce(trx, "host", host.hostId);
   return { kind: "registered", nodeEpoch, isBehind, isClone };
 }

@@ -8,6 +8,7 @@ import type { GpuTimeTables } from "./schema/gpu-time.ts";
 import type { IdempotencyTables } from "./schema/idempotency.ts";
 import type { KekTables } from "./schema/kek.ts";
 import type { MoneyTables } from "./schema/money.ts";
+import type { NodeFactsTables } from "./schema/node-facts.ts";
 import type { PaymentTables } from "./schema/payments.ts";
 import type { QuotasTables } from "./schema/quotas.ts";
 
@@ -21,4 +22,5 @@ export interface Database
     IdempotencyTables,
     GpuTimeTables,
     KekTables,
-    EnrolmentTables {}
+    EnrolmentTables,
+    NodeFactsTables {}

@@ -16,6 +16,7 @@ import { createExternal } from "../deployments/create-external.ts";
 import type { FundsDeps } from "../deployments/dedicated-money.ts";
 import { AccountSuspended, DeploymentStoreAway } from "../deployments/errors.ts";
 import { type AskForLogs, mergeLogs, readLogs } from "../deployments/logs.ts";
+import { NodeNotFound, NothingCordoned } from "../fleet/errors.ts";
 import { instanceLogs } from "../fleet/instance-logs.ts";
 import type { AdminVerbs, DeploymentVerbs, NodeView } from "../http/verbs.ts";
 import type { GpuDefaults } from "../quotas/gpu-limits.ts";
@@ -76,15 +77,24 @@ export function createAdminVerbs({ fleet, catalog, directory }: VerbDeps): Admin
     (await fleet.fleetStore.hosts()).some((host) => host.id === idOrName || host.hostname === idOrName);
 
   async function nodes(): Promise<readonly NodeView[]> {
+    const live = await fleet.live();
     const instances = Map.groupBy(await store.instances(undefined), (instance) => instance.hostId);
     return (await fleet.snapshot()).map((host) => ({
       ...host,
+      figures: live.get(host.id),
       instances: (instances.get(host.id) ?? []).map(({ id, deployId }) => ({
         id,
         deployId,
         inFlight: fleet.routing.inFlight(id),
       })),
     }));
+  }
+
+  async function node(idOrName: string): Promise<NodeView> {
+    const all = await nodes();
+    const found = all.find(({ id }) => id === idOrName) ?? all.find(({ hostname }) => hostname === idOrName);
+    if (!found) throw new NodeNotFound(idOrName);
+    return found;
   }
 
   return {
@@ -97,6 +107,13 @@ export function createAdminVerbs({ fleet, catalog, directory }: VerbDeps): Admin
       }),
     createExternal: (caller, request) => answering(() => createExternal({ store, hasHost }, caller, request)),
     nodes: () => answering(nodes),
+    node: (idOrName) => answering(() => node(idOrName)),
+    uncordon: (idOrName, gpu, act) =>
+      answering(async () => {
+        const { id, hostname } = await node(idOrName);
+        if (!(await fleet.fleetStore.uncordon({ host: id, gpu, act }))) throw new NothingCordoned(hostname, gpu);
+        return node(id);
+      }),
   };
 }
 

@@ -8,6 +8,7 @@ import { createHoldKeeper, type TimeHolds } from "../deployments/dedicated-money
 import { desiredSet } from "../deployments/desired.ts";
 import { createObserver } from "../deployments/observe.ts";
 import { createHostClocks, type HostClockLimits } from "../fleet/host-clocks.ts";
+import { type AgedLive, createLiveFigures, newerLive } from "../fleet/live.ts";
 import { createMembership } from "../fleet/membership.ts";
 import { createFindNeighbours } from "../fleet/neighbours.ts";
 import { createProver } from "../fleet/prover.ts";
@@ -53,7 +54,9 @@ export function createFleet(parts: FleetParts) {
   const clocks = createHostClocks({ limits: parts.limits, monotonicMs });
   const routing = createRoutingTable({ store: fleetStore, clocks });
   const look = () => snapshot({ store: fleetStore, clocks });
+  const figures = createLiveFigures(monotonicMs);
   const membership = createMembership({
+    figures,
     store: fleetStore,
     clocks,
     routing,
@@ -108,6 +111,16 @@ export function createFleet(parts: FleetParts) {
     sessions,
     controller,
     snapshot: look,
+    /** Live figures of every host: this replica's own, or what another wrote down. */
+    async live(): Promise<ReadonlyMap<HostId, AgedLive>> {
+      const written = await fleetStore.live();
+      return new Map(
+        [...written].flatMap(([host, row]) => {
+          const newest = newerLive(figures.of(host), row);
+          return newest ? [[host, newest] as const] : [];
+        }),
+      );
+    },
     /** Ends when all loops have. Load the routing table before. */
     run: async (signal: AbortSignal): Promise<void> => {
       await Promise.all([membership.run(signal), controller.run(signal), routeLoop.run(signal), holdLoop?.run(signal)]);

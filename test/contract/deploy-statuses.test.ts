@@ -2,6 +2,7 @@ import { describe, it } from "vitest";
 import * as accounts from "../../control-plane/accounts/errors.ts";
 import { OfferedDeploymentUnknown, OfferRefused } from "../../control-plane/catalog/offer-model.ts";
 import * as deployments from "../../control-plane/deployments/errors.ts";
+import { NodeNotFound, NothingCordoned } from "../../control-plane/fleet/errors.ts";
 import { adminKey, deployment } from "../fakes/ports.ts";
 import { check, type Row, refuse } from "./status-row.ts";
 
@@ -236,9 +237,53 @@ const rows: readonly Row[] = [
     body: external,
     given: refuse("admin", "createExternal")(new deployments.HostNotFound("x")),
   },
-  { call: "GET /v1/admin/nodes", status: 200, key: adminKey, holds: { nodes: [] } },
-  { call: "GET /v1/admin/hosts", status: 200, key: adminKey, holds: { hosts: [] } },
+  { call: "GET /v1/admin/nodes", status: 200, key: adminKey, holds: { nodes: [{ state: "ready" }] } },
+  { call: "GET /v1/admin/hosts", status: 200, key: adminKey, holds: { hosts: [{ name: "node-1" }] } },
   { call: "GET /v1/admin/nodes", status: 403 },
+  {
+    call: "GET /v1/admin/nodes/node-1",
+    status: 200,
+    key: adminKey,
+    holds: {
+      figures_age_seconds: 1.5,
+      gpu_sample_age_seconds: 2,
+      gpus: [{ deploy_id: "D000000000000001", utilization_ratio: 0.25, temperature_celsius: null, is_healthy: false }],
+      instances: [{ phase: "ready", in_flight: 3, tokens_per_second: 40.5, kv_cache_ratio: null }],
+      disks: [],
+    },
+  },
+  { call: "GET /v1/admin/nodes/node-1", status: 403 },
+  { call: "GET /v1/admin/nodes/other", status: 404, key: adminKey, holds: { code: "node_not_found" } },
+  {
+    call: "POST /v1/admin/nodes/node-1/uncordon",
+    status: 200,
+    key: adminKey,
+    body: { gpu: "GPU-0", note: "replaced" },
+    holds: { name: "node-1" },
+  },
+  { call: "POST /v1/admin/nodes/node-1/uncordon", status: 403, body: {} },
+  {
+    call: "POST /v1/admin/nodes/node-1/uncordon",
+    status: 422,
+    key: adminKey,
+    body: { gpu: 7 },
+    holds: { detail: [{ loc: ["body", "gpu"] }] },
+  },
+  {
+    call: "POST /v1/admin/nodes/node-1/uncordon",
+    status: 409,
+    key: adminKey,
+    body: {},
+    given: refuse("admin", "uncordon")(new NothingCordoned("node-1", undefined)),
+    holds: { code: "nothing_cordoned" },
+  },
+  {
+    call: "POST /v1/admin/nodes/other/uncordon",
+    status: 404,
+    key: adminKey,
+    body: {},
+    given: refuse("admin", "uncordon")(new NodeNotFound("other")),
+  },
 ];
 
 describe("every endpoint of deployments and the operator, and its statuses", () => {

@@ -1,6 +1,7 @@
 // Records of the fleet with everything filled in, for tests that speak of a few fields only.
 import type { PlacedInstance } from "../../control-plane/deployments/deployment.ts";
 import type { Gpu, HostView, Inventory } from "../../control-plane/fleet/host.ts";
+import type { NodeView } from "../../control-plane/http/verbs.ts";
 import type { AccountId, DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 
 export const gib = 1024 ** 3;
@@ -15,6 +16,8 @@ export function gpu(index: number, over: Partial<Gpu> = {}): Gpu {
     memoryBytes: gib,
     isHealthy: true,
     unhealthyReason: "",
+    faultId: "",
+    migProfile: "",
     ...over,
   };
 }
@@ -32,6 +35,12 @@ export function inventory(over: Partial<Inventory> = {}): Inventory {
     dockerVersion: "",
     nvidiaDriverVersion: "",
     cudaVersion: "",
+    hasNvidiaRuntime: false,
+    cpuPhysicalCores: 1,
+    disks: [],
+    networks: [],
+    warnings: [],
+    metricsAddress: "",
     ...over,
   };
 }
@@ -73,3 +82,34 @@ export function placedInstance(id: string, over: Partial<PlacedInstance> = {}): 
     ...over,
   };
 }
+
+/** With figures of everything that a host may tell. */
+export const hostNode: NodeView = {
+  ...hostView("node-1", {
+    inventory: inventory({ gpus: [gpu(0, { cordonedAtMs: 1_786_000_000_000, isHealthy: false })] }),
+  }),
+  instances: [{ id: "instance-1" as InstanceId, deployId: "D000000000000001" as DeploymentId, inFlight: 0 }],
+  figures: {
+    ageMs: 1_500,
+    live: {
+      load: { cpuRatio: 0.5, memoryUsedBytes: 1, memoryTotalBytes: 2, diskFreeBytes: 1, diskTotalBytes: 2 },
+      gpus: [{ uuid: "GPU-0", utilizationRatio: 0.25, powerWatts: 71.5, processes: [] }],
+      gpuSampleAgeMs: 500,
+      spool: { records: 1, bytes: 300, oldestAgeSeconds: 2 },
+      clockSkewSeconds: 0.001,
+      instances: [
+        {
+          instanceId: "instance-1" as InstanceId,
+          deployId: "D000000000000001" as DeploymentId,
+          phase: "ready",
+          inFlight: 3,
+          waiting: 1,
+          tokensPerSecond: 40.5,
+          restarts: 0,
+          memoryBytes: 1024,
+          gpuUuids: ["GPU-0"],
+        },
+      ],
+    },
+  },
+};

@@ -11,6 +11,7 @@ import { type Budgets, type Hold, type HoldRequest, InsufficientFunds } from "..
 import type { ModelDirectory, ServedModel } from "../../control-plane/catalog/served-model.ts";
 import type { Deployment } from "../../control-plane/deployments/deployment.ts";
 import { DeploymentNotFound } from "../../control-plane/deployments/errors.ts";
+import { NodeNotFound } from "../../control-plane/fleet/errors.ts";
 import type { Route, Routes } from "../../control-plane/fleet/routes.ts";
 import type { HttpDeps } from "../../control-plane/http/verbs.ts";
 import { RateMeters } from "../../control-plane/quotas/rate-limiter.ts";
@@ -18,6 +19,7 @@ import { defaultRateLimits } from "../../control-plane/quotas/rate-limits.ts";
 import type { AccountId, DeploymentId, HostId, InstanceId, KeyId, LeaseId } from "../../proto/ids.ts";
 import { type NanoUsd, nano } from "../../proto/money.ts";
 import { fakeContainers } from "./container-ports.ts";
+import { hostNode } from "./fleet-records.ts";
 import { fakeLimits } from "./limits.ts";
 import { fakeApplications, fakeOperator, fakePriceBook } from "./operator-ports.ts";
 import { fakeBilling } from "./payment-ports.ts";
@@ -313,7 +315,9 @@ export function fakePorts() {
       offerModel: (offer) => Promise.resolve({ ...offer, priceVersion: 1, createdAtMs: 1_786_000_000_000 }),
       createExternal: (_caller, request) =>
         Promise.resolve(deployment({ modelName: request.name, engine: "external", numGpus: 0, gpu: "other" })),
-      nodes: () => Promise.resolve([]),
+      nodes: () => Promise.resolve([hostNode]),
+      node: (id) => (id === hostNode.id ? Promise.resolve(hostNode) : Promise.reject(new NodeNotFound(id))),
+      uncordon: () => Promise.resolve(hostNode),
     },
     enrolment: {
       createToken: () => Promise.resolve({ token: "t.s.h", id: "t", expiresAtMs: 1_786_000_900_000 }),

@@ -89,6 +89,10 @@ const server = createServer((req, res) => {
       send(200, { object: "text_completion", pid: process.pid, choices: [{ text: "tiny words" }], usage });
     });
   }
+  if (req.url === "/metrics")
+    return void res.end(
+      `# TYPE process_cpu_seconds_total counter\nprocess_cpu_seconds_total 1\n# TYPE stoker_runtime_num_requests_running gauge\nstoker_runtime_num_requests_running 0\n# TYPE stoker_runtime_tokens_total counter\nstoker_runtime_tokens_total{kind="generated"} ${tokens}\n`,
+    );
   if (req.url === "/child") return send(200, { pid: child?.pid });
   if (req.url === "/environment") return send(200, env);
   send(404, {});

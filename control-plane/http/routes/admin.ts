@@ -3,9 +3,8 @@ import type { DeploymentId } from "../../../proto/ids.ts";
 import type { Endpoints } from "../endpoint.ts";
 import { renderDeployment } from "../render-deployment.ts";
 import { perMillion, ratesOf } from "../render-models.ts";
-import { renderNode } from "../render-nodes.ts";
 import { DeploymentRecord } from "../schemas/deployment.ts";
-import { ExternalServer, Nodes, OfferAnswer, OfferRequest } from "../schemas/models.ts";
+import { ExternalServer, OfferAnswer, OfferRequest } from "../schemas/models.ts";
 import type { HttpDeps } from "../verbs.ts";
 
 const tag = "operator";
@@ -61,27 +60,5 @@ export function addAdminRoutes(endpoints: Endpoints, { admin }: Pick<HttpDeps, "
           contextLength: body.context_length ?? undefined,
         }),
       ),
-  });
-
-  endpoints.add({
-    method: "GET",
-    path: "/v1/admin/nodes",
-    summary: "Hosts with their GPUs and instances",
-    tag,
-    access,
-    answer: Nodes,
-    refusals: [503],
-    handler: async () => ({ nodes: (await admin.nodes()).map(renderNode) }),
-  });
-
-  endpoints.add({
-    method: "GET",
-    path: "/v1/admin/hosts",
-    summary: "The same hosts, under `hosts`",
-    tag,
-    access,
-    answer: Type.Object({ hosts: Nodes.properties.nodes }),
-    refusals: [503],
-    handler: async () => ({ hosts: (await admin.nodes()).map(renderNode) }),
   });
 }

@@ -80,34 +80,3 @@ export const ExternalServer = Type.Object({
   max_batch_size: Type.Optional(Type.Integer({ minimum: 1, maximum: 256, default: 96 })),
   context_length: Type.Optional(nullable.integer({ minimum: 1 })),
 });
-
-export const Nodes = Type.Object({
-  nodes: Type.Array(
-    Type.Object({
-      node_id: Type.String(),
-      name: Type.String(),
-      state: Type.String({ description: "ready, data_path_unreachable, unreachable, lost" }),
-      condition: Type.String(),
-      advertise: Type.String(),
-      agent_version: Type.String(),
-      cpu_cores: Type.Integer(),
-      memory_bytes: Type.Integer(),
-      drivers: Type.Array(Type.String()),
-      gpus: Type.Array(
-        Type.Object({
-          uuid: Type.String(),
-          type: Type.String(),
-          name: Type.String(),
-          memory_bytes: Type.Integer(),
-          is_healthy: Type.Boolean(),
-          is_claimed: Type.Boolean(),
-        }),
-      ),
-      instances: Type.Array(
-        Type.Object({ instance_id: Type.String(), deploy_id: Type.String(), in_flight: Type.Integer() }),
-      ),
-      created_at: Type.String(),
-    }),
-  ),
-});
-export type Nodes = Static<typeof Nodes>;

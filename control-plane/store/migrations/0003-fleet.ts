@@ -23,6 +23,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       identity_alert text not null default '',
       open_lease_ids text[] not null default '{}',
       reported_at timestamptz,
+      live jsonb,
       seen_at timestamptz not null default now(),
       created_at timestamptz not null default now()
     )`.execute(db);

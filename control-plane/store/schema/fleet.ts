@@ -1,5 +1,5 @@
 import type { Generated } from "kysely";
-import type { DefaultTime, Json, Time } from "./columns.ts";
+import type { DefaultTime, Json, OptionalJson, Time } from "./columns.ts";
 
 export interface FleetTables {
   host: {
@@ -27,6 +27,8 @@ export interface FleetTables {
     /** In its last report: leases with a request in flight or an unacknowledged record. */
     open_lease_ids: Generated<string[]>;
     reported_at: Time | null;
+    /** Figures of that report. */
+    live: OptionalJson<unknown>;
     seen_at: DefaultTime;
     created_at: DefaultTime;
   };

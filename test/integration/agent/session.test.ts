@@ -71,6 +71,7 @@ describe("an agent's session", () => {
       },
       clock: createControlClock(() => performance.now(), Date.now),
       inventory: () => ({ os: "linux", cpuCores: 2 }),
+      figures: () => ({}),
       report: () => told,
       onDesired: (desired) => void obeyed.push(desired),
       monotonicMs: () => performance.now(),

@@ -1,0 +1,66 @@
+// Engines call the same thing by different names, and change them between versions. Raw names stay on the page as the engine
+// gives them; beside them stand these, the same for every engine.
+// Sources: vLLM's and SGLang's metrics documentation. Golden pages: test/fixtures/engine-metrics.
+
+export interface NormalisedName {
+  readonly name: string;
+  readonly help: string;
+  readonly type: "gauge" | "counter";
+  /** Raw names, newest first; the first that a page has is taken. `label` picks one series of several. */
+  readonly from: readonly { readonly raw: string; readonly label?: readonly [name: string, value: string] }[];
+}
+
+export const normalisedNames: readonly NormalisedName[] = [
+  {
+    name: "stoker_engine_requests_running",
+    help: "Sequences in the engine's batch",
+    type: "gauge",
+    from: [
+      { raw: "vllm:num_requests_running" },
+      { raw: "sglang:num_running_reqs" },
+      { raw: "stoker_runtime_num_requests_running" },
+    ],
+  },
+  {
+    name: "stoker_engine_requests_waiting",
+    help: "Sequences in the engine's own queue",
+    type: "gauge",
+    from: [
+      { raw: "vllm:num_requests_waiting" },
+      { raw: "sglang:num_queue_reqs" },
+      { raw: "stoker_runtime_num_requests_waiting" },
+    ],
+  },
+  {
+    name: "stoker_engine_kv_cache_usage_ratio",
+    help: "Share of the key-value cache in use",
+    type: "gauge",
+    from: [
+      { raw: "vllm:kv_cache_usage_perc" },
+      // Before 0.9.2.
+      { raw: "vllm:gpu_cache_usage_perc" },
+      { raw: "sglang:token_usage" },
+      { raw: "stoker_runtime_kv_cache_usage_ratio" },
+    ],
+  },
+  {
+    name: "stoker_engine_prompt_tokens_total",
+    help: "Prompt tokens the engine has read",
+    type: "counter",
+    from: [
+      { raw: "vllm:prompt_tokens_total" },
+      { raw: "sglang:prompt_tokens_total" },
+      { raw: "stoker_runtime_tokens_total", label: ["kind", "prompt"] },
+    ],
+  },
+  {
+    name: "stoker_engine_generation_tokens_total",
+    help: "Tokens the engine has generated",
+    type: "counter",
+    from: [
+      { raw: "vllm:generation_tokens_total" },
+      { raw: "sglang:generation_tokens_total" },
+      { raw: "stoker_runtime_tokens_total", label: ["kind", "generated"] },
+    ],
+  },
+];

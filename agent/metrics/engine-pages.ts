@@ -1,0 +1,168 @@
+// The metrics pages of the engines on this host, as last read: passed on under their own names with deploy_id, instance_id
+// and node, and again under the names that are the same for every engine. A page goes with its instance; a dead engine
+// leaves its last page and does not fail the others'.
+import { type NormalisedName, normalisedNames } from "./engine-names.ts";
+import { type Family, labelText, parseMetrics, renderFamilies, type Sample } from "./metrics-text.ts";
+
+export interface EngineTarget {
+  readonly instanceId: string;
+  readonly deployId: string;
+  /** Of the engine. */
+  readonly origin: string;
+  readonly ready: boolean;
+}
+
+export interface EngineFigures {
+  readonly running?: number;
+  readonly waiting?: number;
+  readonly kvCacheRatio?: number;
+}
+
+export interface EnginePages {
+  /** The whole set, every time. */
+  setTargets(targets: readonly EngineTarget[]): void;
+  /** Asks every ready engine, each no longer than two seconds. */
+  look(signal: AbortSignal): Promise<void>;
+  figures(instanceId: string): EngineFigures;
+  /** From memory. */
+  page(): string;
+  readonly failures: number;
+}
+
+interface Known {
+  readonly families: readonly Family[];
+  readonly atMs: number;
+}
+
+const limitMs = 2_000;
+const pageLimitBytes = 4 * 1024 * 1024;
+const mostSamplesPerEngine = 5_000;
+const mostLoraSets = 32;
+const dropped = /^(python_|process_|http_|nodejs_)/;
+
+export function createEnginePages(node: string, clock: () => number): EnginePages {
+  let targets: readonly EngineTarget[] = [];
+  const known = new Map<string, Known>();
+  let failures = 0;
+
+  async function ask(target: EngineTarget, signal: AbortSignal): Promise<void> {
+    try {
+      const base = target.origin.replace(/\/+$/, "").replace(/\/v1$/, "");
+      const bound = AbortSignal.any([signal, AbortSignal.timeout(limitMs)]);
+      const answer = await fetch(`${base}/metrics`, { signal: bound, redirect: "error" });
+      if (!answer.ok) {
+        await answer.body?.cancel();
+        // A server without a metrics page is no failure.
+        if (answer.status !== 404) failures += 1;
+        return;
+      }
+      const page = await boundedText(answer);
+      const isStill = targets.some(({ instanceId }) => instanceId === target.instanceId);
+      if (isStill) known.set(target.instanceId, { families: kept(parseMetrics(page)), atMs: clock() });
+    } catch {
+      if (!signal.aborted) failures += 1;
+    }
+  }
+
+  return {
+    setTargets(next) {
+      targets = next;
+      const ids = new Set(next.map(({ instanceId }) => instanceId));
+      for (const id of known.keys()) if (!ids.has(id)) known.delete(id);
+    },
+    async look(signal) {
+      await Promise.all(targets.filter(({ ready }) => ready).map((target) => ask(target, signal)));
+    },
+    figures(instanceId) {
+      const families = known.get(instanceId)?.families ?? [];
+      const [running, waiting, kvCacheRatio] = ["requests_running", "requests_waiting", "kv_cache_usage_ratio"].map(
+        (name) =>
+          figureOf(
+            families,
+            normalisedNames.find((one) => one.name === `stoker_engine_${name}`),
+          ),
+      );
+      return {
+        ...(running === undefined ? {} : { running }),
+        ...(waiting === undefined ? {} : { waiting }),
+        ...(kvCacheRatio === undefined ? {} : { kvCacheRatio }),
+      };
+    },
+    page() {
+      const merged = new Map<string, { name: string; help: string; type: string; samples: Sample[] }>();
+      const add = (family: Omit<Family, "samples">, samples: readonly Sample[]) => {
+        const { name, help, type } = family;
+        const into = merged.get(name) ?? { name, help, type, samples: [] };
+        into.samples.push(...samples);
+        merged.set(name, into);
+      };
+      for (const { instanceId, deployId } of targets) {
+        const last = known.get(instanceId);
+        if (!last) continue;
+        const own = labelText({ deploy_id: deployId, instance_id: instanceId, node });
+        for (const family of last.families)
+          add(
+            family,
+            family.samples.map((sample) => withLabels(sample, own)),
+          );
+        for (const normal of normalisedNames) {
+          const value = figureOf(last.families, normal);
+          if (value !== undefined) add(normal, [{ name: normal.name, labels: own, value: String(value) }]);
+        }
+        const age = {
+          name: "stoker_engine_sample_age_seconds",
+          help: "Since the engine's page was read",
+          type: "gauge",
+        };
+        add(age, [{ name: age.name, labels: own, value: ((clock() - last.atMs) / 1000).toFixed(3) }]);
+      }
+      return renderFamilies([...merged.values()]);
+    },
+    get failures() {
+      return failures;
+    },
+  };
+}
+
+function kept(families: readonly Family[]): readonly Family[] {
+  let room = mostSamplesPerEngine;
+  return families.flatMap((family) => {
+    if (dropped.test(family.name)) return [];
+    const most = family.name === "vllm:lora_requests_info" ? mostLoraSets : room;
+    const samples = family.samples.slice(0, Math.min(most, room));
+    room -= samples.length;
+    return samples.length > 0 ? [{ ...family, samples }] : [];
+  });
+}
+
+/** The sum over its series: an engine with several inner engines is one instance. */
+function figureOf(families: readonly Family[], normal: NormalisedName | undefined): number | undefined {
+  for (const { raw, label } of normal?.from ?? []) {
+    const wanted = label && labelText({ [label[0]]: label[1] });
+    const values = families
+      .flatMap(({ samples }) => samples)
+      .filter((sample) => sample.name === raw && (wanted === undefined || sample.labels.includes(wanted)))
+      .map(({ value }) => Number(value.split(/\s/, 1)[0]))
+      .filter(Number.isFinite);
+    if (values.length > 0) return values.reduce((sum, value) => sum + value, 0);
+  }
+  return undefined;
+}
+
+/** Labels of ours win over the engine's own of the same name. */
+function withLabels(sample: Sample, own: string): Sample {
+  const others = sample.labels
+    .replace(/(?:^|,)\s*(?:deploy_id|instance_id|node)="(?:[^"\\]|\\.)*"/g, "")
+    .replace(/^,|,$/g, "");
+  return { ...sample, labels: others === "" ? own : `${others},${own}` };
+}
+
+async function boundedText(answer: Response): Promise<string> {
+  const decoder = new TextDecoder();
+  let text = "";
+  for await (const piece of answer.body ?? []) {
+    text += decoder.decode(piece as Uint8Array, { stream: true });
+    if (text.length > pageLimitBytes) throw new Error("the engine's metrics page is too long");
+  }
+  return text;
+}

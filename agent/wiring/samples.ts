@@ -1,0 +1,167 @@
+// What the host, its GPUs and its instances do now, looked at every few seconds and kept: the metrics page, the host report and
+// `stoker inspect` read what is here and wait for nothing.
+import { connect } from "node:net";
+import { setTimeout as wait } from "node:timers/promises";
+import type { Logger } from "pino";
+import type { HostReport } from "../../proto/gen/stoker/fleet/v1/HostReport.ts";
+import type { InstanceReport } from "../../proto/gen/stoker/fleet/v1/InstanceReport.ts";
+import type { Inventory } from "../../proto/gen/stoker/fleet/v1/Inventory.ts";
+import { type GpuSample, gpuLoadProbe, writeGpuLoad } from "../fingerprint/gpu-load.ts";
+import { pciAddress, type Xid } from "../fingerprint/xid.ts";
+import type { EnginePages } from "../metrics/engine-pages.ts";
+import type { GpuFacts } from "../metrics/gpu-metrics.ts";
+import { type HostUsage, hostUsage } from "../metrics/host-usage.ts";
+import { instanceUsage } from "../metrics/instance-usage.ts";
+import { type LastSample, lastSample } from "../metrics/last-sample.ts";
+import type { UsedInstance } from "../metrics/usage-metrics.ts";
+
+export interface SamplesParts {
+  readonly node: string;
+  readonly dataDir: string;
+  readonly image: string;
+  /** Whether the DCGM exporter is to be looked for. */
+  readonly looksForDcgm: boolean;
+  readonly inventory: { current(): Inventory; lookSoon(): void };
+  readonly xids: () => readonly Xid[];
+  readonly instances: () => readonly InstanceReport[];
+  readonly engines: EnginePages;
+  readonly log: Logger;
+}
+
+export interface Samples {
+  /** Until aborted. */
+  run(signal: AbortSignal): Promise<void>;
+  readonly host: LastSample<HostUsage>;
+  gpuFacts(): GpuFacts;
+  used(): readonly UsedInstance[];
+  /** Of the host report: load and GPUs. */
+  figures(): Pick<HostReport, "load" | "gpus" | "gpuSampleAgeMs">;
+  /** An instance's report with what was sampled of it. */
+  withUsage(report: InstanceReport): InstanceReport;
+  errors(): Readonly<Record<"nvidia_smi" | "engine", number>>;
+}
+
+interface Used extends UsedInstance {
+  readonly cpuRatio: number | undefined;
+}
+
+const everyMs = 5_000;
+const dcgmPort = 9400;
+
+export function createSamples(parts: SamplesParts): Samples {
+  const { inventory, engines, log } = parts;
+  const clock = () => performance.now();
+  let wasTold = false;
+  const gpus = lastSample<readonly GpuSample[]>(gpuLoadProbe().read, clock, (error) => {
+    if (!wasTold) log.warn({ err: error }, "the GPUs could not be sampled; the last figures stay and grow old");
+    wasTold = true;
+    inventory.lookSoon();
+  });
+  const readHost = hostUsage(parts.dataDir);
+  const host = lastSample(() => readHost(), clock);
+  let used: readonly Used[] = [];
+  let hasDcgmExporter = false;
+
+  async function lookAtInstances(): Promise<void> {
+    const before = new Map(used.map((one) => [one.instanceId, one]));
+    const found = await Promise.all(
+      parts.instances().map(async (one): Promise<Used | undefined> => {
+        const usage = one.identity ? await instanceUsage(one.identity) : undefined;
+        if (!usage) return undefined;
+        const instanceId = one.instanceId ?? "";
+        const seenAt = Date.now() / 1000;
+        const last = before.get(instanceId);
+        const passed = last?.usage.id === usage.id ? seenAt - last.seenAt : 0;
+        const spent = (usage.cpuSeconds ?? 0) - (last?.usage.cpuSeconds ?? 0);
+        const startedAt = Number(one.startedAtMs ?? 0) / 1000;
+        const cpuRatio = passed > 0 ? Math.max(0, spent / passed) : undefined;
+        return { instanceId, deployId: one.deployId ?? "", image: parts.image, startedAt, seenAt, usage, cpuRatio };
+      }),
+    );
+    used = found.filter((one) => one !== undefined);
+  }
+
+  async function lookAtGpus(signal: AbortSignal): Promise<void> {
+    if (!(await gpus.look(signal))) return;
+    wasTold = false;
+    // A GPU that came, went or met memory errors is not left to the next inventory.
+    const key = (list: readonly (readonly [string, number])[]) => JSON.stringify([...new Map(list)].sort());
+    const known = (inventory.current().gpus ?? []).filter((gpu) => gpu.pciBusId && !gpu.faultId?.startsWith("gone:"));
+    const told = known.map((gpu) => [gpu.parentUuid || gpu.uuid || "", Number(gpu.eccUncorrected ?? 0)] as const);
+    const seen = (gpus.value ?? []).map((gpu) => [gpu.uuid, gpu.eccUncorrected ?? 0] as const);
+    if (key(told) !== key(seen)) inventory.lookSoon();
+  }
+
+  return {
+    host,
+    async run(signal) {
+      for (let turn = 0; !signal.aborted; turn++) {
+        const beganMs = clock();
+        if (parts.looksForDcgm && turn % 12 === 0) hasDcgmExporter = await answers(dcgmPort);
+        await Promise.all([lookAtGpus(signal), host.look(signal), lookAtInstances(), engines.look(signal)]).catch(
+          (error) => log.warn({ err: error }, "a sample failed; the next is taken as usual"),
+        );
+        await wait(Math.max(500, everyMs - (clock() - beganMs)), undefined, { signal }).catch(() => {});
+      }
+    },
+    gpuFacts() {
+      const known = (inventory.current().gpus ?? []).map((gpu) => ({
+        uuid: gpu.uuid ?? "",
+        index: gpu.index ?? 0,
+        healthy: gpu.healthy ?? false,
+      }));
+      const byAddress = new Map(parts.xids().map((xid) => [xid.pciAddress, xid.code]));
+      const lastXids = (inventory.current().gpus ?? []).flatMap((gpu) => {
+        const code = gpu.pciBusId ? byAddress.get(pciAddress(gpu.pciBusId)) : undefined;
+        return code === undefined ? [] : [[gpu.uuid ?? "", code] as const];
+      });
+      const allocated = parts
+        .instances()
+        .flatMap(({ gpuUuids = [], deployId = "" }) => gpuUuids.map((uuid) => ({ uuid, deployId })));
+      return {
+        samples: gpus.value ?? [],
+        ageSeconds: gpus.value ? gpus.ageMs / 1000 : undefined,
+        known,
+        lastXids: new Map(lastXids),
+        allocated,
+        node: parts.node,
+        hasDcgmExporter,
+      };
+    },
+    used: () => used,
+    figures() {
+      const owners = new Map(used.flatMap(({ instanceId, usage }) => usage.pids.map((pid) => [pid, instanceId])));
+      return {
+        load: host.value ?? null,
+        gpus: (gpus.value ?? []).map((sample) => writeGpuLoad(sample, (pid) => owners.get(pid) ?? "")),
+        gpuSampleAgeMs: Math.round(gpus.ageMs),
+      };
+    },
+    withUsage(report) {
+      const found = used.find(({ instanceId }) => instanceId === report.instanceId);
+      const { running, waiting, kvCacheRatio } = engines.figures(report.instanceId ?? "");
+      return {
+        ...report,
+        ...(found?.usage.workingSetBytes === undefined ? {} : { memoryBytes: found.usage.workingSetBytes }),
+        ...(found?.cpuRatio === undefined ? {} : { cpuRatio: found.cpuRatio }),
+        ...(kvCacheRatio === undefined ? {} : { kvCacheRatio }),
+        ...(running === undefined ? {} : { engineRunning: Math.round(running) }),
+        ...(waiting === undefined ? {} : { engineWaiting: Math.round(waiting) }),
+      };
+    },
+    errors: () => ({ nvidia_smi: gpus.failures, engine: engines.failures }),
+  };
+}
+
+function answers(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect({ port, host: "127.0.0.1", timeout: 500 });
+    const end = (isThere: boolean) => {
+      socket.destroy();
+      resolve(isThere);
+    };
+    socket.once("connect", () => end(true));
+    socket.once("timeout", () => end(false));
+    socket.once("error", () => end(false));
+  });
+}

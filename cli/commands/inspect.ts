@@ -1,0 +1,133 @@
+// The host it runs on, as the local agent tells it: no control plane, no key.
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { homedir } from "node:os";
+import { join, resolve } from "node:path";
+import type { Command } from "commander";
+import { CliError, exitCode } from "../cli-error.ts";
+import {
+  gpuLine,
+  instanceLine,
+  type Load,
+  loadLine,
+  type NodeGpu,
+  type NodeInstance,
+  type Spool,
+  troubles,
+} from "../node.ts";
+import { openTerminal } from "../terminal.ts";
+
+interface Inspection {
+  readonly node_id: string;
+  readonly name: string;
+  readonly agent_version: string;
+  readonly driver: string;
+  readonly advertise: string;
+  readonly control: {
+    readonly addresses: readonly string[];
+    readonly connected: boolean;
+    readonly epoch: number;
+    readonly lease_remaining_seconds: number;
+    readonly clock_skew_seconds: number;
+  };
+  readonly usage_spool: Spool;
+  readonly os: string;
+  readonly docker_version: string;
+  readonly nvidia_driver_version: string;
+  readonly cuda_version: string;
+  readonly warnings: readonly string[];
+  readonly load: Load | null;
+  readonly gpu_sample_age_seconds: number | null;
+  readonly gpus: readonly NodeGpu[];
+  readonly instances: readonly (NodeInstance & { readonly fail_reason: string })[];
+}
+
+const limitMs = 5_000;
+
+export function addInspect(program: Command): void {
+  program
+    .command("inspect")
+    .description("the host this runs on, from its own agent; works while the control plane is down")
+    .option("--data <folder>", "the agent's data folder (default: STOKER_AGENT_DATA, or those under STOKER_DATA)")
+    .action(async (flags: { data?: string }, command: Command) => {
+      const terminal = openTerminal(command);
+      const folders = agentFolders(flags.data, process.env, process.cwd());
+      const found = await Promise.all(folders.map(inspect));
+      if (terminal.json && found.length === 1) return terminal.show(found[0], String);
+      terminal.show(found, (all) => all.map(describe).join("\n\n"));
+    });
+}
+
+/** Folders with an agent's own note of where it listens. Throws CliError where there is none. */
+function agentFolders(flag: string | undefined, env: NodeJS.ProcessEnv, cwd: string): readonly string[] {
+  const named = flag ?? env["STOKER_AGENT_DATA"];
+  const roots = [env["STOKER_DATA"] ?? ".stoker", resolve(import.meta.dirname, "../../.stoker")];
+  const likely = [...roots.flatMap(agentsUnder), join(homedir(), ".stoker-agent"), "/var/lib/stoker/agent"];
+  const folders = (named === undefined ? likely : [named, ...agentsUnder(named)]).map((folder) => resolve(cwd, folder));
+  const found = [...new Set(folders)].filter((folder) => existsSync(join(folder, "agent.json")));
+  if (found.length > 0) return found;
+  const where = named === undefined ? "in the usual places" : `at ${named}`;
+  throw new CliError(`No agent was found ${where}; name its data folder with --data.`, exitCode.notFound);
+}
+
+/** `up` keeps one folder per agent below its own. */
+function agentsUnder(root: string): readonly string[] {
+  if (!existsSync(root)) return [];
+  return readdirSync(root, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory() && entry.name.startsWith("agent"))
+    .flatMap((entry) => {
+      const folder = join(root, entry.name);
+      return [folder, ...(entry.name === "agents" ? readdirSync(folder).map((name) => join(folder, name)) : [])];
+    });
+}
+
+async function inspect(folder: string): Promise<Inspection> {
+  let origin = "";
+  try {
+    const { metrics_host: host = "127.0.0.1", metrics_port: port } = JSON.parse(
+      readFileSync(join(folder, "agent.json"), "utf8"),
+    ) as { metrics_host?: string; metrics_port: number };
+    const reached = /^(0\.0\.0\.0|::)$/.test(host) ? "127.0.0.1" : host;
+    origin = `http://${reached.includes(":") ? `[${reached}]` : reached}:${port}`;
+    const answer = await fetch(`${origin}/inspect`, { signal: AbortSignal.timeout(limitMs) });
+    if (!answer.ok) throw new Error(`it answered ${answer.status}`);
+    return (await answer.json()) as Inspection;
+  } catch (cause) {
+    throw new CliError(
+      `The agent of ${folder} does not answer${origin && ` at ${origin}`}: is it running? (${(cause as Error).message})`,
+      exitCode.unavailable,
+      { cause },
+    );
+  }
+}
+
+function describe(host: Inspection): string {
+  const { control, usage_spool: spool } = host;
+  const session = control.connected
+    ? `connected, epoch ${control.epoch}, lease ${Math.round(control.lease_remaining_seconds)} s`
+    : `NOT connected; everything goes on being served, usage is kept`;
+  const age = host.gpu_sample_age_seconds;
+  const facts = [
+    ["id", host.node_id],
+    ["agent", `${host.agent_version}, driver ${host.driver}`],
+    ["control", `${control.addresses.join(", ") || "none: obeys a file"} (${session})`],
+    ["data path", host.advertise],
+    ["spool", `${spool.records} records, ${spool.bytes} bytes, the oldest ${Math.round(spool.oldest_age_seconds)} s`],
+    ["system", host.os],
+    ["docker", host.docker_version],
+    ["nvidia", host.nvidia_driver_version && `${host.nvidia_driver_version}, CUDA ${host.cuda_version || "unknown"}`],
+    ["load", host.load ? loadLine(host.load) : ""],
+    ...host.warnings.map((warning) => ["warning", warning] as const),
+    ...troubles(host.gpus).map((trouble) => ["fault", trouble] as const),
+  ] as const satisfies readonly (readonly [string, string])[];
+  return [
+    host.name,
+    ...facts.filter(([, value]) => value !== "").map(([name, value]) => `  ${name.padEnd(10)} ${value}`),
+    ...(host.gpus.length > 0 ? [age === null ? "GPUs" : `GPUs (${Math.round(age)} s ago)`] : []),
+    ...host.gpus.map((gpu) => `  ${gpuLine(gpu)}`),
+    ...(host.instances.length > 0 ? ["Instances"] : []),
+    ...host.instances.flatMap((one) => [
+      `  ${instanceLine(one)}`,
+      ...(one.fail_reason ? [`    ${one.fail_reason}`] : []),
+    ]),
+  ].join("\n");
+}

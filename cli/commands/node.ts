@@ -1,0 +1,92 @@
+import type { Command } from "commander";
+import { gibText, gpuLine, instanceLine, loadLine, type Node, percent, troubles } from "../node.ts";
+import { nodeGroup } from "../node-group.ts";
+import { openTerminal } from "../terminal.ts";
+
+const root = "/v1/admin/nodes";
+
+export function addNode(program: Command): void {
+  const node = nodeGroup(program);
+
+  node
+    .command("list")
+    .description("hosts, those that need attention first")
+    .action(async (_flags: object, command: Command) => {
+      const terminal = openTerminal(command);
+      const { nodes } = await terminal.api.call<{ nodes: Node[] }>("GET", root);
+      const sorted = [...nodes].sort((a, b) => rank(a) - rank(b) || a.name.localeCompare(b.name));
+      terminal.rows(sorted, ["NAME", "STATE", "GPUS", "FREE", "CPU", "MEMORY", "INST", "HEARD"], (one) => [
+        one.name,
+        one.state,
+        gpuCounts(one),
+        String(one.gpus.filter((gpu) => gpu.is_healthy && !gpu.is_claimed).length),
+        percent(one.load?.cpu_ratio ?? null),
+        one.load ? `${gibText(one.load.memory_used_bytes)}/${gibText(one.load.memory_total_bytes)}G` : "-",
+        String(one.instances.length),
+        `${Math.round(one.silent_seconds)}s ago`,
+      ]);
+      if (terminal.json) return;
+      for (const one of sorted) {
+        if (one.condition !== "") terminal.progress(`${one.name}: ${one.condition}`);
+        for (const trouble of troubles(one.gpus)) terminal.progress(`${one.name}: ${trouble}`);
+      }
+    });
+
+  node
+    .command("info")
+    .description("one host: versions, GPUs, instances and what they do now")
+    .argument("<node>", "id or name")
+    .action(async (id: string, _flags: object, command: Command) => {
+      const terminal = openTerminal(command);
+      terminal.show(await terminal.api.call<Node>("GET", `${root}/${encodeURIComponent(id)}`), describe);
+    });
+
+  node
+    .command("uncordon")
+    .description("put GPUs that were taken out of use for a fault back into use")
+    .argument("<node>", "id or name")
+    .option("--gpu <uuid>", "this one alone")
+    .option("--note <text>", "why it is sound; kept in the audit log")
+    .action(async (id: string, flags: { gpu?: string; note?: string }, command: Command) => {
+      const terminal = openTerminal(command);
+      const path = `${root}/${encodeURIComponent(id)}/uncordon`;
+      const after = await terminal.api.call<Node>("POST", path, { gpu: flags.gpu ?? null, note: flags.note ?? null });
+      terminal.show(after, describe);
+    });
+}
+
+const rank = (node: Node): number => (node.state === "ready" ? (node.gpus.every((gpu) => gpu.is_healthy) ? 2 : 1) : 0);
+
+/** `8xH100-80GB`, for each type. */
+function gpuCounts(node: Node): string {
+  const byType = Map.groupBy(node.gpus, (gpu) => gpu.type);
+  return [...byType].map(([type, gpus]) => `${gpus.length}x${type}`).join(" ");
+}
+
+function describe(node: Node): string {
+  const { usage_spool: spool, clock_skew_seconds: skew, figures_age_seconds: age } = node;
+  const facts = [
+    ["id", node.node_id],
+    ["state", node.state],
+    ["condition", node.condition],
+    ["heard", `${Math.round(node.silent_seconds)} s ago`],
+    ["data path", node.advertise],
+    ["agent", node.agent_version],
+    ["system", node.os],
+    ["processor", `${node.cpu_cores} x ${node.cpu_model}`],
+    ["docker", node.docker_version],
+    ["driver", node.nvidia_driver_version && `${node.nvidia_driver_version}, CUDA ${node.cuda_version || "unknown"}`],
+    ["clock", skew === null ? "" : `${skew.toFixed(3)} s from ours`],
+    ["spool", spool ? `${spool.records} records, the oldest ${Math.round(spool.oldest_age_seconds)} s` : ""],
+    ["load", node.load ? loadLine(node.load) : ""],
+    ["figures", age === null ? "none yet" : `${Math.round(age)} s old`],
+    ...node.warnings.map((warning) => ["warning", warning] as const),
+    ...troubles(node.gpus).map((trouble) => ["fault", trouble] as const),
+  ] as const satisfies readonly (readonly [string, string])[];
+  return [
+    node.name,
+    ...facts.filter(([, value]) => value !== "").map(([name, value]) => `  ${name.padEnd(10)} ${value}`),
+    ...(node.gpus.length > 0 ? ["GPUs", ...node.gpus.map((gpu) => `  ${gpuLine(gpu)}`)] : []),
+    ...(node.instances.length > 0 ? ["Instances", ...node.instances.map((one) => `  ${instanceLine(one)}`)] : []),
+  ].join("\n");
+}

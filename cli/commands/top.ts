@@ -1,0 +1,85 @@
+import { setTimeout as wait } from "node:timers/promises";
+import type { Command } from "commander";
+import { gpuLine, instanceLine, loadLine, type Node, troubles } from "../node.ts";
+import { atLeast } from "../option-values.ts";
+import { openTerminal } from "../terminal.ts";
+
+interface TopFlags {
+  readonly nodes?: boolean;
+  readonly deployments?: boolean;
+  readonly every: number;
+}
+
+/** Screen cleared, cursor home: everything else is plain text, so that it reads the same without a terminal. */
+const clear = "\u001B[2J\u001B[H";
+
+export function addTop(program: Command): void {
+  program
+    .command("top")
+    .description("the fleet as it works now; goes on until Ctrl-C, and is printed once where no terminal is")
+    .option("--nodes", "GPUs by host (as without flags)")
+    .option("--deployments", "instances by deployment")
+    .option("--every <seconds>", "between two looks", atLeast(1), 2)
+    .action(async (flags: TopFlags, command: Command) => {
+      const terminal = openTerminal(command);
+      const isLive = Boolean(process.stdout.isTTY) && !terminal.json;
+      for (;;) {
+        const { nodes } = await terminal.api.call<{ nodes: Node[] }>("GET", "/v1/admin/nodes");
+        const text = flags.deployments ? byDeployment(nodes) : byNode(nodes);
+        if (isLive) terminal.write(`${clear}${fitting(text)}\n`);
+        else terminal.show(nodes, () => text);
+        if (!isLive) return;
+        await wait(flags.every * 1_000);
+      }
+    });
+}
+
+/** What does not fit on the screen would push the top away. */
+function fitting(text: string): string {
+  const { rows = 24, columns = 80 } = process.stdout;
+  return text
+    .split("\n")
+    .slice(0, rows - 1)
+    .map((line) => line.slice(0, columns))
+    .join("\n");
+}
+
+function byNode(nodes: readonly Node[]): string {
+  const gpus = nodes.flatMap((node) => node.gpus);
+  const free = gpus.filter((gpu) => gpu.is_healthy && !gpu.is_claimed).length;
+  const ill = gpus.filter((gpu) => !gpu.is_healthy).length;
+  const tokens = sum(nodes, (node) => sum(node.instances, (one) => one.tokens_per_second));
+  const flying = sum(nodes, (node) => sum(node.instances, (one) => one.in_flight));
+  const head = `${nodes.length} nodes  ${gpus.length} GPUs, ${free} free, ${ill} ill  ${flying} requests  ${tokens.toFixed(1)} tok/s`;
+  return [head, ...nodes.flatMap(nodeLines)].join("\n");
+}
+
+function nodeLines(node: Node): readonly string[] {
+  const age = node.figures_age_seconds;
+  const stale = age !== null && age > 15 ? `  (data ${Math.round(age)} s old)` : "";
+  return [
+    "",
+    `${node.name}  ${node.state}${stale}`,
+    ...(node.load ? [`  ${loadLine(node.load)}`] : []),
+    ...node.gpus.map((gpu) => `  ${gpuLine(gpu)}`),
+    ...troubles(node.gpus).map((trouble) => `  ! ${trouble}`),
+    ...node.instances.map((one) => `  ${instanceLine(one)}`),
+  ];
+}
+
+function byDeployment(nodes: readonly Node[]): string {
+  const instances = nodes.flatMap((node) => node.instances.map((one) => ({ ...one, node: node.name })));
+  const groups = [...Map.groupBy(instances, (one) => one.deploy_id)];
+  if (groups.length === 0) return "No instances.";
+  return groups
+    .map(([deployment, ones]) => {
+      const ready = ones.filter(({ phase }) => phase === "ready").length;
+      const tokens = sum(ones, (one) => one.tokens_per_second).toFixed(1);
+      const head = `${deployment}  ${ready}/${ones.length} ready  ${sum(ones, (one) => one.in_flight)} requests  ${tokens} tok/s`;
+      return [head, ...ones.map((one) => `  ${one.node}  ${instanceLine(one)}`)].join("\n");
+    })
+    .join("\n\n");
+}
+
+const sum = <T>(values: readonly T[], of: (value: T) => number) =>
+  values.reduce((total, value) => total + of(value), 0);

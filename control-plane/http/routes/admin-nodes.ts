@@ -1,0 +1,60 @@
+import { Type } from "typebox";
+import { actOf } from "../act-of.ts";
+import type { Endpoints } from "../endpoint.ts";
+import { renderNode, renderNodeDetail } from "../render-nodes.ts";
+import { NodeDetail, Nodes, Uncordon } from "../schemas/node.ts";
+import { NodeId } from "../schemas/nodes.ts";
+import type { HttpDeps } from "../verbs.ts";
+
+const tag = "operator";
+const access = "admin";
+
+export function addAdminNodeRoutes(endpoints: Endpoints, { admin }: Pick<HttpDeps, "admin">): void {
+  endpoints.add({
+    method: "GET",
+    path: "/v1/admin/nodes",
+    summary: "Hosts with their GPUs, instances and what they do now",
+    tag,
+    access,
+    answer: Nodes,
+    refusals: [503],
+    handler: async () => ({ nodes: (await admin.nodes()).map(renderNode) }),
+  });
+
+  endpoints.add({
+    method: "GET",
+    path: "/v1/admin/hosts",
+    summary: "The same hosts, under `hosts`",
+    tag,
+    access,
+    answer: Type.Object({ hosts: Nodes.properties.nodes }),
+    refusals: [503],
+    handler: async () => ({ hosts: (await admin.nodes()).map(renderNode) }),
+  });
+
+  endpoints.add({
+    method: "GET",
+    path: "/v1/admin/nodes/:id",
+    summary: "One host, with its disks and network interfaces",
+    tag,
+    access,
+    params: NodeId,
+    answer: NodeDetail,
+    refusals: [404, 503],
+    handler: async ({ params: { id } }) => renderNodeDetail(await admin.node(id)),
+  });
+
+  endpoints.add({
+    method: "POST",
+    path: "/v1/admin/nodes/:id/uncordon",
+    summary: "Put GPUs that were taken out of use for a fault back into use",
+    tag,
+    access,
+    params: NodeId,
+    body: Uncordon,
+    answer: NodeDetail,
+    refusals: [404, 409, 503],
+    handler: async ({ params: { id }, body, caller, reply }) =>
+      renderNodeDetail(await admin.uncordon(id, body.gpu ?? undefined, actOf(caller, reply, body.note ?? ""))),
+  });
+}
