@@ -61,7 +61,7 @@ export interface Ingress {
   setTargets(targets: readonly IngressTarget[]): void;
   stats(id: InstanceId): TargetStats;
   markDraining(id: InstanceId): void;
-  /** True once nothing is in flight; false at the deadline. */
+  /** True once nothing is in flight, by our count and by the engine's own; false at the deadline. */
   drained(id: InstanceId, deadlineMs: number, signal?: AbortSignal): Promise<boolean>;
   /** Refuses new requests, gives those in flight `drainMs`, then cuts them with their usage on record. */
   close(drainMs: number): Promise<void>;
@@ -215,7 +215,7 @@ export function createIngress(options: IngressOptions): Ingress {
       };
     },
     markDraining: (id) => targets.get(id)?.markDraining(),
-    drained: (id, deadlineMs, signal) => targets.get(id)?.drained(deadlineMs, signal) ?? Promise.resolve(true),
+    drained: (id, deadlineMs, signal) => targets.get(id)?.quiet(deadlineMs, signal) ?? Promise.resolve(true),
     close: async (drainMs) => {
       isClosing = true;
       const all = [...targets.values(), ...leaving];

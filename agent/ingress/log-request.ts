@@ -35,6 +35,7 @@ export function logRequest(log: Logger, ticket: Ticket, line: RequestLine): void
       inputTokens: figures.input,
       cachedInputTokens: figures.cachedInput,
       outputTokens: figures.output,
+      ...figures.units,
     },
     "request",
   );

@@ -1,6 +1,7 @@
 // One instance as the data plane sees it: its gate, its connections, what runs on it.
 import { Pool } from "undici";
 import type { DeploymentId, InstanceId } from "../../proto/ids.ts";
+import { engineIsIdle } from "./engine-work.ts";
 import { Gate } from "./gate.ts";
 import type { Limits } from "./plane.ts";
 import { TokenRate } from "./token-rate.ts";
@@ -111,6 +112,13 @@ export class Target {
       if (signal?.aborted) return giveUp();
       this.#idle.push(idle);
     });
+  }
+
+  /** True once nothing runs here and the engine, where it can tell, has ended it as well; false at the deadline. */
+  async quiet(deadlineMs: number, signal?: AbortSignal): Promise<boolean> {
+    const until = performance.now() + deadlineMs;
+    if (!(await this.drained(deadlineMs, signal))) return false;
+    return await engineIsIdle(this.pool, `${this.prefix}/health`, until - performance.now(), signal);
   }
 
   /** Requests on it finish first. */

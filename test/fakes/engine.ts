@@ -36,6 +36,8 @@ export interface FakeEngine {
   /** Changes the behaviour of requests that come from now on. */
   behave(change: Partial<EngineBehaviour>): void;
   setHealthy(healthy: boolean): void;
+  /** `/health` tells of so many more that run: cut requests that are still stopping. */
+  linger(requests: number): void;
   /** Destroys open sockets. */
   close(): Promise<void>;
 }
@@ -62,6 +64,7 @@ export async function startFakeEngine(options: FakeEngineOptions = {}): Promise<
   let isHealthy = healthy;
   let serial = 0;
   let running = 0;
+  let lingering = 0;
   let sequences = 0;
   let maxRunning = 0;
   let maxSequences = 0;
@@ -152,7 +155,10 @@ export async function startFakeEngine(options: FakeEngineOptions = {}): Promise<
         sendJson(res, 200, behaviour);
       });
     if (req.method === "POST") return complete(req, res, path);
-    if (path === "/health") return sendJson(res, isHealthy ? 200 : 503, { status: isHealthy ? "ok" : "loading" });
+    if (path === "/health") {
+      const work = { num_running: running + lingering, num_waiting: 0 };
+      return sendJson(res, isHealthy ? 200 : 503, { status: isHealthy ? "ok" : "loading", ...work });
+    }
     if (path === "/requests") return sendJson(res, 200, { running, maxRunning, maxSequences, log });
     if (path === "/v1/models")
       return sendJson(res, 200, { object: "list", data: models.map((id) => ({ id, object: "model" })) });
@@ -190,6 +196,9 @@ export async function startFakeEngine(options: FakeEngineOptions = {}): Promise<
     log,
     behave: (change) => {
       behaviour = { ...behaviour, ...change };
+    },
+    linger: (requests) => {
+      lingering = requests;
     },
     setHealthy: (value) => {
       isHealthy = value;

@@ -46,3 +46,17 @@ it("cuts what is left at the end of a shutdown, with its usage on record", async
   expect(reply.text).not.toContain("[DONE]");
   expect(reply.usage).toMatchObject({ source: "engine", endReason: "drained", output: engine.log[0]?.sentTokens });
 });
+
+it("is not drained while the engine itself still works at something", async () => {
+  engine.linger(1);
+  path.ingress.markDraining(instanceId);
+  expect(await path.ingress.drained(instanceId, 300)).toBe(false);
+  const soon = path.ingress.drained(instanceId, 20_000);
+  engine.linger(0);
+  expect(await soon).toBe(true);
+});
+
+it("does not wait for an engine that cannot say what it works at", async () => {
+  await engine.close();
+  expect(await path.ingress.drained(instanceId, 20_000)).toBe(true);
+});
