@@ -9,7 +9,6 @@ import { createCatalogStore } from "../../../control-plane/store/catalog-store.t
 import { type OpenDatabase, openDatabase } from "../../../control-plane/store/database.ts";
 import { createDeploymentStore } from "../../../control-plane/store/deployments-store.ts";
 import { createFleetStore } from "../../../control-plane/store/fleet-store.ts";
-import { migrateDatabase } from "../../../control-plane/store/migrate.ts";
 import { randomId } from "../../../proto/ids.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { ada } from "../fleet/replica.ts";
@@ -20,8 +19,7 @@ let database: OpenDatabase;
 
 beforeAll(async () => {
   postgres = await startPostgres();
-  const url = await postgres.createDatabase();
-  await migrateDatabase(url, { log });
+  const url = await postgres.migratedDatabase();
   database = openDatabase(url, { maxConnections: 2, log });
   await database.db
     .insertInto("account")
