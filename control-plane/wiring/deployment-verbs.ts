@@ -14,7 +14,7 @@ import {
 import { createDeployment, type KnownModel } from "../deployments/create.ts";
 import { createExternal } from "../deployments/create-external.ts";
 import type { FundsDeps } from "../deployments/dedicated-money.ts";
-import { AccountSuspended, DeploymentStoreAway } from "../deployments/errors.ts";
+import { AccountSuspended, DeploymentNotFound, DeploymentStoreAway } from "../deployments/errors.ts";
 import { type AskForLogs, mergeLogs, readLogs } from "../deployments/logs.ts";
 import { NodeNotFound, NothingCordoned } from "../fleet/errors.ts";
 import { instanceLogs } from "../fleet/instance-logs.ts";
@@ -65,7 +65,9 @@ export function createDeploymentVerbs({ fleet, directory, tokens, ...paying }: V
       }),
     logs: ({ account }, id, query, signal) =>
       answering(async () => {
-        const deployment = await getDeployment(store, account, id);
+        // Whatever of theirs it is: containers have logs too.
+        const deployment = await store.get(id, account);
+        if (!deployment) throw new DeploymentNotFound();
         return mergeLogs(await readLogs({ store, ask }, deployment, query, signal), query);
       }),
   };

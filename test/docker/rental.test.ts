@@ -1,0 +1,275 @@
+// A rental from the customer's request to the last bill: real control plane, real agent, real engine. Its GPUs are told of by
+// a stand-in for nvidia-smi, so no GPU is handed into the container (STOKER_RENTAL_DEVICES=none).
+import { execFile } from "node:child_process";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { createRentalFirewall } from "../../agent/docker/rental-firewall.ts";
+import { bridgePrefix } from "../../agent/docker/rental-network.ts";
+import { rulesFor } from "../../agent/docker/rental-rules.ts";
+import { type Stack, startStack } from "../fakes/processes.ts";
+import { clear, docker, dockerHost, leftOf } from "./docker-host.ts";
+import { type Outside, startOutside } from "./outside.ts";
+import { buildRentalImage, rentalImage } from "./rental-image.ts";
+import { makeSshKey, reachScript, type SshKey } from "./ssh.ts";
+
+const host = await dockerHost("a rental end to end: create, log in, what it reaches, what it costs, what is left");
+if (host.ok)
+  console.warn(
+    "\n*** NOT PROVEN here: that a rented container is given its GPUs (this machine has none; stub nvidia-smi)\n",
+  );
+const run = promisify(execFile);
+const wait = { timeout: 90_000, interval: 250 };
+const usdPerHour = 36;
+
+interface Record {
+  readonly id: string;
+  readonly state: string;
+  readonly ip: string | null;
+  readonly ssh_port: number;
+  readonly [key: string]: unknown;
+}
+
+describe.skipIf(!host.ok)("a rental", () => {
+  let stack: Stack;
+  let key: SshKey;
+  let outside: Outside;
+  let customer: string;
+  let nodeName: string;
+
+  const as = (secret: string, method: string, path: string, body?: unknown): ReturnType<Stack["call"]> =>
+    stack.call(method, path, body, { authorization: `Bearer ${secret}` });
+  const api = (method: string, path: string, body?: unknown) => as(customer, method, path, body);
+  const record = async (id: string): Promise<Record> => (await api("GET", `/v1/containers/${id}`)).body;
+  const running = (id: string) =>
+    vi.waitFor(async () => {
+      const one = await record(id);
+      expect(one, JSON.stringify(one)).toMatchObject({ state: "running", ip: "127.0.0.1" });
+      return one;
+    }, wait);
+  const agentFile = async () => JSON.parse(await readFile(join(stack.agentFolder(1), "agent.json"), "utf8"));
+  const ownRules = () => new RegExp([...rulesFor(nodeName, []).v4.chains, bridgePrefix(nodeName)].join("|"));
+  const wish = (name: string, userData: string) => ({
+    name,
+    gpu_config: "1xH200-141GB",
+    container_image: "debian-ssh",
+    cloud_init_user_data: userData,
+  });
+
+  beforeAll(async () => {
+    await buildRentalImage();
+    key = await makeSshKey();
+    outside = await startOutside();
+    stack = await startStack({
+      agentEnv: {
+        PATH: `${join(import.meta.dirname, "../fixtures/nvidia-smi")}:${process.env["PATH"]}`,
+        STUB_MACHINE: "h200",
+        STOKER_RENTAL_IMAGES: `debian-ssh=${rentalImage}`,
+        STOKER_RENTAL_DEVICES: "none",
+        STOKER_RENTAL_SUBNET: "10.235.0.0/20",
+        STOKER_RENTAL_PORTS: "23500-23900",
+        STOKER_RENTAL_ADDRESS: "127.0.0.1",
+      },
+    });
+    nodeName = `${(await agentFile()).host_id}-rentals`;
+    const account = { email: "ada@example.com", display_name: "ada", credit_usd: 50 };
+    customer = (await stack.call("POST", "/v1/admin/accounts", account)).body.api_key;
+    // A minute has the price that held when it began.
+    const effective_from = new Date(Date.now() - 58_000).toISOString();
+    const price = { kind: "gpu", subject: "H200-141GB", rates: { hour: usdPerHour }, effective_from };
+    expect((await stack.call("POST", "/v1/admin/prices", price)).status).toBe(200);
+  }, 180_000);
+  afterAll(async () => {
+    const logs = stack ? `${stack.controlPlane.log().slice(-3000)}\n---\n${stack.agents[0]?.log().slice(-6000)}` : "";
+    if (process.env["TEST_LOG"]) console.log(logs);
+    await stack?.stop();
+    await outside?.close();
+    key?.forget();
+    if (!nodeName) return;
+    await clear(nodeName);
+    await createRentalFirewall({ nodeName, denied: [] }).remove();
+  }, 60_000);
+
+  it("is offered with image, size and price, and refused in words without a key, an image, or room in the GPU pool", async () => {
+    expect((await api("GET", "/v1/containers/params")).body).toEqual({
+      container_images: ["debian-ssh"],
+      gpu_configs: ["1xH200-141GB", "2xH200-141GB", "4xH200-141GB", "8xH200-141GB"],
+    });
+    expect((await api("GET", "/v1/containers/gpu_availability")).body.gpus[1]).toEqual({
+      gpu_config: "2xH200-141GB",
+      usd_per_hour: 2 * usdPerHour,
+      available: true,
+      recommended: false,
+    });
+    const asked = wish("nobody", "#cloud-config\nruncmd: [date]\n");
+    expect(await api("POST", "/v1/containers", asked)).toMatchObject({
+      status: 400,
+      body: { error: expect.stringContaining("no SSH key") },
+    });
+    const added = await api("POST", "/v1/ssh_keys", { name: "laptop", key: key.publicKey });
+    expect(added.status).toBe(200);
+    for (const [change, status, words] of [
+      [{ container_image: "somebody/else" }, 422, /is not offered/],
+      [{ gpu_config: "9xH200-141GB" }, 422, /1 to 8 GPUs/],
+      [{ cloud_init_user_data: "echo hi" }, 400, /begins with neither/],
+      [{ cloud_init_user_data: "#cloud-config\nruncmd: {" }, 400, /YAML/],
+    ] as const) {
+      const answer = await api("POST", "/v1/containers", { ...asked, ...change });
+      expect(answer.status, JSON.stringify(answer.body)).toBe(status);
+      expect(answer.body.error).toMatch(words);
+    }
+    expect((await api("GET", "/v1/containers")).body).toEqual([]);
+  });
+
+  it("is logged into by the account's key, set up once, kept apart, billed for its life, and leaves nothing", async () => {
+    const userData = [
+      "#cloud-config",
+      "packages: [vim]",
+      "users:",
+      "  - default",
+      "  - name: deploy",
+      "    groups: [video, staff]",
+      "    sudo: ALL=(ALL) NOPASSWD:ALL",
+      `    ssh_authorized_keys: ["${key.publicKey}"]`,
+      "write_files:",
+      "  - path: /opt/it's here/motd",
+      "    content: |",
+      '      $(whoami) costs `nothing` "here"',
+      '    permissions: "0640"',
+      "    owner: root:staff",
+      "runcmd:",
+      "  - echo one >> /root/ran && false",
+      '  - [touch, "/root/a file; with $HOME"]',
+      "",
+    ].join("\n");
+    const volumes = await docker("volume", "ls", "-q");
+    const created = await api("POST", "/v1/containers", wish("work", userData));
+    expect(created, JSON.stringify(created.body)).toMatchObject({ status: 200 });
+    const id: string = created.body.container_id;
+    expect(id).toMatch(/^container-\w{8}$/);
+    expect((await api("POST", "/v1/containers", wish("work", "#!/bin/sh"))).status).toBe(409);
+    const other: string = (await api("POST", "/v1/containers", wish("other", "#!/bin/sh"))).body.container_id;
+
+    const one = await running(id);
+    // What must be gone afterwards is there now.
+    expect((await leftOf(nodeName)).length).toBeGreaterThan(0);
+    expect((await run("iptables-save")).stdout).toMatch(ownRules());
+    const readyAtMs = Date.now();
+    expect(one).toMatchObject({ name: "work", gpu_config: "1xH200-141GB", price_per_hour: usdPerHour, stop_ts: null });
+    await vi.waitFor(async () => expect(await key.ssh(one.ssh_port, "id -un")).toBe("ubuntu"), wait);
+
+    // Set up as the user data says, once.
+    await vi.waitFor(
+      async () => expect(await key.ssh(one.ssh_port, "sudo ls /root | tr '\\n' '|'")).toBe("a file; with $HOME|ran|"),
+      wait,
+    );
+    const shown = "cat '/opt/it'\"'\"'s here/motd'; stat -c '%a %U:%G' '/opt/it'\"'\"'s here/motd'";
+    expect(await key.ssh(one.ssh_port, `sudo sh -c ${JSON.stringify(shown).replaceAll("$", "\\$")}`)).toBe(
+      '$(whoami) costs `nothing` "here"\n640 root:staff',
+    );
+    expect(await key.ssh(one.ssh_port, "id -nG; sudo -n id -un", "deploy")).toMatch(
+      /video.*staff.*\nroot$|staff.*video.*\nroot$/,
+    );
+    const log = async () =>
+      (await api("GET", `/v1/logs/query?deploy_id=${id}`)).body.entries.map((entry: string[]) => entry[1]);
+    await vi.waitFor(async () => {
+      expect(await log()).toEqual(
+        expect.arrayContaining([
+          "stoker: cloud-config key packages is not supported and is ignored",
+          "stoker: error: runcmd[0] failed",
+          "stoker: error: cloud_init_user_data ended with exit code 1",
+        ]),
+      );
+    }, wait);
+
+    // Out to the world, and nowhere else.
+    const neighbour = await running(other);
+    const { ingress_port, metrics_port } = await agentFile();
+    const gateway = await key.ssh(
+      one.ssh_port,
+      "ip route 2>/dev/null | sed -n 's/default via \\([^ ]*\\).*/\\1/p'; true",
+    );
+    const [hex = ""] = (await key.ssh(one.ssh_port, "awk '$2 == \"00000000\" {print $3}' /proc/net/route")).split("\n");
+    const via =
+      gateway ||
+      hex
+        .match(/../g)
+        ?.reverse()
+        .map((byte) => Number.parseInt(byte, 16))
+        .join(".") ||
+      "";
+    expect(via).toMatch(/^10\.235\./);
+    const reached = await key.ssh(
+      one.ssh_port,
+      reachScript({
+        outside: [outside.address, outside.port],
+        "agent by its bridge": [via, ingress_port],
+        "agent from outside": [outside.host, ingress_port],
+        "metrics page": [via, metrics_port],
+        "control plane": [outside.host, Number(new URL(stack.url).port)],
+        metadata: ["169.254.169.254", 80],
+        "other rental": [outside.host, neighbour.ssh_port],
+      }),
+    );
+    expect(reached.split("\n").sort()).toEqual([
+      "agent by its bridge closed",
+      "agent from outside closed",
+      "control plane closed",
+      "metadata closed",
+      "metrics page closed",
+      "other rental closed",
+      "outside open",
+    ]);
+
+    // Another account sees nothing of it, and neither do the surfaces of models.
+    const bob = (await stack.call("POST", "/v1/admin/accounts", { email: "bob@example.com", display_name: "bob" })).body
+      .api_key;
+    for (const [method, path] of [
+      ["GET", ""],
+      ["DELETE", ""],
+      ["PATCH", ""],
+    ] as const)
+      expect(
+        (await as(bob, method, `/v1/containers/${id}${path}`, method === "PATCH" ? { name: "x" } : undefined)).status,
+      ).toBe(404);
+    expect((await api("GET", "/deploy/list")).body).toEqual([]);
+    expect((await api("DELETE", `/deploy/${id}`)).status).toBe(404);
+
+    // Ended: gone at once from the list, then from the host.
+    expect((await api("PATCH", `/v1/containers/${id}`, { name: "works" })).body).toMatchObject({ name: "works" });
+    const endedAtMs = Date.now();
+    expect(await api("DELETE", `/v1/containers/${id}`)).toMatchObject({ status: 200, body: {} });
+    expect((await api("DELETE", `/v1/containers/${id}`)).status).toBe(404);
+    expect((await api("DELETE", `/v1/containers/${other}`)).status).toBe(200);
+    await vi.waitFor(async () => {
+      expect(await record(id)).toMatchObject({ state: "deleted", ip: null, stop_ts: expect.any(Number) });
+      expect(await record(other)).toMatchObject({ state: "deleted" });
+      expect(await leftOf(nodeName)).toEqual([]);
+    }, wait);
+    await vi.waitFor(async () => expect((await run("iptables-save")).stdout).not.toMatch(ownRules()), wait);
+    expect((await run("ip6tables-save")).stdout).not.toMatch(ownRules());
+    expect((await api("GET", "/v1/containers")).body).toEqual([]);
+    expect((await api("GET", "/v1/containers?state=inactive")).body).toHaveLength(2);
+    expect(await docker("volume", "ls", "-q")).toBe(volumes);
+
+    // The record of the last minute comes when that minute is over.
+    const lifeSeconds = (endedAtMs - readyAtMs) / 1000;
+    const from = Math.floor(readyAtMs / 1000) - 600;
+    const billed = await vi.waitFor(
+      async () => {
+        const { id_to_duration } = (await api("GET", `/payment/usage/rent?from=${from}`)).body;
+        expect(id_to_duration[id]).toBeGreaterThan(lifeSeconds - 8);
+        expect(id_to_duration[other]).toBeGreaterThan(0);
+        return id_to_duration as { readonly [id: string]: number };
+      },
+      { timeout: 90_000, interval: 500 },
+    );
+    // Between two looks nothing is billed, and the agent ends it within a look of being told.
+    expect(billed[id]).toBeLessThan(lifeSeconds + 8);
+    const paid = (await api("GET", "/payment/checklist")).body;
+    const seconds = Object.values(billed).reduce((sum, one) => sum + one, 0);
+    console.log(`a rental: alive ${lifeSeconds.toFixed(1)} s, billed ${billed[id]} s`);
+    expect(50 + paid.payments_balance + paid.recent).toBeCloseTo((seconds * usdPerHour) / 3600, 1);
+  }, 300_000);
+});

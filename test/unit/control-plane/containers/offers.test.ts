@@ -1,0 +1,71 @@
+import { describe, expect, it } from "vitest";
+import { offeredImages, offers } from "../../../../control-plane/containers/availability.ts";
+import { parseGpuConfig } from "../../../../control-plane/containers/gpu-config.ts";
+import { place } from "../../../../control-plane/deployments/place.ts";
+import type { Inventory } from "../../../../control-plane/fleet/host.ts";
+import { account, gpu, hostView, inventory } from "../../../fakes/fleet-records.ts";
+
+const h100 = (index: number, uuid = `GPU-${index}`) => gpu(index, { uuid, type: "H100-80GB" });
+const renting = (id: string, over: Partial<Inventory> = {}) =>
+  hostView(id, { inventory: inventory({ rentalImages: ["torch"], gpus: [h100(0), h100(1)], ...over }) });
+const rates = new Map([["H100-80GB", 2_000_000_000n]]);
+const want = { gpu: "H100-80GB", gpusPerInstance: 1, memoryBytes: 0, engine: "container", host: undefined } as const;
+
+describe("a gpu_config", () => {
+  it("is a number of whole GPUs of one type", () => {
+    expect(parseGpuConfig("8xB200-180GB")).toEqual({ count: 8, gpu: "B200-180GB" });
+    expect(parseGpuConfig("1xother")).toEqual({ count: 1, gpu: "other" });
+  });
+
+  const wrong = [
+    "B200-180GB",
+    "0xB200-180GB",
+    "9xother",
+    "08xother",
+    "1xB200",
+    "1x",
+    "-1xother",
+    "1.5xother",
+    "1xother ",
+  ];
+  it.each(wrong)("is not %j", (text) =>
+    expect(() => parseGpuConfig(text)).toThrow(/gpu_config: .* is not <count>x<type>/),
+  );
+});
+
+describe("what is offered for rent", () => {
+  it("is every size that a host with images has, free or not, at its price", () => {
+    const claims = [{ gpuUuid: "GPU-0", account }];
+    expect(offers([{ ...renting("a"), claims }, hostView("models only")], rates)).toEqual([
+      { gpuConfig: "1xH100-80GB", hourRate: 2_000_000_000n, isAvailable: true },
+      { gpuConfig: "2xH100-80GB", hourRate: 4_000_000_000n, isAvailable: false },
+    ]);
+  });
+
+  it("is nothing of hosts that are silent or have no firewall, and no part of a GPU", () => {
+    const mig = renting("mig", { gpus: [h100(0, "MIG-1"), h100(1, "MIG-2")] });
+    const silent = { ...renting("silent"), state: "unreachable" as const };
+    expect(offers([mig, silent, renting("none", { rentalImages: [] })], rates)).toEqual([]);
+    expect(offeredImages([mig, silent, renting("b", { rentalImages: ["a", "torch"] })])).toEqual(["a", "torch"]);
+  });
+
+  it("is placed on a host with that image alone; the others say why", () => {
+    const why = "rentals need a firewall between customers, and iptables cannot be used here";
+    const hosts = [renting("a", { rentalImages: [], rentalsUnavailable: why }), renting("b"), hostView("c")];
+    expect(place({ ...want, rentalImage: "torch" }, hosts)).toMatchObject({ ok: true, host: "b" });
+    expect(place({ ...want, rentalImage: "other" }, hosts)).toEqual({
+      ok: false,
+      rejections: [
+        { host: "a", why },
+        { host: "b", why: "it does not offer the image other" },
+        { host: "c", why: "it does not offer the image other" },
+      ],
+    });
+  });
+
+  it("is whole GPUs: a slice is passed over", () => {
+    const host = renting("a", { gpus: [h100(0, "MIG-1"), h100(1)] });
+    expect(place({ ...want, rentalImage: "torch" }, [host])).toMatchObject({ ok: true, gpus: [{ uuid: "GPU-1" }] });
+    expect(place({ ...want, gpusPerInstance: 2, rentalImage: "torch" }, [host]).ok).toBe(false);
+  });
+});
