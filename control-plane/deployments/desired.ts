@@ -1,3 +1,4 @@
+import type { Logger } from "pino";
 import type { DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 import type { HostRecord } from "../fleet/host.ts";
 import type { ContainerParts, Deployment, WeightsSource } from "./deployment.ts";
@@ -36,6 +37,7 @@ export async function desiredSet(
   deps: {
     readonly store: Pick<DeploymentStore, "desired">;
     readonly openToken: (account: Deployment["account"], sealed: Buffer) => Promise<string>;
+    readonly log: Pick<Logger, "error">;
   },
   host: Pick<HostRecord, "id" | "inventory">,
 ): Promise<DesiredSet | undefined> {
@@ -43,33 +45,54 @@ export async function desiredSet(
   if (!rows) return undefined;
   const instances = await Promise.all(
     rows.instances.map(
-      async ({ instance, deployment, weights, weightsToken }): Promise<DesiredInstance> => ({
-        instanceId: instance.id,
-        deployId: deployment.id,
-        generation: instance.generation,
-        engine: deployment.engine,
-        servedModelName: servedNameOf(deployment),
-        task: deployment.task,
-        weights,
-        ...(await secretsOf(deployment, weightsToken, deps.openToken)),
-        gpuUuids: instance.gpuUuids,
-        maxBatchSize: deployment.maxBatchSize,
-        contextLength: deployment.contextLength,
-        extraArgs: deployment.extraArgs,
-        externalUrl: deployment.externalUrl ?? "",
-        ...resourcesOf(instance.gpuUuids, host.inventory),
-      }),
+      async ({ instance, deployment, weights, weightsToken }): Promise<DesiredInstance | undefined> => {
+        const secrets = await secretsOf(deployment, weightsToken, deps);
+        return (
+          secrets && {
+            instanceId: instance.id,
+            deployId: deployment.id,
+            generation: instance.generation,
+            engine: deployment.engine,
+            servedModelName: servedNameOf(deployment),
+            task: deployment.task,
+            weights,
+            ...secrets,
+            gpuUuids: instance.gpuUuids,
+            maxBatchSize: deployment.maxBatchSize,
+            contextLength: deployment.contextLength,
+            extraArgs: deployment.extraArgs,
+            externalUrl: deployment.externalUrl ?? "",
+            ...resourcesOf(instance.gpuUuids, host.inventory),
+          }
+        );
+      },
     ),
   );
-  return { nodeEpoch: rows.nodeEpoch, generation: rows.generation, tombstones: rows.tombstones, instances };
+  return {
+    nodeEpoch: rows.nodeEpoch,
+    generation: rows.generation,
+    tombstones: rows.tombstones,
+    instances: instances.filter((one) => one !== undefined),
+  };
 }
 
+/**
+ * One secret that does not open says nothing about the host's other instances: a model goes on without its token, which only
+ * a download needs; a container is not told of, rather than started without what its owner wants done first.
+ */
 async function secretsOf(
-  { account, container }: Deployment,
+  { id, account, container }: Deployment,
   sealed: Buffer | null,
-  open: (account: Deployment["account"], sealed: Buffer) => Promise<string>,
-): Promise<Pick<DesiredInstance, "weightsToken" | "rental">> {
-  const secret = sealed ? await open(account, sealed) : "";
+  { openToken, log }: Pick<Parameters<typeof desiredSet>[0], "openToken" | "log">,
+): Promise<Pick<DesiredInstance, "weightsToken" | "rental"> | undefined> {
+  let secret = "";
+  try {
+    if (sealed) secret = await openToken(account, sealed);
+  } catch (error) {
+    if ((error as { code?: unknown }).code === "store_away") throw error;
+    log.error({ err: error, deployment: id, alert: "sealed_secret_unreadable" }, "a deployment's secret does not open");
+    if (container) return undefined;
+  }
   if (!container) return { weightsToken: secret, rental: undefined };
   return { weightsToken: "", rental: { ...container, firstStart: secret } };
 }

@@ -13,6 +13,7 @@ export interface DataPath {
 export type Proof = { readonly ok: true } | { readonly ok: false; readonly condition: string };
 
 const limitMs = 5_000;
+const maxAnswerBytes = 4_096;
 
 /** Never throws: what went wrong is the condition the host is shown with. */
 export async function proveDataPath(path: DataPath, signal: AbortSignal): Promise<Proof> {
@@ -24,7 +25,7 @@ export async function proveDataPath(path: DataPath, signal: AbortSignal): Promis
       redirect: "error",
       signal: AbortSignal.any([signal, AbortSignal.timeout(limitMs)]),
     });
-    const body = (await response.text()).slice(0, 4_096);
+    const body = await firstBytes(response);
     if (!response.ok) return failed(`answered ${response.status}`);
     const answer: unknown = JSON.parse(body);
     const id = typeof answer === "object" && answer !== null && "host_id" in answer ? answer.host_id : undefined;
@@ -59,6 +60,18 @@ export function operatorTicket(purpose: string, instanceId: string): Ticket {
     rates: ["0", "0", "0"],
     priceVersion: 0,
   };
+}
+
+/** Whoever answers there is not proven yet: what it says beyond the limit is never read. */
+async function firstBytes(response: Response): Promise<string> {
+  const parts: Uint8Array[] = [];
+  let length = 0;
+  for await (const part of response.body ?? []) {
+    parts.push(part);
+    length += part.length;
+    if (length >= maxAnswerBytes) break;
+  }
+  return Buffer.concat(parts).subarray(0, maxAnswerBytes).toString("utf8");
 }
 
 function reasonOf(error: unknown): string {

@@ -10,6 +10,7 @@ import type { HostId, InstanceId } from "../../proto/ids.ts";
 import { readUsageBatch, type SpooledRecord } from "../../proto/usage-record.ts";
 import type { DesiredSet } from "../deployments/desired.ts";
 import type { Observer } from "../deployments/observe.ts";
+import { NodeRefused } from "../fleet/errors.ts";
 import type { Inventory } from "../fleet/host.ts";
 import type { Hello, Membership, Welcome } from "../fleet/membership.ts";
 import type { FindNeighbours } from "../fleet/neighbours.ts";
@@ -65,7 +66,7 @@ export async function openSession(
   const introduction = first?.body === "hello" && first.hello ? readHello(first.hello, host) : { why: "no Hello came" };
   if ("why" in introduction) {
     deps.log.warn({ peer: stream.getPeer(), host, why: introduction.why }, "an agent's session was refused");
-    stream.end();
+    stream.emit("error", asRpcError(new NodeRefused(introduction.why)));
     return undefined;
   }
   const { hello } = introduction;
@@ -113,8 +114,6 @@ function serve(
 
   /** Sends the newest set if it was not sent yet; a wake meanwhile is not lost. */
   async function sendDesired(): Promise<void> {
-    // What an older control plane believes must not be obeyed by a host that has seen a newer one.
-    if (welcome.isBehind) return;
     isSendWanted = true;
     if (isSending) return;
     isSending = true;
@@ -126,7 +125,8 @@ function serve(
         if (set.nodeEpoch !== nodeEpoch) {
           log.error({ alert: "second_session", newest: `${set.nodeEpoch}` }, "a newer session of this host exists");
           end("a newer session of this host exists");
-        } else {
+          // What an older control plane believes must not be obeyed by a host that has seen a newer one.
+        } else if (!welcome.isBehind) {
           if (set.generation !== sentGeneration) stream.write({ desired: writeDesired(set), body: "desired" });
           sentGeneration = set.generation;
           // After the set: a command is of a generation that the host then knows.

@@ -78,7 +78,7 @@ export function createFleet(parts: FleetParts) {
     membership,
     prover: createProver({ store: fleetStore, clocks, routing, log }),
     observer: createObserver({ store: deploymentStore, log }),
-    desired: (host) => desiredSet({ store: deploymentStore, openToken: parts.openToken }, host),
+    desired: (host) => desiredSet({ store: deploymentStore, openToken: parts.openToken, log }, host),
     settle: parts.settle,
     neighbours: createFindNeighbours({ store: fleetStore, clocks }),
     commands: createCommandStore(db),
