@@ -34,7 +34,7 @@ function attempts(awayMs: number, seed: number): { readonly all: readonly number
 const fullestSecond = (times: readonly number[]): number =>
   Math.max(...times.map((from) => times.filter((at) => at >= from && at < from + 1_000).length));
 
-it.each([1, 2, 3, 4, 5].flatMap((seed) => [4_000, 15_000, 60_000, 120_000].map((awayMs) => [awayMs, seed] as const)))(
+it.each([1, 2, 3, 4, 5].flatMap((seed) => [15_000, 60_000, 120_000].map((awayMs) => [awayMs, seed] as const)))(
   "200 agents whose control plane was away for %i ms (seed %i): none of its seconds sees more than 15 %% of them, all are back in a minute",
   (awayMs, seed) => {
     const { back } = attempts(awayMs, seed);
