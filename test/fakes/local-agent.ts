@@ -74,7 +74,8 @@ export function makeLocalAgent(): LocalAgent {
     spec(over = {}, script = {}) {
       const instanceId = over.instanceId ?? randomId<"instance">(16);
       const model = join(folder, `${instanceId}.gguf`);
-      writeFileSync(model, "GGUF tiny");
+      // A container is given the model and nothing beside it.
+      writeFileSync(model, `GGUF tiny\n${JSON.stringify(script)}`, { mode: 0o644 });
       writeFileSync(`${model}.script.json`, JSON.stringify(script));
       return {
         deployId: "deployment",
