@@ -26,7 +26,7 @@ export const crashBackOff: BackOff = {
 /** It refused to start and never served: whoever deployed it waits for the reason. */
 export const startBackOff: BackOff = { ...crashBackOff, firstMs: 5_000, giveUpAfter: 3 };
 /** Nothing runs yet and the downloader has tried by itself: whoever deployed should know within a minute. */
-export const fetchBackOff: BackOff = { ...crashBackOff, firstMs: 3_000 };
+export const fetchBackOff: BackOff = { ...crashBackOff, firstMs: 2_000 };
 
 export interface AfterCrash {
   readonly crashes: Crashes;
