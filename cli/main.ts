@@ -14,6 +14,7 @@ import { addAdminPrice } from "./commands/admin-price.ts";
 import { addAuth } from "./commands/auth.ts";
 import { addBillingCommands } from "./commands/billing.ts";
 import { addChat } from "./commands/chat.ts";
+import { addContainer } from "./commands/container.ts";
 import { addDeploy } from "./commands/deploy.ts";
 import { addInfer } from "./commands/infer.ts";
 import { addInspect } from "./commands/inspect.ts";
@@ -41,6 +42,7 @@ const program = new Command("stoker")
 for (const add of [
   addUp,
   addDeploy,
+  addContainer,
   addInfer,
   addChat,
   addModel,

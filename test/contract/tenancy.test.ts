@@ -1,6 +1,8 @@
 // Tenancy, generated from the OpenAPI document of a running control plane: whatever names a thing of one account answers
 // another account as it answers a thing that does not exist, and lists hold nothing of others.
+import { pino } from "pino";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { openDatabase } from "../../control-plane/store/database.ts";
 import { type Stack, startStack } from "../fakes/processes.ts";
 
 interface Tenant {
@@ -61,6 +63,41 @@ async function tenant(name: string): Promise<Tenant> {
   return { uid: answer.body.uid, key: answer.body.api_key };
 }
 
+/** Written as the server would: no host offers containers here, so none can be asked for. */
+async function rentedBy({ uid }: Tenant): Promise<string> {
+  const { db, close } = openDatabase(stack.databaseUrl, { maxConnections: 1, log: pino({ level: "silent" }) });
+  const deploy_id = "container-AbCd1234";
+  await db
+    .insertInto("deployment")
+    .values({
+      deploy_id,
+      account_id: uid,
+      kind: "container",
+      model_name: "ada's machine",
+      version: "",
+      task: "rent-container",
+      type: "legacy",
+      engine: "container",
+      status: "initializing",
+      gpu: "H100-80GB",
+      num_gpus: 1,
+      max_batch_size: 1,
+      min_instances: 1,
+      max_instances: 1,
+      weights: "{}",
+      weights_token: null,
+      container: JSON.stringify({ image: "torch", sshKeys: [] }),
+      extra_args: [],
+      external_url: null,
+      context_length: 0,
+      memory_bytes: 0n,
+      pending_reasons: "[]",
+    })
+    .execute();
+  await close();
+  return deploy_id;
+}
+
 beforeAll(async () => {
   stack = await startStack({ agents: 0 });
   paths = (await stack.call("GET", "/openapi.json")).body.paths;
@@ -84,6 +121,7 @@ beforeAll(async () => {
     "/deploy deploy_id": own(deployed["deploy_id"]),
     "/v1/logs deploy_id": own(deployed["deploy_id"]),
     "/v1/ssh_keys id": own(ssh["id"]),
+    "/v1/containers container_id": own(await rentedBy(ada)),
     "/v1/api-tokens api_token": own(token["token_id"]),
     "/payment/usage api_token": own(token["token_id"]),
     "/payment/usage token_id": own(token["token_id"]),
@@ -97,6 +135,7 @@ beforeAll(async () => {
     "ada-of-tenancy",
     "ada's laptop",
     "ada's second",
+    "ada's machine",
     ...Object.values(things).map((thing) => thing.own),
   ].filter((mark) => mark !== "");
 });
@@ -104,6 +143,7 @@ afterAll(() => stack?.stop());
 
 /** Filled in where validation would else answer before anybody looks for the thing. */
 const bodies: Record<string, unknown> = {
+  "PATCH /v1/containers/{container_id}": { name: "taken over" },
   "PUT /deploy/{deploy_id}": { settings: { max_instances: 1 } },
   "PATCH /v1/api-tokens/{api_token}": { allowed_ips: ["10.0.0.1"] },
   "PATCH /v1/api-tokens/id/{api_token}": { allowed_ips: ["10.0.0.1"] },
