@@ -1,7 +1,7 @@
 // The control plane's end of Fleet.Session without a control plane: a real gRPC server that says what a test wants.
 import pino from "pino";
 import { makeAuthority, openAuthority } from "../../control-plane/fleet/authority.ts";
-import { NodeRefused } from "../../control-plane/fleet/errors.ts";
+import { NodeRefused, RunSuperseded } from "../../control-plane/fleet/errors.ts";
 import type { FleetStream } from "../../control-plane/rpc/fleet-session.ts";
 import { createGrpcServer, type GrpcServer } from "../../control-plane/rpc/grpc-server.ts";
 import type { ControlMessage } from "../../proto/gen/stoker/fleet/v1/ControlMessage.ts";
@@ -27,6 +27,8 @@ export interface FakeControlPlane {
   /** Epoch and ticket key of the next welcome. */
   nodeEpoch: bigint;
   ticketKey: Buffer;
+  /** Whether another agent has taken the place of those that come. */
+  fences: boolean;
   /** Whether usage is acknowledged from now on. */
   acknowledges: boolean;
   /** To the newest session, in its own epoch unless told otherwise. */
@@ -104,6 +106,7 @@ export async function startFakeControlPlane(): Promise<FakeControlPlane> {
     nodeEpoch: 1n,
     ticketKey: Buffer.alloc(32, 1),
     acknowledges: true,
+    fences: false,
     want(desired) {
       if (!stream) throw new Error("no agent is connected");
       const whole = { nodeEpoch: String(plane.nodeEpoch), instances: [], tombstones: [], ...desired };
@@ -134,6 +137,7 @@ export async function startFakeControlPlane(): Promise<FakeControlPlane> {
         admit: async (certificate) => {
           const identity = certificate && signing.identify(certificate);
           if (!identity?.ok) throw new NodeRefused("no valid certificate");
+          if (plane.fences) throw new RunSuperseded(identity.hostId);
           return identity.hostId;
         },
         onStream,

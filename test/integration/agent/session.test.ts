@@ -196,6 +196,19 @@ describe("an agent's session", () => {
     expect(plane.usage.map((record) => record.spoolId)).toEqual(["1", "2", "3", "1", "2", "3"]);
   });
 
+  it("takes no ticket any more once another agent came in its place, until it is taken again", async () => {
+    start();
+    await expect.poll(() => session.keys().length, patient).toBe(1);
+    plane.fences = true;
+    plane.cut();
+    await expect.poll(() => session.state().isFenced, patient).toBe(true);
+    expect(session.keys()).toEqual([]);
+    expect(alerts.join()).toContain("came later, so this one is fenced");
+    plane.fences = false;
+    await expect.poll(() => session.keys().length, patient).toBe(1);
+    expect(session.state().isFenced).toBe(false);
+  });
+
   it("says when the join token is wrong, and goes on trying", async () => {
     start(plane.joinToken.replace("secret", "another"));
     await expect.poll(() => session.state().reconnects.get("refused") ?? 0, patient).toBeGreaterThan(1);
