@@ -229,7 +229,7 @@ async function main(): Promise<void> {
     version,
   });
   const grpc = createGrpcServer({ ...nodes.rpc, onStream: fleet.sessions.accept, log });
-  const admin = createAdminHttp(registry);
+  const admin = createAdminHttp(registry, fleetMetrics.targets);
 
   // What is cached is read after the feed has begun, so that no change falls between.
   await feed.start();

@@ -70,6 +70,7 @@ export function inspection(parts: InspectionParts) {
         memory_bytes: Number(gpu.memoryBytes ?? 0),
         is_healthy: gpu.healthy,
         unhealthy_reason: gpu.unhealthyReason,
+        deploy_id: report?.instances.find((one) => one.gpuUuids?.includes(gpu.uuid ?? ""))?.deployId ?? null,
         utilization_ratio: told(now?.utilizationRatio),
         memory_used_bytes: told(now?.memoryUsedBytes),
         temperature_celsius: told(now?.temperatureCelsius),

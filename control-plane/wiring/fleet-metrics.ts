@@ -4,10 +4,13 @@ import { Gauge, Histogram, type Registry } from "prom-client";
 import type { Transition } from "../deployments/controller.ts";
 import { deploymentStatuses } from "../deployments/deployment.ts";
 import type { HostView } from "../fleet/host.ts";
+import type { ScrapeTargets } from "../http/create-admin-http.ts";
 
 export interface FleetMetrics {
   onTransition(transition: Transition): void;
   watch(sources: FleetSources): void;
+  /** Where the agents' metrics pages are, as of the last look: their own, and that of their engines. */
+  targets(): readonly ScrapeTargets[];
   /** Looks at the hosts now and then until aborted. */
   run(signal: AbortSignal): Promise<void>;
 }
@@ -23,6 +26,7 @@ const everyMs = 10_000;
 export function createFleetMetrics(registry: Registry): FleetMetrics {
   const registers = [registry];
   let sources: FleetSources | undefined;
+  let targets: readonly ScrapeTargets[] = [];
   const seconds = new Histogram({
     name: "stoker_deploy_transition_seconds",
     help: "Time a deployment spent in a status before the next",
@@ -57,6 +61,7 @@ export function createFleetMetrics(registry: Registry): FleetMetrics {
   });
 
   function show(hosts: readonly HostView[]): void {
+    targets = scrapeTargets(hosts);
     nodes.reset();
     gpus.reset();
     for (const state of ["ready", "not_schedulable", "unreachable", "lost"]) nodes.set({ state }, 0);
@@ -72,6 +77,7 @@ export function createFleetMetrics(registry: Registry): FleetMetrics {
 
   return {
     onTransition: ({ from, to, seconds: spent }) => seconds.observe({ from, to }, spent),
+    targets: () => targets,
     watch(from) {
       sources = from;
     },
@@ -83,6 +89,18 @@ export function createFleetMetrics(registry: Registry): FleetMetrics {
       }
     },
   };
+}
+
+/** Also hosts that are silent: that their page does not answer is what an operator wants to see. */
+export function scrapeTargets(hosts: readonly Pick<HostView, "id" | "hostname" | "inventory">[]): ScrapeTargets[] {
+  return hosts
+    .filter(({ inventory }) => inventory.metricsAddress)
+    .flatMap(({ id, hostname, inventory }) =>
+      ["/metrics", "/metrics/runtime"].map((path) => ({
+        targets: [inventory.metricsAddress],
+        labels: { node: hostname, node_id: id, __metrics_path__: path },
+      })),
+    );
 }
 
 /** One word for a host: may it be given work, and if not, why. */

@@ -1,15 +1,17 @@
 // The agent's own pages, on a machine of the fixtures: what they hold, that they wait for nothing, and that an instance
 // takes its series with it.
+import { execFile } from "node:child_process";
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { type LocalAgent, makeLocalAgent } from "../../fakes/local-agent.ts";
 
 const agent: LocalAgent = makeLocalAgent();
 const faultFile = join(agent.folder, "fault");
-const waiting = { timeout: 30_000, interval: 100 };
+const waiting = { timeout: 60_000, interval: 100 };
 let slow: Server;
 
 async function page(path: string): Promise<string> {
@@ -46,7 +48,7 @@ beforeAll(async () => {
     expect(gpus).toHaveLength(8);
     expect(gpus[0].power_watts).toBeGreaterThan(0);
   }, waiting);
-}, 60_000);
+}, 90_000);
 afterAll(async () => {
   await agent.kill("SIGKILL");
   slow.closeAllConnections();
@@ -80,6 +82,23 @@ describe("the agent's pages", () => {
       expect(text).toContain('stoker_engine_requests_running{deploy_id="deployment",instance_id="one",node="local"} 0');
       expect(text).not.toMatch(/^(process|nodejs|python|http)_/m);
     }, waiting);
+  });
+
+  it("are what `stoker inspect` shows, with no control plane anywhere", async () => {
+    const cli = join(import.meta.dirname, "../../../cli/main.ts");
+    const { stdout } = await promisify(execFile)(process.execPath, [
+      cli,
+      "inspect",
+      "--data",
+      join(agent.folder, "data"),
+    ]);
+    expect(stdout).toMatch(/^local\n/);
+    expect(stdout).toContain("NOT connected; everything goes on being served");
+    expect(stdout).toMatch(/one +ready/);
+    expect(stdout).toMatch(/ 0 H100-80GB .* 72W used +deployment/);
+    expect(stdout).toContain("2 uncorrected memory errors");
+    const nobody = promisify(execFile)(process.execPath, [cli, "inspect", "--data", `${agent.folder}/none`]);
+    await expect(nobody).rejects.toMatchObject({ code: 4 });
   });
 
   it("answer at once while nvidia-smi hangs and an engine never answers, with the last figures and their age", async () => {

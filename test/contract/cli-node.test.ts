@@ -1,0 +1,62 @@
+// The CLI's words about hosts against the real edge.
+import { spawn } from "node:child_process";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { type Edge, startEdge } from "../fakes/edge.ts";
+import { adminKey, apiKey } from "../fakes/ports.ts";
+
+let edge: Edge;
+beforeAll(async () => {
+  edge = await startEdge();
+});
+afterAll(() => edge?.close());
+
+async function stoker(key: string, ...args: string[]) {
+  const child = spawn(process.execPath, [join(import.meta.dirname, "../../cli/main.ts"), ...args], {
+    env: { ...process.env, STOKER_HOST: edge.url, STOKER_API_KEY: key },
+  });
+  const exited = new Promise<number | null>((resolve) => child.once("exit", resolve));
+  return { out: await text(child.stdout), err: await text(child.stderr), code: await exited };
+}
+
+it("lists hosts within 80 columns and says what is wrong with each", async () => {
+  const { out, err } = await stoker(adminKey, "node", "list");
+  expect(out).toMatch(/^node-1 +ready +1xother +0 +50% /m);
+  expect(Math.max(...out.split("\n").map((line) => line.length))).toBeLessThanOrEqual(80);
+  expect(err).toContain("node-1: GPU 0 GPU-0:");
+});
+
+it("tells of one host, and of one that is none", async () => {
+  const { out } = await stoker(adminKey, "node", "info", "node-1");
+  expect(out).toMatch(/figures +2 s old/);
+  expect(out).toMatch(/25%.*72W ILL +D000000000000001/);
+  expect(out).toMatch(/instance-1 +ready +3 running, 1 waiting, 40.5 tok\/s/);
+  expect(JSON.parse((await stoker(adminKey, "--json", "node", "info", "node-1")).out)).toMatchObject({
+    name: "node-1",
+  });
+  expect(await stoker(adminKey, "node", "info", "nobody")).toMatchObject({
+    code: 4,
+    err: expect.stringContaining("nobody"),
+  });
+});
+
+it("puts a GPU back into use, with the reason given", async () => {
+  const asked: unknown[] = [];
+  const uncordon = edge.deps.admin.uncordon;
+  edge.deps.admin.uncordon = (id, gpu, act) => {
+    asked.push([id, gpu, act.note]);
+    return uncordon(id, gpu, act);
+  };
+  expect((await stoker(adminKey, "node", "uncordon", "node-1", "--gpu", "GPU-0", "--note", "reseated")).code).toBe(0);
+  expect(asked).toEqual([["node-1", "GPU-0", "reseated"]]);
+});
+
+it("shows the fleet once where no terminal is, by host or by deployment", async () => {
+  const { out, code } = await stoker(adminKey, "top");
+  expect(code).toBe(0);
+  expect(out).toContain("1 nodes  1 GPUs, 0 free, 1 ill  3 requests  40.5 tok/s");
+  expect(out).not.toContain("\u001B");
+  expect((await stoker(adminKey, "top", "--deployments")).out).toMatch(/D000000000000001 +1\/1 ready +3 requests/);
+  expect(await stoker(apiKey, "top")).toMatchObject({ code: 3 });
+});
