@@ -13,6 +13,7 @@ import { readSecretFiles } from "./accounts/secret-files.ts";
 import { createDirectory } from "./catalog/directory.ts";
 import { readConfig } from "./config.ts";
 import { hostClockLimits } from "./fleet/host-clocks.ts";
+import { createNodeWeights } from "./fleet/node-weights.ts";
 import { openLeaseIds, voidedLeases } from "./fleet/open-leases.ts";
 import { createAdminHttp } from "./http/create-admin-http.ts";
 import { createHttp } from "./http/create-http.ts";
@@ -24,6 +25,7 @@ import { openDatabase } from "./store/database.ts";
 import { createFleetStore } from "./store/fleet-store.ts";
 import { createKekStore } from "./store/kek-store.ts";
 import { migrateDatabase } from "./store/migrate.ts";
+import { createNodeWeightsStore } from "./store/node-weights-store.ts";
 import { pingDatabase } from "./store/ping.ts";
 import { createBilling } from "./wiring/billing.ts";
 import { createContainerVerbs } from "./wiring/container-verbs.ts";
@@ -219,6 +221,7 @@ async function main(): Promise<void> {
     publicUrl: config.publicUrl,
     admin: createAdminVerbs(verbDeps),
     enrolment: nodes.enrolment,
+    nodeWeights: createNodeWeights(createNodeWeightsStore(db)),
     quotas: quotas.desk,
     prices: money.prices,
     discounts: money.discounts,

@@ -33,6 +33,7 @@ const deps: HttpDeps = {
   publicUrl: undefined,
   enrolment: undefined as never,
   admin: uncalled,
+  nodeWeights: uncalled,
   operator: uncalled,
   quotas: uncalled,
   applications: uncalled,

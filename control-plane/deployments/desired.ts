@@ -1,6 +1,7 @@
 import type { Logger } from "pino";
 import type { DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 import type { HostRecord } from "../fleet/host.ts";
+import type { NodeWeights } from "../fleet/store.ts";
 import type { ContainerParts, Deployment, WeightsSource } from "./deployment.ts";
 import { type Resources, resourcesOf } from "./resources.ts";
 import type { DeploymentStore } from "./store.ts";
@@ -30,6 +31,7 @@ export interface DesiredSet {
   readonly generation: bigint;
   readonly instances: readonly DesiredInstance[];
   readonly tombstones: readonly InstanceId[];
+  readonly prefetch: readonly NodeWeights[];
 }
 
 /** Undefined when the host is unknown. Throws when the database is away. */
@@ -68,12 +70,7 @@ export async function desiredSet(
       },
     ),
   );
-  return {
-    nodeEpoch: rows.nodeEpoch,
-    generation: rows.generation,
-    tombstones: rows.tombstones,
-    instances: instances.filter((one) => one !== undefined),
-  };
+  return { ...rows, instances: instances.filter((one) => one !== undefined) };
 }
 
 /**

@@ -1,7 +1,9 @@
 // What deployments need kept. Implemented by store/deployments-store.ts. Every method that a customer can reach takes the
 // account; every write names what it saw.
+
 import type { AccountId, DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 import type { InstancePhase } from "../../proto/instance-phase.ts";
+import type { NodeWeights } from "../fleet/store.ts";
 import type { GpuUse } from "../quotas/gpu-limits.ts";
 import type {
   Deployment,
@@ -80,6 +82,8 @@ export interface DesiredRows {
   readonly generation: bigint;
   readonly instances: readonly DesiredRow[];
   readonly tombstones: readonly InstanceId[];
+  /** Weights the operator wants there ahead of any deployment. */
+  readonly prefetch: readonly NodeWeights[];
 }
 
 /**

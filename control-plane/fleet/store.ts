@@ -190,3 +190,46 @@ export interface CommandStore {
   /** The first outcome stays; told to whoever waits as `command`. */
   finish(host: HostId, outcome: CommandOutcome): Promise<void>;
 }
+
+/** A repository an operator wants on a host. */
+export interface AskedWeights {
+  readonly repo: string;
+  readonly revision: string;
+  /** Empty: chosen by format. */
+  readonly file: string;
+  readonly format: string;
+  /** Never evicted. */
+  readonly isPinned: boolean;
+}
+
+export interface NodeWeights extends AskedWeights {
+  readonly id: string;
+  /** Empty until it is there. */
+  readonly commit: string;
+  readonly bytes: bigint;
+  /** 0 while unknown. */
+  readonly bytesTotal: bigint;
+  /** Empty while nothing is wrong. */
+  readonly failCode: string;
+  readonly failMessage: string;
+  readonly createdAtMs: number;
+}
+
+/** How far one of them has come, as its host says. */
+export type NodeWeightsNews = Pick<NodeWeights, "id" | "commit" | "bytes" | "bytesTotal" | "failCode" | "failMessage">;
+
+export interface NodeWeightsStore {
+  /** Wakes the host. Undefined when there is no such host. */
+  ask(
+    host: string,
+    id: string,
+    wish: AskedWeights,
+    who: { readonly by: string; readonly ip: string },
+  ): Promise<NodeWeights | undefined>;
+  /** Oldest first; undefined when there is no such host. */
+  list(host: string): Promise<readonly NodeWeights[] | undefined>;
+  /** False when there is none. */
+  drop(host: string, id: string, who: { readonly by: string; readonly ip: string }): Promise<boolean>;
+  /** An older session's news change nothing. */
+  observe(session: HostSession, news: readonly NodeWeightsNews[]): Promise<void>;
+}

@@ -23,6 +23,7 @@ import { addAdminAccountRoutes } from "./routes/admin-accounts.ts";
 import { addAdminAuditRoutes } from "./routes/admin-audit.ts";
 import { addAdminBillingRoutes } from "./routes/admin-billing.ts";
 import { addAdminNodeRoutes } from "./routes/admin-nodes.ts";
+import { addAdminNodeWeightsRoutes } from "./routes/admin-node-weights.ts";
 import { addAdminPriceRoutes } from "./routes/admin-prices.ts";
 import { addAdminQuotaRoutes } from "./routes/admin-quotas.ts";
 import { addCliLoginRoutes } from "./routes/cli-login.ts";
@@ -157,6 +158,7 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     addAdminAccountRoutes(endpoints, deps);
     addAdminAuditRoutes(endpoints, deps);
     addAdminNodeRoutes(endpoints, deps);
+    addAdminNodeWeightsRoutes(endpoints, deps);
     addAdminPriceRoutes(endpoints, deps);
     addProgramRoutes(endpoints, deps);
     addCompletionRoutes(endpoints, spine);

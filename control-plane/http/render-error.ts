@@ -16,6 +16,7 @@ import { OfferedDeploymentUnknown, OfferRefused } from "../catalog/offer-model.t
 import * as containers from "../containers/errors.ts";
 import * as deployments from "../deployments/errors.ts";
 import * as fleet from "../fleet/errors.ts";
+import { PrefetchNodeNotFound, PrefetchNotFound } from "../fleet/node-weights.ts";
 import * as inference from "../inference/errors.ts";
 import * as quotas from "../quotas/errors.ts";
 import { ServiceError } from "../service-error.ts";
@@ -43,6 +44,8 @@ const statusOf = new Map<ErrorClass, number>([
   [tokens.IdempotencyKeyReused, 422],
   [tokens.IdempotencyKeyInUse, 409],
   [tokens.BadIdempotencyKey, 422],
+  [PrefetchNodeNotFound, 404],
+  [PrefetchNotFound, 404],
   [accounts.AccountStoreAway, 503],
   [accounts.AccountNotFound, 404],
   [accounts.NotSuspended, 409],

@@ -40,6 +40,7 @@ import type { LogLine, LogQuery } from "../deployments/logs.ts";
 import type { Enrolment } from "../fleet/enrolment.ts";
 import type { HostView } from "../fleet/host.ts";
 import type { AgedLive } from "../fleet/live.ts";
+import type { NodeWeightsVerbs } from "../fleet/node-weights.ts";
 import type { Spine } from "../inference/complete.ts";
 import type { LimitDesk } from "../quotas/limit-desk.ts";
 
@@ -149,6 +150,7 @@ export interface HttpDeps {
   readonly publicUrl: string | undefined;
   readonly admin: AdminVerbs;
   readonly enrolment: Pick<Enrolment, "createToken" | "revoke" | "adopt">;
+  readonly nodeWeights: NodeWeightsVerbs;
   readonly operator: OperatorVerbs;
   readonly quotas: LimitDesk;
   readonly applications: Applications;

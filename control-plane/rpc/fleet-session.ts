@@ -15,11 +15,11 @@ import type { Inventory } from "../fleet/host.ts";
 import type { Hello, Membership, Welcome } from "../fleet/membership.ts";
 import type { FindNeighbours } from "../fleet/neighbours.ts";
 import type { Prover } from "../fleet/prover.ts";
-import type { CommandStore } from "../fleet/store.ts";
+import type { CommandStore, NodeWeightsStore } from "../fleet/store.ts";
 import { createCommandSender } from "./command-sender.ts";
 import { readLive } from "./read-live.ts";
 import { asRpcError } from "./rpc-error.ts";
-import { readHello, readInventory, readObservation, writeDesired } from "./wire.ts";
+import { readHello, readInventory, readNodeWeights, readObservation, writeDesired } from "./wire.ts";
 
 export type FleetStream = ServerDuplexStream<AgentMessage__Output, ControlMessage>;
 
@@ -37,6 +37,7 @@ export interface SessionDeps {
   readonly settle: (records: readonly SpooledRecord[], nodeEpoch: string, host: HostId) => Promise<readonly string[]>;
   readonly neighbours: FindNeighbours;
   readonly commands: CommandStore;
+  readonly nodeWeights: Pick<NodeWeightsStore, "observe">;
   readonly times: SessionTimes;
   readonly log: Logger;
 }
@@ -140,6 +141,16 @@ function serve(
     }
   }
 
+  let toldWeights = "[]";
+  /** Written when it says something new. */
+  async function takeWeights(report: HostReport__Output): Promise<void> {
+    const news = readNodeWeights(report.weights);
+    const text = JSON.stringify(news, (_, value) => (typeof value === "bigint" ? String(value) : value));
+    if (text === toldWeights) return;
+    await deps.nodeWeights.observe(session, news);
+    toldWeights = text;
+  }
+
   async function take(report: HostReport__Output): Promise<void> {
     if (report.nodeEpoch !== nodeEpoch.toString()) return;
     const news = report.inventory ? readInventory(report.inventory) : untold;
@@ -152,6 +163,7 @@ function serve(
       live: readLive(report),
     });
     untold = undefined;
+    await takeWeights(report);
     const isCurrent = await deps.observer.observe({
       hostId,
       nodeEpoch,

@@ -4,6 +4,7 @@ import type { Hello__Output } from "../../proto/gen/stoker/fleet/v1/Hello.ts";
 import type { InstanceReport__Output } from "../../proto/gen/stoker/fleet/v1/InstanceReport.ts";
 import type { InstanceSpec } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import type { Inventory__Output } from "../../proto/gen/stoker/fleet/v1/Inventory.ts";
+import type { KeptWeights__Output } from "../../proto/gen/stoker/fleet/v1/KeptWeights.ts";
 import { isGpuType } from "../../proto/gpu.ts";
 import type { HostId, InstanceId } from "../../proto/ids.ts";
 import { isInstancePhase } from "../../proto/instance-phase.ts";
@@ -11,6 +12,7 @@ import type { DesiredInstance, DesiredSet } from "../deployments/desired.ts";
 import type { Observation } from "../deployments/store.ts";
 import type { Inventory } from "../fleet/host.ts";
 import type { Hello } from "../fleet/membership.ts";
+import type { NodeWeightsNews } from "../fleet/store.ts";
 
 /** `why` when the message cannot be the introduction of `host`, whose certificate came. */
 export function readHello(wire: Hello__Output, host: HostId): { readonly hello: Hello } | { readonly why: string } {
@@ -96,12 +98,35 @@ export function readObservation(wire: InstanceReport__Output): Observation | und
   };
 }
 
+/** News of what the operator asked for; the rest of a host's cache is its own affair. */
+export function readNodeWeights(wire: readonly KeptWeights__Output[]): readonly NodeWeightsNews[] {
+  return wire.flatMap((one) =>
+    one.id === ""
+      ? []
+      : [
+          {
+            id: one.id,
+            commit: one.commit.slice(0, 64),
+            bytes: BigInt(one.bytes),
+            bytesTotal: BigInt(one.bytesTotal),
+            failCode: one.failCode.slice(0, 64),
+            failMessage: one.failMessage.slice(0, 4_096),
+          },
+        ],
+  );
+}
+
 export function writeDesired(set: DesiredSet): DesiredState {
   return {
     nodeEpoch: set.nodeEpoch.toString(),
     generation: set.generation.toString(),
     instances: set.instances.map(writeSpec),
     tombstones: [...set.tombstones],
+    prefetch: set.prefetch.map(({ id, repo, revision, file, format, isPinned }) => ({
+      id,
+      weights: { repo, revision, file, format },
+      pinned: isPinned,
+    })),
   };
 }
 

@@ -2,6 +2,7 @@ import type { Kysely } from "kysely";
 import type { DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 import type { DesiredRows } from "../deployments/store.ts";
 import { asDeployment, asInstance, selectDeployments } from "./deployment-rows.ts";
+import { nodeWeightsOf } from "./node-weights-store.ts";
 import type { Database } from "./schema.ts";
 
 /** The whole set of one host, read in one snapshot: its generation and its rows belong together. */
@@ -29,6 +30,7 @@ export function desiredRows(db: Kysely<Database>, hostId: HostId): Promise<Desir
       const byId = new Map(deployments.map((row) => [row.deploy_id as DeploymentId, row]));
       return {
         nodeEpoch: host.node_epoch,
+        prefetch: await nodeWeightsOf(trx, hostId),
         generation: host.generation,
         tombstones: rows.filter((row) => row.tombstoned_at !== null).map((row) => row.instance_id as InstanceId),
         instances: live.flatMap((row) => {

@@ -13,6 +13,7 @@ import * as gpuTime from "./migrations/0008-gpu-time.ts";
 import * as kek from "./migrations/0009-kek.ts";
 import * as enrolment from "./migrations/0010-enrolment.ts";
 import * as nodeFacts from "./migrations/0011-node-facts.ts";
+import * as nodeWeights from "./migrations/0014-node-weights.ts";
 
 /** In order. Imported by name: what runs is what was reviewed, whatever lies in the folder. */
 const migrations: Record<string, Migration> = {
@@ -27,6 +28,7 @@ const migrations: Record<string, Migration> = {
   "0009-kek": kek,
   "0010-enrolment": enrolment,
   "0011-node-facts": nodeFacts,
+  "0014-node-weights": nodeWeights,
 };
 
 /** Public message: what happened, why, what to do. */

@@ -9,6 +9,7 @@ import type { IdempotencyTables } from "./schema/idempotency.ts";
 import type { KekTables } from "./schema/kek.ts";
 import type { MoneyTables } from "./schema/money.ts";
 import type { NodeFactsTables } from "./schema/node-facts.ts";
+import type { NodeWeightsTables } from "./schema/node-weights.ts";
 import type { PaymentTables } from "./schema/payments.ts";
 import type { QuotasTables } from "./schema/quotas.ts";
 
@@ -23,4 +24,5 @@ export interface Database
     GpuTimeTables,
     KekTables,
     EnrolmentTables,
-    NodeFactsTables {}
+    NodeFactsTables,
+    NodeWeightsTables {}

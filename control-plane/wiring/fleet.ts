@@ -22,6 +22,7 @@ import { createCommandStore } from "../store/command-store.ts";
 import type { OpenDatabase } from "../store/database.ts";
 import { createDeploymentStore } from "../store/deployments-store.ts";
 import { createFleetStore } from "../store/fleet-store.ts";
+import { createNodeWeightsStore } from "../store/node-weights-store.ts";
 import { refreshOn } from "./refresh-loop.ts";
 
 export interface FleetParts {
@@ -51,6 +52,7 @@ export function createFleet(parts: FleetParts) {
   const monotonicMs = () => performance.now();
   const fleetStore = createFleetStore(db, parts.seal);
   const deploymentStore = createDeploymentStore(db);
+  const nodeWeights = createNodeWeightsStore(db);
   const clocks = createHostClocks({ limits: parts.limits, monotonicMs });
   const routing = createRoutingTable({ store: fleetStore, clocks });
   const look = () => snapshot({ store: fleetStore, clocks });
@@ -80,6 +82,7 @@ export function createFleet(parts: FleetParts) {
     observer: createObserver({ store: deploymentStore, log }),
     desired: (host) => desiredSet({ store: deploymentStore, openToken: parts.openToken, log }, host),
     settle: parts.settle,
+    nodeWeights,
     neighbours: createFindNeighbours({ store: fleetStore, clocks }),
     commands: createCommandStore(db),
     times: parts.times,

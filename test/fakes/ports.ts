@@ -21,6 +21,7 @@ import { type NanoUsd, nano } from "../../proto/money.ts";
 import { fakeContainers } from "./container-ports.ts";
 import { hostNode } from "./fleet-records.ts";
 import { fakeLimits } from "./limits.ts";
+import { fakeNodeWeights } from "./node-weights.ts";
 import { fakeApplications, fakeOperator, fakePriceBook } from "./operator-ports.ts";
 import { fakeBilling } from "./payment-ports.ts";
 import { fakeIdempotency, fakeScopedJwts, fakeTokens } from "./tokens.ts";
@@ -325,6 +326,7 @@ export function fakePorts() {
       adopt: async () => {},
     },
     quotas: fakeLimits(),
+    nodeWeights: fakeNodeWeights(),
     operator: fakeOperator(ada, operator),
     applications: fakeApplications(ada),
     ...fakePriceBook(),
