@@ -24,6 +24,7 @@ import { addLogin } from "./commands/login.ts";
 import { addModel } from "./commands/model.ts";
 import { addNode } from "./commands/node.ts";
 import { addNodeEnrolment } from "./commands/node-enrolment.ts";
+import { addNodeWeights } from "./commands/node-weights.ts";
 import { addToken } from "./commands/token.ts";
 import { addTop } from "./commands/top.ts";
 import { addUp } from "./commands/up.ts";
@@ -62,6 +63,7 @@ for (const add of [
   addAdminAudit,
   addAdminKey,
   addAdminPrice,
+  addNodeWeights,
 ])
   add(program);
 addAdminLimits(adminGroup(program));

@@ -66,6 +66,20 @@ describe("with the hub down", () => {
     expect(bytesFrom(text, "neighbour")).toBe(model.length);
     expect(bytesFrom(text, "hub")).toBe(0);
     expect(hub.sentBytes).toBe(model.length);
+
+    // What lies there is what a prefetch of it finds: pinned, told by the host, and let go again.
+    const { nodes } = (await running.call("GET", "/v1/admin/nodes")).body;
+    const list = `/v1/admin/nodes/${nodes[0].node_id}/weights`;
+    const asked = await running.call("POST", list, { repo, pin: true });
+    expect(asked.body).toMatchObject({ repo, revision: "main", format: "gguf", pinned: true });
+    await vi.waitFor(async () => {
+      const [one] = (await running.call("GET", list)).body.weights;
+      expect(one).toMatchObject({ state: "ready", commit: hub.commit, bytes: model.length, fail_code: "" });
+    }, waiting);
+    expect((await running.call("DELETE", `${list}/${asked.body.prefetch_id}`)).status).toBe(200);
+    expect((await running.call("GET", list)).body).toEqual({ weights: [] });
+    const { entries } = (await running.call("GET", "/v1/admin/audit?action=node")).body;
+    expect(entries.map(({ action }: { action: string }) => action)).toEqual(["node.prefetch_drop", "node.prefetch"]);
   });
 });
 

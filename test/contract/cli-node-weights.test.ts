@@ -1,0 +1,49 @@
+// The CLI's words about weights on a host against the real edge.
+import { spawn } from "node:child_process";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { type Edge, startEdge } from "../fakes/edge.ts";
+import { adminKey } from "../fakes/ports.ts";
+
+let edge: Edge;
+beforeAll(async () => {
+  edge = await startEdge();
+});
+afterAll(() => edge?.close());
+
+async function stoker(...args: string[]) {
+  const child = spawn(process.execPath, [join(import.meta.dirname, "../../cli/main.ts"), "node", ...args], {
+    env: { ...process.env, STOKER_HOST: edge.url, STOKER_API_KEY: adminKey },
+  });
+  const exited = new Promise<number | null>((resolve) => child.once("exit", resolve));
+  return { out: await text(child.stdout), err: await text(child.stderr), code: await exited };
+}
+
+it("fetches weights ahead, shows how far they are, and lets them go", async () => {
+  const wishes: unknown[] = [];
+  const { ask } = edge.deps.nodeWeights;
+  edge.deps.nodeWeights.ask = (host, wish, who) => {
+    wishes.push({ host, ...wish });
+    return ask(host, wish, who);
+  };
+  const asked = await stoker(
+    "prefetch",
+    "node-1",
+    "acme/tiny",
+    "--format",
+    "onnx",
+    "--file",
+    "onnx/model.onnx",
+    "--pin",
+  );
+  expect(asked).toMatchObject({ out: "prefetch1\n", code: 0 });
+  expect(wishes).toEqual([
+    { host: "node-1", repo: "acme/tiny", revision: "main", file: "onnx/model.onnx", format: "onnx", isPinned: true },
+  ]);
+  expect((await stoker("weights", "node-1")).out).toMatch(/prefetch1 +acme\/tiny +main +ready +100 % +yes/);
+  expect(await stoker("unfetch", "node-1", "prefetch1")).toMatchObject({ out: "", code: 0 });
+  const unknown = await stoker("weights", "none");
+  expect(unknown.code).not.toBe(0);
+  expect(unknown.err).toContain("There is no host none");
+});
