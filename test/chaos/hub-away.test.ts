@@ -79,7 +79,10 @@ describe("with the hub down", () => {
     expect((await running.call("DELETE", `${list}/${asked.body.prefetch_id}`)).status).toBe(200);
     expect((await running.call("GET", list)).body).toEqual({ weights: [] });
     const { entries } = (await running.call("GET", "/v1/admin/audit?action=node")).body;
-    expect(entries.map(({ action }: { action: string }) => action)).toEqual(["node.prefetch_drop", "node.prefetch"]);
+    expect(entries.slice(0, 2).map(({ action }: { action: string }) => action)).toEqual([
+      "node.prefetch_drop",
+      "node.prefetch",
+    ]);
   });
 });
 
