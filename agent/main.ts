@@ -34,7 +34,7 @@ import { measuredDriver } from "./wiring/measured-driver.ts";
 import { createRentals } from "./wiring/rentals.ts";
 import { createSamples } from "./wiring/samples.ts";
 import { stopSignal } from "./wiring/stop-signal.ts";
-import { hostVolumes } from "./wiring/volumes.ts";
+import { hostVolumes, volumeExecutors } from "./wiring/volumes.ts";
 import { createHostWeights } from "./wiring/weights.ts";
 
 /** What a model server may take to end when it is stopped with the agent; its requests were drained before. */
@@ -87,6 +87,7 @@ async function main(): Promise<void> {
   // Control, data path and loop know each other through these.
   let reconciler: Reconciler;
   let ingressPort = 0;
+  const backups = await volumes?.backups(() => reconciler);
   const weights = createHostWeights(config, (repo, signal) => control.neighbours(repo, signal), metrics, log);
   const obey = (wanted: DesiredState__Output) => {
     weights.setDesired(wanted);
@@ -113,8 +114,9 @@ async function main(): Promise<void> {
     advertise: () => config.advertise ?? origin(),
     reconciler: () => ({ report: reconciler.report, setDesired: obey }),
     weights: weights.report,
-    executors: {},
+
     samples: () => samples,
+    executors: volumeExecutors(backups),
     isStopping: () => stopping.aborted,
     log,
   });
@@ -176,6 +178,10 @@ async function main(): Promise<void> {
     onNews: control.reportSoon,
     log,
   });
+
+  await backups
+    ?.recover(AbortSignal.timeout(60_000))
+    .catch((err) => log.error({ err }, "volumes could not be looked after"));
 
   // Serving begins from what was kept, before any session.
   const desired = firstDesired(config, state, log);

@@ -11,6 +11,7 @@ import { addAdminAudit } from "./commands/admin-audit.ts";
 import { addAdminKey } from "./commands/admin-key.ts";
 import { addAdminLimits } from "./commands/admin-limits.ts";
 import { addAdminPrice } from "./commands/admin-price.ts";
+import { addAgent, addBackup } from "./commands/agent.ts";
 import { addAuth } from "./commands/auth.ts";
 import { addBillingCommands } from "./commands/billing.ts";
 import { addChat } from "./commands/chat.ts";
@@ -44,6 +45,8 @@ for (const add of [
   addUp,
   addDeploy,
   addContainer,
+  addAgent,
+  addBackup,
   addInfer,
   addChat,
   addModel,

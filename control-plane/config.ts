@@ -16,6 +16,8 @@ export interface ControlPlaneConfig {
   readonly secretsDir: string;
   /** Where the first account's key is written, once. */
   readonly adminKeyFile: string | undefined;
+  /** Types of agent instances; undefined: none are offered. */
+  readonly agentCatalogFile: string | undefined;
   /** Where the ports are written after listening, for a supervisor. */
   readonly portsFile: string | undefined;
   /** Life of a host's certificate; renewed at two thirds of it. */
@@ -121,6 +123,7 @@ export function readConfig(env: Env): ControlPlaneConfig {
     databaseWaitMs: number("STOKER_DATABASE_WAIT_SECONDS", 30, 0, 3_600) * 1000,
     secretsDir: path("STOKER_SECRETS_DIR") ?? resolve(join(".stoker", "secrets")),
     adminKeyFile: path("STOKER_ADMIN_KEY_FILE"),
+    agentCatalogFile: path("STOKER_AGENT_CATALOG"),
     portsFile: path("STOKER_PORTS_FILE"),
     nodeCertificateMs: number("STOKER_NODE_CERTIFICATE_HOURS", 72, 0.001, 8_760) * 3_600_000,
     logLevel,

@@ -27,6 +27,7 @@ import { createKekStore } from "./store/kek-store.ts";
 import { migrateDatabase } from "./store/migrate.ts";
 import { createNodeWeightsStore } from "./store/node-weights-store.ts";
 import { pingDatabase } from "./store/ping.ts";
+import { createAgents } from "./wiring/agent-instances.ts";
 import { createBilling } from "./wiring/billing.ts";
 import { createContainerVerbs } from "./wiring/container-verbs.ts";
 import { dieOnDefect, tellAndExit } from "./wiring/defects.ts";
@@ -170,8 +171,28 @@ async function main(): Promise<void> {
     loaded: { "the routing table": () => fleet.routing.isLoaded, "the list of models": () => directory.isLoaded },
   });
 
+  const agents = createAgents({
+    db,
+    feed,
+    fleet,
+    catalogFile: config.agentCatalogFile,
+    prices: money.prices,
+    funds: billing.left,
+    firstMinutes: money.gpu.holds.firstMinutes,
+    log,
+  });
+
   const { redisUrl, retention } = config;
-  const jobs = createJobs({ db, databaseUrl, redisUrl, retention, closeMonths: billing.closeMonths, log, registry });
+  const jobs = createJobs({
+    db,
+    databaseUrl,
+    redisUrl,
+    retention,
+    closeMonths: billing.closeMonths,
+    tendBackups: agents.tend,
+    log,
+    registry,
+  });
 
   // Edges.
   const verbDeps = {
@@ -197,6 +218,7 @@ async function main(): Promise<void> {
     },
     deployments: createDeploymentVerbs(verbDeps),
     containers: createContainerVerbs({ ...verbDeps, db }),
+    ...agents.verbs,
     accounts: {
       create: accounts.createAccount,
       findOwnKey: (account, secretOrId) => findOwnKey({ store: accountStore, secrets }, account, secretOrId),
@@ -241,6 +263,7 @@ async function main(): Promise<void> {
   await directory.refresh();
   await money.discounts.refresh();
   await quotas.refresh();
+  await agents.setPrices();
   await readiness.look();
   authenticator.start();
   await money.start();
@@ -258,6 +281,7 @@ async function main(): Promise<void> {
     discountLoop.run(ending.signal),
     kekLoop.run(ending.signal),
     quotas.run(ending.signal),
+    agents.run(ending.signal),
     billing.run(ending.signal),
     readiness.run(ending.signal),
     fleetMetrics.run(ending.signal),

@@ -13,6 +13,8 @@ const deps: HttpDeps = {
   spine: uncalled,
   deployments: uncalled,
   containers: uncalled,
+  agentInstances: uncalled,
+  agentBackups: uncalled,
   accounts: uncalled,
   profiles: uncalled,
   sshKeys: uncalled,

@@ -25,7 +25,7 @@ const leaves = ["accounts", "quotas", "billing", "catalog", "assets", "fleet", "
   (leaf) => `control-plane/${leaf}/`,
 );
 const refusal = "control-plane/service-error.ts";
-const featurePorts = ["deployments/", "inference/", "containers/"]
+const featurePorts = ["deployments/", "inference/", "containers/", "agent-instances/"]
   .map((flow) => `control-plane/${flow}`)
   .concat(leaves);
 
@@ -39,7 +39,9 @@ const zones: Readonly<Record<string, Zone>> = {
   "control-plane/rotate-kek.ts": { may: ["control-plane/"] },
   "control-plane/wiring/": { may: ["control-plane/"] },
   "control-plane/http/": {
-    may: ["inference/", "deployments/", "containers/"].map((flow) => `control-plane/${flow}`).concat(leaves, refusal),
+    may: ["inference/", "deployments/", "containers/", "agent-instances/"]
+      .map((flow) => `control-plane/${flow}`)
+      .concat(leaves, refusal),
   },
   "control-plane/rpc/": {
     may: ["control-plane/deployments/", "control-plane/fleet/", "control-plane/billing/", refusal],
@@ -59,6 +61,7 @@ const zones: Readonly<Record<string, Zone>> = {
   "control-plane/containers/": {
     may: ["deployments/", "quotas/", "fleet/"].map((part) => `control-plane/${part}`).concat(refusal),
   },
+  "control-plane/agent-instances/": { may: ["control-plane/deployments/", "control-plane/fleet/", refusal] },
   ...Object.fromEntries(leaves.map((leaf) => [leaf, { may: [refusal] }])),
   "control-plane/store/": { may: [refusal], mayTypes: featurePorts.map((feature) => `${feature}store.ts`) },
   // The port's own error classes and values, so this one file may be imported whole.

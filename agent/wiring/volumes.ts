@@ -3,13 +3,16 @@
 import { join } from "node:path";
 import type { Logger } from "pino";
 import type { HostId } from "../../proto/ids.ts";
+import { BackupError } from "../backups/backup-error.ts";
 import { type Backups, createBackups } from "../backups/backups.ts";
 import type { BlobStore } from "../backups/blob-store.ts";
 import { createFilesystemBlobs } from "../backups/filesystem-blobs.ts";
 import { createVolumes, type Volumes } from "../backups/volume.ts";
+import { volumeCommands } from "../backups/volume-commands.ts";
 import type { AgentConfig } from "../config.ts";
 import type { ContainerDriver } from "../reconcile/driver.ts";
 import type { Reconciler } from "../reconcile/loop.ts";
+import { type CommandExecutor, CommandFailed } from "../session/commands.ts";
 
 /** As which every container runs (docker/container-config.ts). */
 const owner = { uid: 2000, gid: 0 };
@@ -59,4 +62,23 @@ async function blobStore(config: AgentConfig, hostId: HostId): Promise<BlobStore
       secretAccessKey: s3.credentials.secretAccessKey.reveal(),
     },
   });
+}
+
+/** What a control plane may have done to volumes. Without them: nothing, and it is told so. */
+export function volumeExecutors(backups: Backups | undefined): Readonly<Record<string, CommandExecutor>> {
+  if (!backups) return {};
+  const commands = Object.entries(volumeCommands(backups));
+  return Object.fromEntries(
+    commands.map(([kind, carryOut]): [string, CommandExecutor] => [
+      kind,
+      async (order, signal) => {
+        try {
+          return await carryOut(order.arguments, signal);
+        } catch (error) {
+          if (!(error instanceof BackupError)) throw error;
+          throw new CommandFailed(error.code, error.message, { cause: error });
+        }
+      },
+    ]),
+  );
 }

@@ -12,6 +12,7 @@ export interface RunningInstance {
   readonly instance: InstanceId;
   readonly deployId: DeploymentId;
   readonly account: AccountId;
+  /** Type, or the subject of another price by the hour. */
   readonly gpu: string;
   readonly gpus: number;
 }
@@ -69,14 +70,19 @@ export function createHoldKeeper(deps: {
   async function running(): Promise<readonly RunningInstance[]> {
     return (await store.active(undefined)).flatMap(({ deployment, instances }) =>
       instances
-        .filter((one) => one.phase === "ready" && !one.isTombstoned && one.gpuUuids.length > 0)
+        .filter(
+          (one) =>
+            one.phase === "ready" &&
+            !one.isTombstoned &&
+            (one.gpuUuids.length > 0 || deployment.priceSubject !== undefined),
+        )
         .filter((one) => deps.hostState(one.hostId) === "live")
         .map((one) => ({
           instance: one.id,
           deployId: deployment.id,
           account: deployment.account,
-          gpu: deployment.gpu,
-          gpus: deployment.numGpus,
+          gpu: deployment.priceSubject ?? deployment.gpu,
+          gpus: deployment.priceSubject === undefined ? deployment.numGpus : 1,
         })),
     );
   }

@@ -82,6 +82,8 @@ export interface Deployment {
   readonly contextLength: number;
   /** Expected need of one instance over all its GPUs; 0 unknown. */
   readonly memoryBytes: number;
+  /** Under which the price book keeps what a minute costs, where that is not the GPU's price. */
+  readonly priceSubject?: string;
   readonly pendingReasons: readonly PendingReason[];
   /** Rises with every change of what runs. */
   readonly generation: number;

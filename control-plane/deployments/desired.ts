@@ -4,7 +4,7 @@ import type { HostRecord } from "../fleet/host.ts";
 import type { NodeWeights } from "../fleet/store.ts";
 import type { ContainerParts, Deployment, WeightsSource } from "./deployment.ts";
 import { type Resources, resourcesOf } from "./resources.ts";
-import type { DeploymentStore } from "./store.ts";
+import type { DeploymentStore, DesiredAgentInstance } from "./store.ts";
 
 export interface DesiredInstance extends Resources {
   readonly instanceId: InstanceId;
@@ -23,6 +23,7 @@ export interface DesiredInstance extends Resources {
   readonly externalUrl: string;
   /** Of a rented container. `firstStart` is never logged. */
   readonly rental: (ContainerParts & { readonly firstStart: string }) | undefined;
+  readonly agentInstance: DesiredAgentInstance | undefined;
 }
 
 /** Everything one host is to run, and what it is to remove: nothing else is ever removed. */
@@ -47,7 +48,8 @@ export async function desiredSet(
   if (!rows) return undefined;
   const instances = await Promise.all(
     rows.instances.map(
-      async ({ instance, deployment, weights, weightsToken }): Promise<DesiredInstance | undefined> => {
+      async ({
+ instance, deployment, weights, weightsToken, agentInstance }): Promise<DesiredInstance | undefined> => {
         const secrets = await secretsOf(deployment, weightsToken, deps);
         return (
           secrets && {
@@ -64,7 +66,8 @@ export async function desiredSet(
             contextLength: deployment.contextLength,
             extraArgs: deployment.extraArgs,
             externalUrl: deployment.externalUrl ?? "",
-            ...resourcesOf(instance.gpuUuids, host.inventory),
+            agentInstance,
+            ...(agentInstance ?? resourcesOf(instance.gpuUuids, host.inventory)),
           }
         );
       },

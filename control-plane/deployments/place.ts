@@ -53,6 +53,8 @@ function refuse(want: Want, host: HostView): string | undefined {
     return "it has no container engine";
   if (want.engine === "container" && !host.inventory.rentalImages?.includes(want.rentalImage ?? ""))
     return host.inventory.rentalsUnavailable || `it does not offer the image ${want.rentalImage ?? ""}`;
+  if (want.engine === "agent_instance" && host.inventory.memoryBytes < want.memoryBytes)
+    return `it has ${mib(host.inventory.memoryBytes)} MiB of memory; ${mib(want.memoryBytes)} MiB needed`;
   if (want.gpusPerInstance === 0) return undefined;
 
   const ofType = host.inventory.gpus.filter((gpu) => gpu.type === want.gpu && isWhole(want, gpu));

@@ -75,6 +75,16 @@ export interface DesiredRow {
   readonly deployment: Deployment;
   readonly weights: WeightsSource;
   readonly weightsToken: Buffer | null;
+  readonly agentInstance: DesiredAgentInstance | undefined;
+}
+
+/** Of engine agent_instance. */
+export interface DesiredAgentInstance {
+  readonly image: string;
+  readonly port: number;
+  readonly volumePath: string;
+  readonly cpus: number;
+  readonly memoryBytes: number;
 }
 
 export interface DesiredRows {

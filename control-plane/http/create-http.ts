@@ -26,6 +26,7 @@ import { addAdminNodeWeightsRoutes } from "./routes/admin-node-weights.ts";
 import { addAdminNodeRoutes } from "./routes/admin-nodes.ts";
 import { addAdminPriceRoutes } from "./routes/admin-prices.ts";
 import { addAdminQuotaRoutes } from "./routes/admin-quotas.ts";
+import { addAgentInstanceRoutes } from "./routes/agent-instances.ts";
 import { addCliLoginRoutes } from "./routes/cli-login.ts";
 import { addCompletionRoutes } from "./routes/completions.ts";
 import { addContainerRoutes } from "./routes/containers.ts";
@@ -150,6 +151,7 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     addModelRoutes(endpoints, deps.spine.models);
     addDeployRoutes(endpoints, deps);
     addContainerRoutes(endpoints, deps);
+    addAgentInstanceRoutes(endpoints, deps);
     addQuotaRoutes(endpoints, deps);
     addAdminQuotaRoutes(endpoints, deps);
     addLogRoutes(endpoints, deps);

@@ -2,6 +2,7 @@
 import * as cliLogin from "../accounts/cli-login-errors.ts";
 import * as accounts from "../accounts/errors.ts";
 import * as tokens from "../accounts/token-errors.ts";
+import * as agents from "../agent-instances/errors.ts";
 import { ChargeEnded, ChargeNotFound } from "../billing/charges.ts";
 import { DiscountNotFound, DiscountRefused } from "../billing/discounts.ts";
 import { AccountWithoutFunds, CreditReferenceTaken, CreditRefused } from "../billing/funds.ts";
@@ -109,6 +110,15 @@ const statusOf = new Map<ErrorClass, number>([
   [fleet.NodeNotBehind, 409],
   [fleet.NodeRevoked, 409],
   [fleet.NothingCordoned, 409],
+  [agents.AgentInstanceNotFound, 404],
+  [agents.AgentTypeUnknown, 400],
+  [agents.AgentNameTaken, 409],
+  [agents.AgentWrongState, 409],
+  [agents.AgentBusy, 409],
+  [agents.TooManyAgents, 429],
+  [agents.NoAgentFunds, 402],
+  [agents.NoAgentCapacity, 503],
+  [agents.BackupNotFound, 404],
   [quotas.RateLimited, 429],
   [quotas.GpuLimitReached, 422],
   [quotas.GpuRequestRefused, 400],

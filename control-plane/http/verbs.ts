@@ -20,6 +20,8 @@ import type { ScopedJwts } from "../accounts/scoped-jwt.ts";
 import type { Sessions } from "../accounts/sessions.ts";
 import type { SignIn } from "../accounts/sign-in.ts";
 import type { SshKeys } from "../accounts/ssh-keys.ts";
+import type { AgentInstances } from "../agent-instances/agent-instances.ts";
+import type { AgentBackups } from "../agent-instances/backups.ts";
 import type { Charges } from "../billing/charges.ts";
 import type { Checklists } from "../billing/checklist.ts";
 import type { Discounts } from "../billing/discounts.ts";
@@ -128,6 +130,8 @@ export interface HttpDeps {
     Partial<Pick<Spine, "limits">>;
   readonly deployments: DeploymentVerbs;
   readonly containers: ContainerVerbs;
+  readonly agentInstances: AgentInstances;
+  readonly agentBackups: Omit<AgentBackups, "settle" | "tend">;
   readonly accounts: AccountVerbs;
   readonly profiles: Profiles;
   readonly sshKeys: SshKeys;

@@ -157,7 +157,10 @@ function writeSpec(want: DesiredInstance): InstanceSpec {
     memoryBytes: want.memoryBytes,
     cpus: want.cpus,
     extraArgs: [...want.extraArgs],
-    image: want.rental?.image ?? "",
+    image: want.rental?.image ?? want.agentInstance?.image ?? "",
+    agentInstance: want.agentInstance
+      ? { port: want.agentInstance.port, volumePath: want.agentInstance.volumePath }
+      : null,
     externalUrl: want.externalUrl,
     draining: false,
     chatTemplate: weights.chatTemplate ?? "",

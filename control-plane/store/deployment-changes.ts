@@ -18,43 +18,53 @@ export async function changeDeployment(
   check: GpuCheck | undefined,
 ): Promise<boolean> {
   try {
-    return await inTransaction(db, async (trx) => {
-      // Before the deployment's row: the order of everybody who counts GPUs.
-      if (check) await lockAccount(trx, account);
-      const moved = await trx
-        .updateTable("deployment")
-        .set((eb) => ({
-          revision: eb("revision", "+", 1n),
-          updated_at: sql<Date>`now()`,
-          ...(change.status === undefined ? {} : { status: change.status }),
-          ...(change.status === "deleted" ? { deleted_at: sql<Date>`now()`, weights_token: null } : {}),
-          ...(change.failReason === undefined ? {} : { fail_reason: change.failReason }),
-          ...(change.minInstances === undefined ? {} : { min_instances: change.minInstances }),
-          ...(change.maxInstances === undefined ? {} : { max_instances: change.maxInstances }),
-          ...(change.extraArgs === undefined ? {} : { extra_args: [...change.extraArgs] }),
-          ...(change.contextLength === undefined ? {} : { context_length: change.contextLength }),
-          ...(change.isNewGeneration ? { generation: eb("generation", "+", 1) } : {}),
-        }))
-        .where("deploy_id", "=", id)
-        .where("account_id", "=", account)
-        .where("revision", "=", ifRevision)
-        .returning(["generation", "gpu", "kind", "model_name"])
-        .executeTakeFirst();
-      if (!moved) return false;
-      if (check) check(await readGpuUse(trx, account, moved.gpu, id));
-      if (change.isNewGeneration) await regenerate(trx, id, moved.generation);
-      // Its data goes with it: who ended it must be known afterwards.
-      if (change.status === "deleted" && moved.kind === "container") {
-        const before = { name: moved.model_name };
-        await writeAudit(trx, { actor: account, action: "container.delete", subject: id, account, ip: "", before });
-      }
-      await announce(trx, "deployment", id);
-      return true;
-    });
+    return await inTransaction(db, (trx) => changeIn(trx, id, account, ifRevision, change, check));
   } catch (error) {
     if (uniqueViolation(error) === "deployment_name") return false;
     throw error;
   }
+}
+
+/** The same inside a larger write. */
+export async function changeIn(
+  trx: Transaction<Database>,
+  id: DeploymentId,
+  account: AccountId,
+  ifRevision: bigint,
+  change: Change,
+  check: GpuCheck | undefined,
+): Promise<boolean> {
+  // Before the deployment's row: the order of everybody who counts GPUs.
+  if (check) await lockAccount(trx, account);
+  const moved = await trx
+    .updateTable("deployment")
+    .set((eb) => ({
+      revision: eb("revision", "+", 1n),
+      updated_at: sql<Date>`now()`,
+      ...(change.status === undefined ? {} : { status: change.status }),
+      ...(change.status === "deleted" ? { deleted_at: sql<Date>`now()`, weights_token: null } : {}),
+      ...(change.failReason === undefined ? {} : { fail_reason: change.failReason }),
+      ...(change.minInstances === undefined ? {} : { min_instances: change.minInstances }),
+      ...(change.maxInstances === undefined ? {} : { max_instances: change.maxInstances }),
+      ...(change.extraArgs === undefined ? {} : { extra_args: [...change.extraArgs] }),
+      ...(change.contextLength === undefined ? {} : { context_length: change.contextLength }),
+      ...(change.isNewGeneration ? { generation: eb("generation", "+", 1) } : {}),
+    }))
+    .where("deploy_id", "=", id)
+    .where("account_id", "=", account)
+    .where("revision", "=", ifRevision)
+    .returning(["generation", "gpu", "kind", "model_name"])
+    .executeTakeFirst();
+  if (!moved) return false;
+  if (check) check(await readGpuUse(trx, account, moved.gpu, id));
+  if (change.isNewGeneration) await regenerate(trx, id, moved.generation);
+  // Its data goes with it: who ended it must be known afterwards.
+  if (change.status === "deleted" && moved.kind !== "model") {
+    const before = { name: moved.model_name };
+    await writeAudit(trx, { actor: account, action: `${moved.kind}.delete`, subject: id, account, ip: "", before });
+  }
+  await announce(trx, "deployment", id);
+  return true;
 }
 
 /** Every instance that stays is to run the new generation. Hosts are locked first, in the order all writers use. */

@@ -97,6 +97,14 @@ async function insertInstance(trx: Transaction<Database>, claimed: Claimed, plac
       phase: "pending",
     })
     .execute();
+  if (deployment.kind === "agent_instance") {
+    // Its volume is where it runs first: it runs nowhere else from then on.
+    await trx
+      .updateTable("deployment")
+      .set({ weights: sql`weights || jsonb_build_object('host', ${placement.hostId}::text)` })
+      .where("deploy_id", "=", deployment.id)
+      .execute();
+  }
   if (placement.gpus.length === 0) return;
   await trx
     .insertInto("gpu_claim")

@@ -57,6 +57,7 @@ export function asDeployment(row: DeploymentRow): Deployment {
     externalUrl: row.external_url,
     contextLength: row.context_length,
     memoryBytes: Number(row.memory_bytes),
+    ...(row.price_subject === null ? {} : { priceSubject: row.price_subject }),
     pendingReasons: row.pending_reasons,
     generation: row.generation,
     revision: row.revision,

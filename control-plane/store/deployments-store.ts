@@ -5,6 +5,7 @@ import { announce } from "./change-feed.ts";
 import { inTransaction, uniqueViolation } from "./database.ts";
 import { changeDeployment, claimDeployment, releaseClaim } from "./deployment-changes.ts";
 import { commitVerdict } from "./deployment-commit.ts";
+import { insertDeployment } from "./deployment-insert.ts";
 import { asDeployment, asInstance, selectDeployments } from "./deployment-rows.ts";
 import { desiredRows } from "./desired-rows.ts";
 import { lockAccount, readGpuUse } from "./limit-rows.ts";
@@ -18,33 +19,7 @@ export function createDeploymentStore(db: Kysely<Database>): DeploymentStore {
         const isMade = await inTransaction(db, async (trx) => {
           if (!(await lockAccount(trx, next.account))) return false;
           check(await readGpuUse(trx, next.account, next.gpu, undefined));
-          await trx
-            .insertInto("deployment")
-            .values({
-              deploy_id: next.id,
-              account_id: next.account,
-              kind: next.kind,
-              model_name: next.modelName,
-              version: next.version,
-              task: next.task,
-              type: next.type,
-              engine: next.engine,
-              status: "initializing",
-              gpu: next.gpu,
-              num_gpus: next.numGpus,
-              max_batch_size: next.maxBatchSize,
-              min_instances: next.minInstances,
-              max_instances: next.maxInstances,
-              weights: JSON.stringify(next.weights),
-              weights_token: next.weightsToken,
-              container: next.container ? JSON.stringify(next.container) : null,
-              extra_args: [...next.extraArgs],
-              external_url: next.externalUrl,
-              context_length: next.contextLength,
-              memory_bytes: BigInt(next.memoryBytes),
-              pending_reasons: "[]",
-            })
-            .execute();
+          await insertDeployment(trx, next);
           await announce(trx, "deployment", next.id);
           return true;
         });

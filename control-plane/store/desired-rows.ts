@@ -1,6 +1,7 @@
 import type { Kysely } from "kysely";
 import type { DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 import type { DesiredRows } from "../deployments/store.ts";
+import { agentRows } from "./agent-rows.ts";
 import { asDeployment, asInstance, selectDeployments } from "./deployment-rows.ts";
 import { nodeWeightsOf } from "./node-weights-store.ts";
 import type { Database } from "./schema.ts";
@@ -27,6 +28,7 @@ export function desiredRows(db: Kysely<Database>, hostId: HostId): Promise<Desir
       const live = rows.filter((row) => row.tombstoned_at === null);
       const ids = [...new Set(live.map((row) => row.deploy_id))];
       const deployments = ids.length > 0 ? await selectDeployments(trx).where("d.deploy_id", "in", ids).execute() : [];
+      const agents = await agentRows(trx, ids);
       const byId = new Map(deployments.map((row) => [row.deploy_id as DeploymentId, row]));
       return {
         nodeEpoch: host.node_epoch,
@@ -43,6 +45,7 @@ export function desiredRows(db: Kysely<Database>, hostId: HostId): Promise<Desir
               deployment: record,
               weights: record.weights,
               weightsToken: deployment.weights_token,
+              agentInstance: agents.get(record.id),
             },
           ];
         }),

@@ -34,7 +34,7 @@ export function createGpuTimeStore(db: Kysely<Database>): GpuTimeStore {
           covered: boolean | null;
           lease_id: LeaseId | null;
         }>`
-          select d.account_id, d.model_name, d.gpu, d.num_gpus, p.price_version, p.hour_rate, p.effective_from,
+          select d.account_id, d.model_name, d.gpu, case when d.price_subject is null then d.num_gpus else 1 end as num_gpus, p.price_version, p.hour_rate, p.effective_from,
             h.covered @> m.start_at as covered, h.lease_id
           from unnest(${minutes.map((m) => m.deployId)}::text[], ${minutes.map((m) => m.instance)}::text[],
             ${minutes.map((m) => new Date(m.startMs))}::timestamptz[]) with ordinality
@@ -46,7 +46,8 @@ export function createGpuTimeStore(db: Kysely<Database>): GpuTimeStore {
             and coalesce(h.host_id, i.host_id) = ${host}
           left join lateral (
             select price_version, hour_rate, effective_from from price
-            where kind = 'gpu' and subject = d.gpu and effective_from <= m.start_at
+            where kind = case when d.price_subject is null then 'gpu' else 'container' end
+              and subject = coalesce(d.price_subject, d.gpu) and effective_from <= m.start_at
             order by effective_from desc, price_version desc limit 1) p on true
           order by m.place`.execute(db);
         return rows.map((row): KnownMinute | undefined => {
@@ -228,7 +229,8 @@ async function pricesOf(db: Kysely<Database>, gpu: string): Promise<GpuPrice[]> 
   const rows = await db
     .selectFrom("price")
     .select(["price_version", "hour_rate", "effective_from"])
-    .where("kind", "=", "gpu")
+    // Their subjects never meet: GPU types are a closed list without colons.
+    .where("kind", "in", ["gpu", "container"])
     .where("subject", "=", gpu)
     .orderBy("effective_from", "desc")
     .orderBy("price_version", "desc")

@@ -14,6 +14,7 @@ import * as kek from "./migrations/0009-kek.ts";
 import * as enrolment from "./migrations/0010-enrolment.ts";
 import * as nodeFacts from "./migrations/0011-node-facts.ts";
 import * as nodeWeights from "./migrations/0014-node-weights.ts";
+import * as agentInstances from "./migrations/0012-agent-instances.ts";
 
 /** In order. Imported by name: what runs is what was reviewed, whatever lies in the folder. */
 const migrations: Record<string, Migration> = {
@@ -29,6 +30,7 @@ const migrations: Record<string, Migration> = {
   "0010-enrolment": enrolment,
   "0011-node-facts": nodeFacts,
   "0014-node-weights": nodeWeights,
+  "0012-agent-instances": agentInstances,
 };
 
 /** Public message: what happened, why, what to do. */

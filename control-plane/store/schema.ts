@@ -1,6 +1,7 @@
 // Table types for Kysely. bigint columns arrive as bigint (store/database.ts sets the parser); times are timestamptz.
 // Money is nano-USD. Every table that a customer can see carries account_id.
 import type { AccountsTables } from "./schema/accounts.ts";
+import type { AgentInstancesTables } from "./schema/agent-instances.ts";
 import type { DeploymentsTables } from "./schema/deployments.ts";
 import type { EnrolmentTables } from "./schema/enrolment.ts";
 import type { FleetTables } from "./schema/fleet.ts";
@@ -25,4 +26,5 @@ export interface Database
     KekTables,
     EnrolmentTables,
     NodeFactsTables,
-    NodeWeightsTables {}
+    NodeWeightsTables,
+    AgentInstancesTables {}

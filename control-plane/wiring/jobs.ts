@@ -17,6 +17,8 @@ export function createJobs(deps: {
   readonly retention: Retention;
   /** Invoices of the months that ended; idempotent. */
   readonly closeMonths: () => Promise<unknown>;
+  /** Schedule and retention of backups; idempotent. */
+  readonly tendBackups: () => Promise<unknown>;
   readonly log: Logger;
   readonly registry: Registry;
 }): RepeatedJobs {
@@ -31,6 +33,7 @@ export function createJobs(deps: {
         run: (signal) => sweepOld({ store, retention, log }, Date.now(), signal),
       },
       { name: "close-months", everyMs: 10 * minuteMs, run: deps.closeMonths },
+      { name: "tend-backups", everyMs: 5 * minuteMs, run: deps.tendBackups },
     ],
     log,
     registry: deps.registry,

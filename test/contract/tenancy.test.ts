@@ -3,6 +3,7 @@
 import { pino } from "pino";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openDatabase } from "../../control-plane/store/database.ts";
+import { makeAgentInstance } from "../fakes/agent-instance-rows.ts";
 import { type Stack, startStack } from "../fakes/processes.ts";
 
 interface Tenant {
@@ -115,6 +116,7 @@ beforeAll(async () => {
   const asked = { reason: "more", requested_max: { "H100-80GB": 9 } };
   const pool = await made(ada, "POST", "/v1/me/gpu_pool/request", asked);
   const jwt = await made(ada, "POST", "/v1/scoped-jwt", { api_key_name: "auto", expires_delta: 600 });
+  const agent = await makeAgentInstance(stack.databaseUrl, ada.uid);
   const own = (id: unknown): Thing => ({ own: String(id), unknown: unknownLike(String(id)) });
   const unknownKey = `stk_${"z".repeat(String(token["token"]).length - 4)}`;
   things = {
@@ -128,6 +130,8 @@ beforeAll(async () => {
     "secret api_token": { own: String(token["token"]), unknown: unknownKey },
     "/v1/me request_id": own(pool["id"]),
     "/v1/scoped-jwt jwtoken": own(jwt["token"]),
+    "/v1/agent instance_id": own(agent.id),
+    "/v1/agent backup_id": own(agent.backup),
   };
   marks = [
     ada.uid,
@@ -136,6 +140,7 @@ beforeAll(async () => {
     "ada's laptop",
     "ada's second",
     "ada's machine",
+    "ada's agent",
     ...Object.values(things).map((thing) => thing.own),
   ].filter((mark) => mark !== "");
 });
@@ -145,6 +150,7 @@ afterAll(() => stack?.stop());
 const bodies: Record<string, unknown> = {
   "PATCH /v1/containers/{container_id}": { name: "taken over" },
   "PUT /deploy/{deploy_id}": { settings: { max_instances: 1 } },
+  "PATCH /v1/agent/{instance_id}": { name: "bob's" },
   "PATCH /v1/api-tokens/{api_token}": { allowed_ips: ["10.0.0.1"] },
   "PATCH /v1/api-tokens/id/{api_token}": { allowed_ips: ["10.0.0.1"] },
 };

@@ -18,6 +18,7 @@ import { RateMeters } from "../../control-plane/quotas/rate-limiter.ts";
 import { defaultRateLimits } from "../../control-plane/quotas/rate-limits.ts";
 import type { AccountId, DeploymentId, HostId, InstanceId, KeyId, LeaseId } from "../../proto/ids.ts";
 import { type NanoUsd, nano } from "../../proto/money.ts";
+import { fakeAgentInstances } from "./agent-instance-ports.ts";
 import { fakeContainers } from "./container-ports.ts";
 import { hostNode } from "./fleet-records.ts";
 import { fakeLimits } from "./limits.ts";
@@ -278,6 +279,7 @@ export function fakePorts() {
       },
     },
     containers: fakeContainers(ada.account),
+    ...fakeAgentInstances(ada.account, one),
     accounts: {
       create: () => Promise.resolve({ account: "u:1000000000002" as AccountId, apiKey: "stk_made" }),
       findOwnKey: (account, secretOrId) =>

@@ -26,6 +26,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       external_url text,
       context_length integer not null default 0,
       memory_bytes bigint not null default 0,
+      price_subject text,
       pending_reasons jsonb not null default '[]',
       generation integer not null default 1,
       revision bigint not null default 0,

@@ -37,6 +37,8 @@ export interface DeploymentsTables {
     external_url: string | null;
     context_length: number;
     memory_bytes: bigint;
+    /** Of the price book's container prices; null: a minute costs what its GPUs cost. */
+    price_subject: string | null;
     /** Why it waits: rejections per host. */
     pending_reasons: Json<readonly { host: string; why: string }[]>;
     /** Rises with every change of what runs. */

@@ -1,0 +1,90 @@
+// The operator's catalogue of agent instances: a file of types, each an image with a port, a volume and plans. Pure.
+import { nano } from "../../proto/money.ts";
+import type { AgentPlan, AgentType } from "./store.ts";
+
+export interface AgentCatalog {
+  readonly types: ReadonlyMap<string, AgentType>;
+}
+
+export const emptyCatalog: AgentCatalog = { types: new Map() };
+
+/** Under which the price book keeps a plan's price per hour. */
+export function priceSubject(type: string, plan: string): string {
+  return `agent:${type}/${plan}`;
+}
+
+const idForm = /^[a-z0-9][a-z0-9-]{0,31}$/;
+const imageForm = /^[a-z0-9][\w./:@-]{0,254}$/;
+const gib = 1024 ** 3;
+const nanoPerUsd = 1e9;
+
+/** `problem` is told of everything that makes the catalogue unusable, with its place. */
+export function readAgentCatalog(given: unknown, problem: (sentence: string) => void): AgentCatalog {
+  const types = new Map<string, AgentType>();
+  const listed = objectOf(given)["types"];
+  if (!Array.isArray(listed)) problem('the catalogue of agent instances must be {"types": [...]}');
+  else
+    for (const [index, one] of listed.entries()) {
+      const say = (what: string) => problem(`types[${index}] of the catalogue of agent instances: ${what}`);
+      const type = typeOf(objectOf(one), say);
+      if (types.has(type.id)) say(`the id ${type.id} stands there twice`);
+      types.set(type.id, type);
+    }
+  return { types };
+}
+
+function typeOf(given: Record<string, unknown>, say: (what: string) => void): AgentType {
+  const text = (key: string, form?: RegExp): string => {
+    const value = given[key];
+    if (typeof value === "string" && value !== "" && (form?.test(value) ?? value.length <= 128)) return value;
+    say(`${key} is missing or malformed`);
+    return "";
+  };
+  const port = given["port"];
+  if (!Number.isInteger(port) || Number(port) < 1 || Number(port) > 65_535) say("port must be from 1 to 65535");
+  const update = given["self_service_update_command"] ?? null;
+  if (update !== null && typeof update !== "string") say("self_service_update_command must be a text or null");
+  const backups = objectOf(given["backups"] ?? {});
+  const number = (key: string, fallback: number, most: number): number => {
+    const value = backups[key] ?? fallback;
+    if (typeof value === "number" && value >= 0 && value <= most) return value;
+    say(`backups.${key} must be from 0 to ${most}`);
+    return fallback;
+  };
+  const plans = Array.isArray(given["plans"]) ? given["plans"].map((plan) => planOf(objectOf(plan), say)) : [];
+  if (plans.length === 0) say("plans must list at least one plan");
+  return {
+    id: text("id", idForm),
+    prettyName: text("pretty_name"),
+    version: text("version"),
+    image: text("image", imageForm),
+    port: Number(port),
+    volumePath: text("volume_path", /^\/[\w/.-]+$/),
+    hasDashboard: given["has_dashboard"] === true,
+    updateCommand: update as string | null,
+    backupEveryMs: number("every_hours", 24, 8_760) * 3_600_000,
+    keepBackups: Math.round(number("keep", 7, 1_000)),
+    plans,
+  };
+}
+
+function planOf(given: Record<string, unknown>, say: (what: string) => void): AgentPlan {
+  const number = (key: string, most: number, fallback?: number): number => {
+    const value = given[key] ?? fallback;
+    if (typeof value === "number" && Number.isFinite(value) && value >= 0 && value <= most) return value;
+    say(`plans: ${key} must be a number from 0 to ${most}`);
+    return 0;
+  };
+  const id = given["id"];
+  if (typeof id !== "string" || !idForm.test(id)) say("plans: id is missing or malformed");
+  return {
+    id: String(id),
+    vcpu: number("vcpu", 1_024),
+    ramBytes: Math.round(number("ram_gb", 65_536) * gib),
+    hourRate: nano(BigInt(Math.round(number("price_per_hour", 1e6) * nanoPerUsd))),
+    monthlyEgressGb: number("monthly_egress_gb", 1e9, 0),
+  };
+}
+
+const objectOf = (value: unknown): Record<string, unknown> =>
+  typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};

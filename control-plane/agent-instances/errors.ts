@@ -1,0 +1,67 @@
+import { nano, toUsd } from "../../proto/money.ts";
+import { ServiceError } from "../service-error.ts";
+
+export class AgentInstanceNotFound extends ServiceError {
+  readonly code = "agent_not_found";
+  constructor() {
+    super("There is no such agent instance. `GET /v1/agent` shows yours.");
+  }
+}
+
+/** A type or plan that the catalogue does not hold. */
+export class AgentTypeUnknown extends ServiceError {
+  readonly code = "agent_type_unknown";
+}
+
+export class AgentNameTaken extends ServiceError {
+  readonly code = "name_taken";
+  constructor(name: string) {
+    super(`An agent instance named ${name} already exists in your account. Choose another name.`, { param: "name" });
+  }
+}
+
+export class AgentWrongState extends ServiceError {
+  readonly code = "wrong_state";
+}
+
+/** A backup or restore runs on its volume. */
+export class AgentBusy extends ServiceError {
+  readonly code = "operation_running";
+  constructor() {
+    super("Another operation on this agent instance runs. Wait for its end; `GET .../backups` shows how far it is.");
+  }
+}
+
+export class TooManyAgents extends ServiceError {
+  readonly code = "agent_limit_reached";
+  constructor(limit: number) {
+    super(`Your account may have ${limit} agent instances at a time. Delete one, then create this one.`);
+  }
+}
+
+export class NoAgentFunds extends ServiceError {
+  readonly code = "insufficient_quota";
+  /** `needed`: nano-USD that its first minutes hold. */
+  constructor(needed: bigint) {
+    super(
+      `The first five minutes of this agent instance cost USD ${toUsd(nano(needed))}, which your funds do not cover. Add funds or ask your operator for credit.`,
+    );
+  }
+}
+
+export class NoAgentCapacity extends ServiceError {
+  readonly code = "no_capacity";
+  constructor(reasons: readonly { readonly host: string; readonly why: string }[]) {
+    const why = reasons.map((one) => `${one.host}: ${one.why}`).join("; ");
+    super(`No host can take this agent instance now (${why || "no host is connected"}). Try again later.`, {
+      retryAfterSeconds: 60,
+    });
+  }
+}
+
+export class BackupNotFound extends ServiceError {
+  readonly code = "backup_not_found";
+  constructor() {
+    super("There is no such backup that can be restored. `GET .../backups` shows those that are ready.");
+  }
+}

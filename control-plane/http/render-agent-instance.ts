@@ -1,0 +1,64 @@
+import { toUsd } from "../../proto/money.ts";
+import { stateOf } from "../agent-instances/agent-instances.ts";
+import type { AgentInstance, AgentType, Backup } from "../agent-instances/store.ts";
+
+const gb = 1e9;
+const gib = 1024 ** 3;
+const seconds = (ms: number) => Math.floor(ms / 1000);
+
+/** The agent instance record of the interface: every key is always there. */
+export function renderAgent(one: AgentInstance) {
+  const { deployment } = one;
+  const state = stateOf(one);
+  const hasEnded = state === "stopped" || state === "failed" || state === "deleted";
+  return {
+    id: deployment.id,
+    name: deployment.modelName,
+    state,
+    start_ts: seconds(one.startedAtMs),
+    state_ts: seconds(deployment.updatedAtMs),
+    stop_ts: hasEnded ? seconds(deployment.updatedAtMs) : null,
+    price_per_hour: Number(toUsd(one.hourRate)),
+    region: "",
+    last_backup_ts: one.lastBackupAtMs === null ? null : seconds(one.lastBackupAtMs),
+    ssh_port: null,
+    fail_reason: deployment.failReason || one.lastFault || null,
+    public_ip: state === "running" ? one.address : null,
+    version: one.version,
+    agent_type: one.type,
+    ssh_user: null,
+    plan_id: one.plan,
+    operation: one.operation,
+  };
+}
+
+export function renderAgentCatalog(types: readonly AgentType[]) {
+  return Object.fromEntries(
+    types.map((type) => [
+      type.id,
+      {
+        pretty_name: type.prettyName,
+        version: type.version,
+        has_dashboard: type.hasDashboard,
+        self_service_update_command: type.updateCommand,
+        plans: type.plans.map((plan) => ({
+          id: plan.id,
+          vcpu: plan.vcpu,
+          ram_gb: plan.ramBytes / gib,
+          price_per_hour: Number(toUsd(plan.hourRate)),
+          monthly_egress_gb: plan.monthlyEgressGb,
+        })),
+      },
+    ]),
+  );
+}
+
+export function renderBackup(one: Backup) {
+  return {
+    snapshot_name: one.id,
+    size_in_gb: one.sizeBytes / gb,
+    state: one.state,
+    created_at_unix: seconds(one.createdAtMs),
+    fail_reason: one.fault || null,
+  };
+}

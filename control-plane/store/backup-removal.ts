@@ -1,0 +1,68 @@
+// What is kept no longer: scheduled backups beyond their number, failed ones, and everything of an instance that was
+// deleted. Rows say what is to go; the host that can reach it is asked, again and again, until it has done so.
+import { type Kysely, sql, type Transaction } from "kysely";
+import type { AgentType } from "../agent-instances/store.ts";
+import { announce } from "./change-feed.ts";
+import { inTransaction } from "./database.ts";
+import { putCommand } from "./host-command-rows.ts";
+import type { Database } from "./schema.ts";
+
+type Trx = Transaction<Database>;
+
+export async function retireBackups(db: Kysely<Database>, types: ReadonlyMap<string, AgentType>): Promise<number> {
+  await markSurplus(db, types);
+  return inTransaction(db, async (trx) => {
+    const hosts = new Set<string>();
+    const count = (await removeBackups(trx, hosts)) + (await removeVolumes(trx, hosts));
+    for (const host of [...hosts].sort()) await announce(trx, "host", host);
+    return count;
+  });
+}
+
+/** Those made by hand stay until their instance is deleted. */
+async function markSurplus(db: Kysely<Database>, types: ReadonlyMap<string, AgentType>): Promise<void> {
+  for (const { id, keepBackups } of types.values())
+    await sql`
+      update instance_backup set state = 'deleting' where backup_id in (
+        select backup_id from (
+          select b.backup_id, row_number() over (partition by b.deploy_id order by b.created_at desc) as place
+          from instance_backup b join agent_instance a on a.deploy_id = b.deploy_id
+          where a.agent_type = ${id} and b.is_scheduled and b.state = 'ready'
+            and a.operation_backup is distinct from b.backup_id) ranked
+        where place > ${keepBackups})`.execute(db);
+  await sql`
+    update instance_backup b set state = 'deleting' from deployment d
+    where d.deploy_id = b.deploy_id and d.status = 'deleted' and b.state in ('ready', 'failed')`.execute(db);
+}
+
+async function removeBackups(trx: Trx, hosts: Set<string>): Promise<number> {
+  const { rows } = await sql<{ backup_id: string; deploy_id: string; blob_key: string; host: string | null }>`
+    select b.backup_id, b.deploy_id, b.blob_key, d.weights ->> 'host' as host
+    from instance_backup b join deployment d on d.deploy_id = b.deploy_id
+    where b.state = 'deleting' and b.removal_command is null
+    order by b.backup_id limit 100 for update of b skip locked`.execute(trx);
+  for (const { backup_id: id, deploy_id: volume, blob_key: key, host } of rows) {
+    if (host === null) continue;
+    hosts.add(host);
+    const command = await putCommand(trx, host, "volume.remove_backup", { volume, key });
+    await trx.updateTable("instance_backup").set({ removal_command: command }).where("backup_id", "=", id).execute();
+  }
+  return rows.length;
+}
+
+/** Once the host has confirmed that nothing of the instance is left there. */
+async function removeVolumes(trx: Trx, hosts: Set<string>): Promise<number> {
+  const { rows } = await sql<{ deploy_id: string; host: string }>`
+    select a.deploy_id, d.weights ->> 'host' as host
+    from agent_instance a join deployment d on d.deploy_id = a.deploy_id
+    where d.status = 'deleted' and d.weights ->> 'host' is not null
+      and a.volume_removed_at is null and a.removal_command is null and a.operation is null
+      and not exists (select from instance i where i.deploy_id = d.deploy_id)
+    order by a.deploy_id limit 100 for update of a skip locked`.execute(trx);
+  for (const { deploy_id: volume, host } of rows) {
+    hosts.add(host);
+    const command = await putCommand(trx, host, "volume.remove", { volume });
+    await trx.updateTable("agent_instance").set({ removal_command: command }).where("deploy_id", "=", volume).execute();
+  }
+  return rows.length;
+}

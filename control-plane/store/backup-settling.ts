@@ -1,0 +1,100 @@
+// What hosts told of operations on volumes becomes the state of backups and instances. Guarded by the command each operation
+// waits for: whoever comes second finds nothing.
+import { type Kysely, sql, type Transaction } from "kysely";
+import { announce } from "./change-feed.ts";
+import { inTransaction } from "./database.ts";
+import type { Database } from "./schema.ts";
+
+interface Ended {
+  readonly deploy_id: string;
+  readonly operation: string;
+  readonly operation_backup: string;
+  readonly operation_command: string;
+  readonly outcome: string | null;
+  readonly error_message: string;
+  readonly result: unknown;
+}
+
+/** A host that says nothing for so long is taken as gone: the instance is free for another try. */
+const silence = "2 hours";
+
+export async function settleOperations(db: Kysely<Database>): Promise<number> {
+  const { rows } = await sql<Ended>`
+    select a.deploy_id, a.operation, a.operation_backup, a.operation_command, c.outcome, c.error_message, c.result
+    from agent_instance a left join host_command c on c.command_id = a.operation_command
+    where a.operation_command is not null
+      and (c.command_id is null or c.outcome is not null or a.operation_at < now() - ${sql.lit(silence)}::interval)
+    order by a.deploy_id limit 100`.execute(db);
+  let count = 0;
+  for (const one of rows) if (await inTransaction(db, (trx) => settle(trx, one))) count += 1;
+  await settleRemovals(db);
+  return count;
+}
+
+async function settle(trx: Transaction<Database>, one: Ended): Promise<boolean> {
+  const isDone = one.outcome === "done";
+  const fault = isDone ? "" : faultOf(one);
+  const isBackup = one.operation === "backup";
+  const { numUpdatedRows } = await trx
+    .updateTable("agent_instance")
+    .set({
+      operation: null,
+      operation_backup: null,
+      operation_command: null,
+      operation_at: null,
+      last_fault: fault,
+      ...(isBackup && isDone ? { last_backup_at: sql<Date>`now()` } : {}),
+    })
+    .where("deploy_id", "=", one.deploy_id)
+    .where("operation_command", "=", one.operation_command)
+    .executeTakeFirst();
+  if (numUpdatedRows === 0n) return false;
+  if (isBackup) {
+    const { sha256 = "", sizeBytes = 0 } = (one.result ?? {}) as { sha256?: string; sizeBytes?: number };
+    await trx
+      .updateTable("instance_backup")
+      .set({
+        state: isDone ? "ready" : "failed",
+        fault,
+        finished_at: sql<Date>`now()`,
+        ...(isDone ? { sha256, size_bytes: BigInt(sizeBytes) } : {}),
+      })
+      .where("backup_id", "=", one.operation_backup)
+      .execute();
+  }
+  await announce(trx, "deployment", one.deploy_id);
+  return true;
+}
+
+function faultOf({ operation, outcome, error_message: said }: Ended): string {
+  const what = operation === "backup" ? "backup_failed" : operation === "restore" ? "restore_failed" : "trial_failed";
+  switch (outcome) {
+    case "interrupted":
+      return `${what}: the agent of the host ended in the middle. Your data is as it was; try again.`;
+    case "expired":
+      return `${what}: the host was not reached in time, so it was not begun. Try again.`;
+    case "failed":
+      return `${what}: ${said}`;
+    case null:
+      return `${what}: the host does not answer. Try again when it is back.`;
+    default:
+      return `${what}: the host refused it (${outcome}). Try again; tell your operator if it stays so.`;
+  }
+}
+
+async function settleRemovals(db: Kysely<Database>): Promise<void> {
+  // A removal that failed or was never begun is asked for again.
+  await sql`
+    with ended as (
+      select b.backup_id, c.outcome from instance_backup b left join host_command c on c.command_id = b.removal_command
+      where b.removal_command is not null and (c.command_id is null or c.outcome is not null))
+    , gone as (delete from instance_backup b using ended e where e.backup_id = b.backup_id and e.outcome = 'done')
+    update instance_backup b set removal_command = null from ended e
+    where e.backup_id = b.backup_id and e.outcome is distinct from 'done'`.execute(db);
+  await sql`
+    update agent_instance a set removal_command = null,
+      volume_removed_at = case when c.outcome = 'done' then now() end
+    from agent_instance waiting left join host_command c on c.command_id = waiting.removal_command
+    where a.deploy_id = waiting.deploy_id and waiting.removal_command is not null
+      and (c.command_id is null or c.outcome is not null)`.execute(db);
+}

@@ -1,0 +1,35 @@
+import type { Transaction } from "kysely";
+import type { NewDeployment } from "../deployments/store.ts";
+import type { Database } from "./schema.ts";
+
+/** Throws a unique violation of `deployment_name`. */
+export async function insertDeployment(trx: Transaction<Database>, next: NewDeployment): Promise<void> {
+  await trx
+    .insertInto("deployment")
+    .values({
+      deploy_id: next.id,
+      account_id: next.account,
+      kind: next.kind,
+      model_name: next.modelName,
+      version: next.version,
+      task: next.task,
+      type: next.type,
+      engine: next.engine,
+      status: "initializing",
+      gpu: next.gpu,
+      num_gpus: next.numGpus,
+      max_batch_size: next.maxBatchSize,
+      min_instances: next.minInstances,
+      max_instances: next.maxInstances,
+      weights: JSON.stringify(next.weights),
+      weights_token: next.weightsToken,
+      container: next.container ? JSON.stringify(next.container) : null,
+      extra_args: [...next.extraArgs],
+      external_url: next.externalUrl,
+      context_length: next.contextLength,
+      memory_bytes: BigInt(next.memoryBytes),
+      price_subject: next.priceSubject ?? null,
+      pending_reasons: "[]",
+    })
+    .execute();
+}

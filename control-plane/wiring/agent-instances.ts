@@ -1,0 +1,79 @@
+// Agent instances put together: their verbs for the edge, and the loop that settles what hosts tell of backups.
+import { readFileSync } from "node:fs";
+import type { Logger } from "pino";
+import { createAgentInstances } from "../agent-instances/agent-instances.ts";
+import { createAgentBackups } from "../agent-instances/backups.ts";
+import { type AgentCatalog, emptyCatalog, priceSubject, readAgentCatalog } from "../agent-instances/catalog.ts";
+import type { PriceBook } from "../billing/price-book.ts";
+import type { FundsDeps } from "../deployments/dedicated-money.ts";
+import type { HttpDeps } from "../http/verbs.ts";
+import { createAgentInstanceStore } from "../store/agent-instance-store.ts";
+import { createBackupStore } from "../store/backup-store.ts";
+import type { ChangeFeed } from "../store/change-feed.ts";
+import type { OpenDatabase } from "../store/database.ts";
+import type { Fleet } from "./fleet.ts";
+import { refreshOn } from "./refresh-loop.ts";
+
+const perAccount = 20;
+const settleEveryMs = 10_000;
+
+export function createAgents(
+  deps: FundsDeps & {
+    readonly db: OpenDatabase["db"];
+    readonly feed: Pick<ChangeFeed, "on">;
+    readonly fleet: Pick<Fleet, "snapshot">;
+    readonly catalogFile: string | undefined;
+    readonly prices: PriceBook;
+    readonly log: Logger;
+  },
+) {
+  const { db, log } = deps;
+  const catalog = catalogFrom(deps.catalogFile);
+  const store = createAgentInstanceStore(db);
+  const agentInstances = createAgentInstances({
+    ...deps,
+    store,
+    catalog,
+    snapshot: deps.fleet.snapshot,
+    limit: perAccount,
+  });
+  const agentBackups = createAgentBackups({
+    store: createBackupStore(db),
+    instanceExists: async ({ account }, id) => (await store.get(id, account)) !== undefined,
+    catalog,
+    unixMs: Date.now,
+    log,
+  });
+  const loop = refreshOn(deps.feed, ["command"], {
+    what: "operations on volumes",
+    refresh: agentBackups.settle,
+    everyMs: settleEveryMs,
+    log,
+  });
+  return {
+    verbs: { agentInstances, agentBackups } satisfies Pick<HttpDeps, "agentInstances" | "agentBackups">,
+    tend: agentBackups.tend,
+    /** The price book says what the catalogue says, from now on. */
+    setPrices: () => setPrices(catalog, deps.prices),
+    run: loop.run,
+  };
+}
+
+async function setPrices(catalog: AgentCatalog, prices: PriceBook): Promise<void> {
+  for (const type of catalog.types.values())
+    for (const plan of type.plans) {
+      const subject = priceSubject(type.id, plan.id);
+      const current = (await prices.list({ kind: "container", subject })).find((one) => one.isCurrent);
+      if ((current?.rates.hour ?? 0n) !== plan.hourRate)
+        await prices.set({ kind: "container", subject, rates: { hour: plan.hourRate } });
+    }
+}
+
+/** Throws with every problem of the file. */
+function catalogFrom(file: string | undefined): AgentCatalog {
+  if (file === undefined) return emptyCatalog;
+  const problems: string[] = [];
+  const catalog = readAgentCatalog(JSON.parse(readFileSync(file, "utf8")), (sentence) => problems.push(sentence));
+  if (problems.length > 0) throw new Error(`${file}: ${problems.join("; ")}`);
+  return catalog;
+}

@@ -1,0 +1,52 @@
+// An agent instance with a backup as rows, for tests without a host to place it on.
+import pino from "pino";
+import { createAgentInstanceStore } from "../../control-plane/store/agent-instance-store.ts";
+import { openDatabase } from "../../control-plane/store/database.ts";
+import type { AccountId, DeploymentId } from "../../proto/ids.ts";
+import { workspace } from "./agent-instance-ports.ts";
+
+export async function makeAgentInstance(databaseUrl: string, account: string) {
+  const { db, close } = openDatabase(databaseUrl, { maxConnections: 1, log: pino({ level: "silent" }) });
+  const [id, backup] = ["agent-of-ada-1" as DeploymentId, "bk-of-ada-1"];
+  const plan = workspace.plans[0];
+  if (!plan) throw new Error("the type has no plan");
+  try {
+    const deployment = {
+      id,
+      account: account as AccountId,
+      kind: "agent_instance",
+      modelName: "ada's agent",
+      version: "1",
+      task: "agent",
+      type: "legacy",
+      engine: "agent_instance",
+      gpu: "other",
+      numGpus: 0,
+      maxBatchSize: 1,
+      minInstances: 1,
+      maxInstances: 1,
+      weights: { repo: "", revision: "" },
+      weightsToken: null,
+      extraArgs: [],
+      externalUrl: null,
+      contextLength: 0,
+      memoryBytes: 0,
+    } as const;
+    const made = await createAgentInstanceStore(db).insert({ deployment, type: workspace, plan }, 10);
+    if (made !== "made") throw new Error(`no agent instance: ${made}`);
+    await db
+      .insertInto("instance_backup")
+      .values({
+        backup_id: backup,
+        deploy_id: id,
+        account_id: account,
+        is_scheduled: false,
+        state: "ready",
+        blob_key: `backups/${id}/${backup}.tar.zst`,
+      })
+      .execute();
+  } finally {
+    await close();
+  }
+  return { id, backup };
+}

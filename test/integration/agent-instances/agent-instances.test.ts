@@ -1,0 +1,289 @@
+import { sql } from "kysely";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import * as errors from "../../../control-plane/agent-instances/errors.ts";
+import { createGpuTimeStore } from "../../../control-plane/store/gpu-time-store.ts";
+import { gpuMinuteId } from "../../../proto/gpu-minute.ts";
+import type { DeploymentId, InstanceId, RequestId } from "../../../proto/ids.ts";
+import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { ada, bob, hostView, openWorld, type World } from "./world.ts";
+
+let postgres: TestPostgres;
+let world: World;
+beforeAll(async () => {
+  postgres = await startPostgres();
+  world = await openWorld(await postgres.migratedDatabase());
+});
+afterAll(async () => {
+  await world?.close();
+  await postgres?.stop();
+});
+beforeEach(async () => {
+  await sql`truncate instance_backup, agent_instance, host_command cascade`.execute(world.db);
+  await sql`delete from instance`.execute(world.db);
+  await sql`delete from deployment`.execute(world.db);
+  Object.assign(world.given, { funds: 1_000_000_000n, needed: 0n, hosts: [hostView], nowMs: Date.now() });
+});
+
+const wish = { name: "mine", type: "workspace", plan: "standard" };
+const made = async (name = "mine") => {
+  const id = await world.instances.create(ada, { ...wish, name });
+  await world.runs(id);
+  return id;
+};
+/** A backup that is ready. */
+const saved = async (id: DeploymentId) => {
+  const backup = await world.backups.backup(ada, id, "");
+  await world.told("volume.backup", "done", { sha256: "ab", sizeBytes: 1234 });
+  await world.backups.settle();
+  return backup;
+};
+
+describe("creating an agent instance", () => {
+  test("writes the intent down; nobody else sees it", async () => {
+    const id = await world.instances.create(ada, wish);
+    expect(await world.instances.get(ada, id)).toMatchObject({
+      type: "workspace",
+      plan: "standard",
+      host: null,
+      deployment: { kind: "agent_instance", modelName: "mine", status: "initializing", numGpus: 0 },
+    });
+    await expect(world.instances.get(bob, id)).rejects.toThrow(errors.AgentInstanceNotFound);
+    expect(await world.instances.list(bob)).toEqual([]);
+  });
+
+  test("is refused with the reason: type, plan, name, number, funds, room", async () => {
+    const { create } = world.instances;
+    await expect(create(ada, { ...wish, type: "none" })).rejects.toThrow(/no agent type none/);
+    await expect(create(ada, { ...wish, plan: "huge" })).rejects.toThrow(/it has standard/);
+    for (const name of ["a", "b"]) await create(ada, { ...wish, name });
+    await expect(create(ada, { ...wish, name: "a" })).rejects.toThrow(errors.AgentNameTaken);
+    await create(ada, { ...wish, name: "c" });
+    await expect(create(ada, { ...wish, name: "d" })).rejects.toThrow(errors.TooManyAgents);
+    expect(await create(bob, { ...wish, name: "a" })).toMatch(/^agent-/);
+    world.given.funds = 5n;
+    world.given.needed = 6n;
+    await expect(create(bob, wish)).rejects.toThrow(errors.NoAgentFunds);
+    world.given.funds = null;
+    world.given.hosts = [{ ...hostView, inventory: { ...hostView.inventory, memoryBytes: 1024 } }];
+    await expect(create(bob, wish)).rejects.toThrow(/host-1: it has 0 MiB of memory/);
+    world.given.hosts = [];
+    await expect(create(bob, wish)).rejects.toThrow(errors.NoAgentCapacity);
+    await expect(create({ ...bob, suspendReason: "balance" }, wish)).rejects.toThrow(/suspended/i);
+  });
+
+  test("two at once of one name make one", async () => {
+    const both = await Promise.allSettled([world.instances.create(ada, wish), world.instances.create(ada, wish)]);
+    expect(both.filter((one) => one.status === "fulfilled")).toHaveLength(1);
+  });
+});
+
+describe("an agent instance's life", () => {
+  test("stops, starts, is updated to the catalogue's version, renamed and deleted, each from the states it may", async () => {
+    const id = await made();
+    const { instances } = world;
+    const status = async () => (await instances.get(ada, id)).deployment.status;
+    await expect(instances.start(ada, id)).rejects.toThrow(errors.AgentWrongState);
+    await instances.stop(ada, id);
+    expect(await status()).toBe("stopping");
+    await expect(instances.stop(ada, id)).rejects.toThrow(errors.AgentWrongState);
+    await world.runs(id, "stopped");
+    await instances.start(ada, id);
+    expect(await instances.get(ada, id)).toMatchObject({ wasStopped: true, deployment: { status: "initializing" } });
+    await world.runs(id);
+    const before = (await instances.get(ada, id)).deployment.generation;
+    world.types.set("workspace", { ...(world.types.get("workspace") as never as object), version: "2" } as never);
+    await instances.update(ada, id);
+    expect(await instances.get(ada, id)).toMatchObject({ version: "2", deployment: { generation: before + 1 } });
+    expect((await instances.rename(ada, id, "other")).deployment.modelName).toBe("other");
+    await instances.remove(ada, id);
+    expect(await status()).toBe("deleted");
+    await expect(instances.remove(ada, id)).rejects.toThrow(errors.AgentInstanceNotFound);
+    await expect(instances.remove(bob, id)).rejects.toThrow(errors.AgentInstanceNotFound);
+  });
+
+  test("a minute of it costs its plan's price, whatever its GPUs", async () => {
+    const id = await made();
+    await sql`insert into instance (instance_id, deploy_id, account_id, host_id, generation, gpu_uuids)
+      values ('i1', ${id}, ${ada.account}, 'host-1', 1, '{}')`.execute(world.db);
+    await sql`insert into price (kind, subject, hour_rate, effective_from)
+      values ('container', 'agent:workspace/standard', 60000000, now() - interval '1 hour')`.execute(world.db);
+    const startMs = Math.floor(Date.now() / 60_000) * 60_000;
+    const minute = {
+      id: gpuMinuteId("i1" as InstanceId, startMs) as RequestId,
+      instance: "i1" as InstanceId,
+      deployId: id,
+      nodeEpoch: 1n,
+      startMs,
+      readyMs: 60_000,
+      endedAtMs: startMs + 60_000,
+    };
+    const [known] = await createGpuTimeStore(world.db).lookUp([minute], hostView.id);
+    expect(known).toMatchObject({ account: ada.account, gpus: 1, price: { hourRate: 60_000_000n } });
+  });
+});
+
+describe("an operation on its volume", () => {
+  test("is told to the host that has the volume, and what it tells becomes a backup", async () => {
+    const id = await made();
+    const backup = await world.backups.backup(ada, id, "198.51.100.1");
+    const [command] = await world.open();
+    expect(command).toMatchObject({
+      host_id: "host-1",
+      kind: "volume.backup",
+      arguments: { volume: id, key: `backups/${id}/${backup}.tar.zst` },
+    });
+    expect(await world.backups.list(ada, id)).toMatchObject([{ id: backup, state: "creating" }]);
+    await world.told("volume.backup", "done", { sha256: "ab", sizeBytes: 1234 });
+    // Two that settle at once: each operation ends once.
+    const ended = await Promise.all([world.backupStore.settle(), world.backupStore.settle()]);
+    expect(ended.reduce((a, b) => a + b, 0)).toBe(1);
+    expect(await world.backups.list(ada, id)).toMatchObject([{ id: backup, state: "ready", sizeBytes: 1234 }]);
+    expect(await world.instances.get(ada, id)).toMatchObject({ operation: null, lastFault: "" });
+    await world.backups.restore(ada, id, backup, "");
+    expect((await world.open())[0]?.arguments).toMatchObject({ sha256: "ab", size_bytes: 1234 });
+    const { rows } = await sql<{ action: string; ip: string }>`
+      select action, ip from audit where subject = ${id} order by audit_id`.execute(world.db);
+    expect(rows).toEqual([
+      { action: "volume.backup", ip: "198.51.100.1" },
+      { action: "volume.restore", ip: "" },
+    ]);
+  });
+
+  test("runs alone: of ten begun at once one is, and nothing else may change the instance meanwhile", async () => {
+    const id = await made();
+    const all = await Promise.allSettled(Array.from({ length: 10 }, () => world.backups.backup(ada, id, "")));
+    const refused = all.flatMap((one) => (one.status === "rejected" ? [one.reason] : []));
+    expect(refused).toHaveLength(9);
+    for (const reason of refused) expect(reason).toBeInstanceOf(errors.AgentBusy);
+    const { instances } = world;
+    for (const verb of [instances.stop, instances.update, instances.remove])
+      await expect(verb(ada, id)).rejects.toThrow(errors.AgentBusy);
+    expect(await world.open()).toHaveLength(1);
+    // Its name is no part of the volume.
+    await instances.rename(ada, id, "renamed");
+  });
+
+  test("and a stop meet at once: one of them is refused", async () => {
+    for (let round = 0; round < 5; round++) {
+      const id = await made(`round-${round}`);
+      const [backup, stop] = await Promise.allSettled([
+        world.backups.backup(ada, id, ""),
+        world.instances.stop(ada, id),
+      ]);
+      expect([backup.status, stop.status].sort()).toEqual(["fulfilled", "rejected"]);
+      await world.told("volume.backup", "done");
+      await world.backups.settle();
+      await world.instances.remove(ada, id);
+    }
+  });
+
+  test.each([
+    ["interrupted", /restore_failed.*ended in the middle.*as it was/],
+    ["expired", /restore_failed.*not begun/],
+    ["failed", /restore_failed: the disk is full/],
+    ["unknown_kind", /restore_failed.*refused it \(unknown_kind\)/],
+  ])("that ends as %s frees the instance and says why", async (outcome, why) => {
+    const id = await made();
+    const backup = await saved(id);
+    await world.backups.restore(ada, id, backup, "");
+    await world.told("volume.restore", outcome, {}, "the disk is full");
+    await world.backups.settle();
+    const after = await world.instances.get(ada, id);
+    expect(after.operation).toBeNull();
+    expect(after.lastFault).toMatch(why);
+    await world.backups.restore(ada, id, backup, "");
+    expect((await world.instances.get(ada, id)).lastFault).toBe("");
+  });
+
+  test("is refused before the first start, for another's instance, an unknown backup, and one that failed", async () => {
+    const id = await world.instances.create(ada, wish);
+    await expect(world.backups.backup(ada, id, "")).rejects.toThrow(errors.AgentWrongState);
+    await sql`update deployment set status = 'stopped' where deploy_id = ${id}`.execute(world.db);
+    await expect(world.backups.backup(ada, id, "")).rejects.toThrow(/never started/);
+    await world.runs(id);
+    await expect(world.backups.backup(bob, id, "")).rejects.toThrow(errors.AgentInstanceNotFound);
+    await expect(world.backups.list(bob, id)).rejects.toThrow(errors.AgentInstanceNotFound);
+    const backup = await world.backups.backup(ada, id, "");
+    await world.told("volume.backup", "failed", {}, "no");
+    await world.backups.settle();
+    await expect(world.backups.restore(ada, id, backup, "")).rejects.toThrow(errors.BackupNotFound);
+    const good = await saved(id);
+    await expect(world.backups.restore(bob, id, good, "")).rejects.toThrow(errors.AgentInstanceNotFound);
+    const other = await made("other");
+    await expect(world.backups.restore(ada, other, good, "")).rejects.toThrow(errors.BackupNotFound);
+  });
+
+  test("of a host that says nothing for hours does not hold the instance for ever", async () => {
+    const id = await made();
+    await world.backups.backup(ada, id, "");
+    await world.backups.settle();
+    expect((await world.instances.get(ada, id)).operation).toBe("backup");
+    await sql`update agent_instance set operation_at = now() - interval '3 hours'`.execute(world.db);
+    await world.backups.settle();
+    expect((await world.instances.get(ada, id)).lastFault).toMatch(/does not answer/);
+  });
+});
+
+describe("schedule and retention", () => {
+  const dayMs = 24 * 3_600_000;
+
+  test("a running instance is backed up when its time has come, a stopped one is not", async () => {
+    const id = await made();
+    await world.backups.tend();
+    expect(await world.open()).toEqual([]);
+    world.given.nowMs += dayMs + 60_000;
+    await world.backups.tend();
+    await world.backups.tend();
+    expect(await world.open()).toMatchObject([{ kind: "volume.backup" }]);
+    await world.told("volume.backup", "done", { sha256: "ab", sizeBytes: 1 });
+    await world.backups.settle();
+    expect(await world.backups.list(ada, id)).toMatchObject([{ state: "ready" }]);
+    await world.runs(id, "stopped");
+    world.given.nowMs += 2 * dayMs;
+    await world.backups.tend();
+    expect(await world.open()).toEqual([]);
+  });
+
+  test("the oldest scheduled ones beyond their number go, those made by hand stay; a removal that failed is asked for again", async () => {
+    const id = await made();
+    const byHand = await saved(id);
+    for (let n = 1; n <= 4; n++)
+      await sql`insert into instance_backup (backup_id, deploy_id, account_id, is_scheduled, state, blob_key, created_at)
+        values (${`bk-s${n}`}, ${id}, ${ada.account}, true, 'ready', ${`backups/${id}/bk-s${n}`}, now() + ${`${n} minutes`}::interval)`.execute(
+        world.db,
+      );
+    await world.backups.tend();
+    expect((await world.backups.list(ada, id)).map((one) => one.id)).toEqual(["bk-s4", "bk-s3", byHand]);
+    const removals = await world.open();
+    expect(removals.map((one) => (one.arguments as { key: string }).key).sort()).toEqual([
+      `backups/${id}/bk-s1`,
+      `backups/${id}/bk-s2`,
+    ]);
+    await world.told("volume.remove_backup", "failed");
+    await world.backups.tend();
+    expect(await world.open()).toHaveLength(2);
+    await world.told("volume.remove_backup", "done");
+    await world.backups.tend();
+    expect(await world.open()).toEqual([]);
+    const { rows } = await sql`select from instance_backup where deploy_id = ${id}`.execute(world.db);
+    expect(rows).toHaveLength(3);
+  });
+
+  test("of a deleted instance everything goes, its volume only once its container is gone", async () => {
+    const id = await made();
+    await saved(id);
+    await sql`insert into instance (instance_id, deploy_id, account_id, host_id, generation, gpu_uuids)
+      values ('i2', ${id}, ${ada.account}, 'host-1', 1, '{}')`.execute(world.db);
+    await world.instances.remove(ada, id);
+    await world.backups.tend();
+    expect((await world.open()).map((one) => one.kind)).toEqual(["volume.remove_backup"]);
+    await sql`delete from instance where instance_id = 'i2'`.execute(world.db);
+    await world.backups.tend();
+    expect((await world.open()).map((one) => one.kind).sort()).toEqual(["volume.remove", "volume.remove_backup"]);
+    await world.told("volume.remove", "done");
+    await world.told("volume.remove_backup", "done");
+    await world.backups.tend();
+    await world.backups.tend();
+    expect(await world.open()).toEqual([]);
+  });
+});

@@ -1,0 +1,110 @@
+// Agent instances on a real database; hosts are rows, and what they tell is written as the session would.
+import { randomBytes } from "node:crypto";
+import { sql } from "kysely";
+import pino from "pino";
+import { createAgentInstances } from "../../../control-plane/agent-instances/agent-instances.ts";
+import { createAgentBackups } from "../../../control-plane/agent-instances/backups.ts";
+import type { AgentType } from "../../../control-plane/agent-instances/store.ts";
+import type { HostView } from "../../../control-plane/fleet/host.ts";
+import { createAgentInstanceStore } from "../../../control-plane/store/agent-instance-store.ts";
+import { createBackupStore } from "../../../control-plane/store/backup-store.ts";
+import { openDatabase } from "../../../control-plane/store/database.ts";
+import type { AccountId, DeploymentId, HostId } from "../../../proto/ids.ts";
+import { workspace } from "../../fakes/agent-instance-ports.ts";
+
+export const ada = { account: "u:ada" as AccountId, suspendReason: null };
+export const bob = { account: "u:bob" as AccountId, suspendReason: null };
+const log = pino({ level: "silent" });
+
+export const hostView: HostView = {
+  id: "host-1" as HostId,
+  hostname: "host-1",
+  state: "live",
+  silentMs: 0,
+  schedulable: true,
+  condition: "",
+  revision: 1n,
+  claims: [],
+  inventory: { drivers: ["docker"], gpus: [], memoryBytes: 8 * 1024 ** 3 },
+} as unknown as HostView;
+
+export type World = Awaited<ReturnType<typeof openWorld>>;
+
+export async function openWorld(url: string) {
+  const database = openDatabase(url, { maxConnections: 6, log });
+  const { db } = database;
+  for (const { account } of [ada, bob])
+    await db
+      .insertInto("account")
+      .values({
+        account_id: account,
+        email: `${account}@example.com`,
+        display_name: account,
+        suspend_reason: null,
+        wrapped_dek: randomBytes(60),
+        kek_version: 1,
+        deleted_at: null,
+      })
+      .execute();
+  await db
+    .insertInto("host")
+    .values({
+      host_id: hostView.id,
+      hostname: "host-1",
+      advertise: "http://203.0.113.7:9100",
+      inventory: "{}",
+      node_epoch: 1n,
+      ticket_key: Buffer.alloc(32),
+      agent_version: "",
+    } as never)
+    .execute();
+  const store = createAgentInstanceStore(db);
+  const backupStore = createBackupStore(db);
+  const given = {
+    funds: 1_000_000_000n as bigint | null,
+    needed: 0n,
+    hosts: [hostView] as readonly HostView[],
+    nowMs: Date.now(),
+  };
+  const types = new Map<string, AgentType>([[workspace.id, workspace]]);
+  const instances = createAgentInstances({
+    store,
+    catalog: { types },
+    snapshot: async () => given.hosts,
+    limit: 3,
+    funds: async () => given.funds,
+    firstMinutes: async () => given.needed,
+  });
+  const backups = createAgentBackups({
+    store: backupStore,
+    instanceExists: async (owner, id) => (await store.get(id, owner.account)) !== undefined,
+    catalog: { types },
+    unixMs: () => given.nowMs,
+    log,
+  });
+
+  return {
+    db,
+    given,
+    types,
+    instances,
+    backups,
+    backupStore,
+    /** As the controller and the host would have brought it there. */
+    async runs(id: DeploymentId, status = "deployed"): Promise<void> {
+      await sql`update deployment set status = ${status}, revision = revision + 1,
+        weights = weights || '{"host": "host-1"}' where deploy_id = ${id}`.execute(db);
+    },
+    open: () => db.selectFrom("host_command").selectAll().where("outcome", "is", null).orderBy("created_at").execute(),
+    /** The host tells the outcome of a command of that kind. */
+    async told(kind: string, outcome: string, result: object = {}, message = ""): Promise<void> {
+      await db
+        .updateTable("host_command")
+        .set({ outcome, result: JSON.stringify(result), error_message: message })
+        .where("kind", "=", kind)
+        .where("outcome", "is", null)
+        .execute();
+    },
+    close: () => database.close(),
+  };
+}
