@@ -60,10 +60,19 @@ export function createFleetMetrics(registry: Registry): FleetMetrics {
     },
   });
 
+  const alerts = new Gauge({
+    name: "stoker_node_alerts",
+    help: "Hosts whose identity lives twice, that have obeyed a newer control plane, or that were revoked",
+    labelNames: ["alert"] as const,
+    registers,
+  });
+
   function show(hosts: readonly HostView[]): void {
     targets = scrapeTargets(hosts);
     nodes.reset();
     gpus.reset();
+    for (const alert of ["cloned_identity", "control_plane_behind", "revoked"])
+      alerts.set({ alert }, hosts.filter((host) => host.condition.split("; ").some(isOf(alert))).length);
     for (const state of ["ready", "not_schedulable", "unreachable", "lost"]) nodes.set({ state }, 0);
     for (const host of hosts) {
       nodes.inc({ state: nodeState(host) });
@@ -102,6 +111,7 @@ export function scrapeTargets(hosts: readonly Pick<HostView, "id" | "hostname" |
       })),
     );
 }
+const isOf = (alert: string) => (condition: string) => condition.startsWith(`${alert}: `);
 
 /** One word for a host: may it be given work, and if not, why. */
 export function nodeState(host: Pick<HostView, "state" | "schedulable">): string {
