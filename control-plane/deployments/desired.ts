@@ -48,8 +48,7 @@ export async function desiredSet(
   if (!rows) return undefined;
   const instances = await Promise.all(
     rows.instances.map(
-      async ({
- instance, deployment, weights, weightsToken, agentInstance }): Promise<DesiredInstance | undefined> => {
+      async ({ instance, deployment, weights, weightsToken, agentInstance }): Promise<DesiredInstance | undefined> => {
         const secrets = await secretsOf(deployment, weightsToken, deps);
         return (
           secrets && {

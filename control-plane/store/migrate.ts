@@ -13,8 +13,8 @@ import * as gpuTime from "./migrations/0008-gpu-time.ts";
 import * as kek from "./migrations/0009-kek.ts";
 import * as enrolment from "./migrations/0010-enrolment.ts";
 import * as nodeFacts from "./migrations/0011-node-facts.ts";
-import * as nodeWeights from "./migrations/0014-node-weights.ts";
 import * as agentInstances from "./migrations/0012-agent-instances.ts";
+import * as nodeWeights from "./migrations/0014-node-weights.ts";
 
 /** In order. Imported by name: what runs is what was reviewed, whatever lies in the folder. */
 const migrations: Record<string, Migration> = {
