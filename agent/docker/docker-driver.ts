@@ -118,6 +118,7 @@ export function createDockerDriver(options: DockerDriverOptions): ContainerDrive
       log.info({ instance: plan.instanceId, generation: plan.generation }, "started a container");
     } catch (error) {
       // What never ran leaves nothing behind, neither a container nor its network.
+      isSwept = false;
       await cleanUp(plan).catch((err) => log.warn({ err, instance: plan.instanceId }, "clean-up after a failed start"));
       throw error;
     } finally {
@@ -144,11 +145,17 @@ export function createDockerDriver(options: DockerDriverOptions): ContainerDrive
     );
   }
 
-  function remove(id: InstanceId, signal: AbortSignal): Promise<void> {
-    return client.call(signal, async (docker, bound) => {
-      for (const one of await containersOf(docker, id, bound)) await discard(docker, one.id, bound);
-      await profile.cleanUp(docker, id, bound);
-    });
+  async function remove(id: InstanceId, signal: AbortSignal): Promise<void> {
+    try {
+      await client.call(signal, async (docker, bound) => {
+        for (const one of await containersOf(docker, id, bound)) await discard(docker, one.id, bound);
+        await profile.cleanUp(docker, id, bound);
+      });
+    } catch (error) {
+      // An engine that went away in between may have lost the container and kept its network: nobody asks for that again.
+      isSwept = false;
+      throw error;
+    }
   }
 
   const driver: ContainerDriver = {
