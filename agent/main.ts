@@ -87,7 +87,7 @@ async function main(): Promise<void> {
   // Control, data path and loop know each other through these.
   let reconciler: Reconciler;
   let ingressPort = 0;
-  const backups = await volumes?.backups(() => reconciler);
+  const backups = await volumes?.backups(() => reconciler, metrics.backedUp);
   const weights = createHostWeights(config, (repo, signal) => control.neighbours(repo, signal), metrics, log);
   const obey = (wanted: DesiredState__Output) => {
     weights.setDesired(wanted);
@@ -117,6 +117,7 @@ async function main(): Promise<void> {
 
     samples: () => samples,
     executors: volumeExecutors(backups),
+    answered: metrics.commanded,
     isStopping: () => stopping.aborted,
     log,
   });
@@ -217,6 +218,7 @@ async function main(): Promise<void> {
     },
     host: config.metricsHost,
     port: config.metricsPort,
+    took: metrics.served,
     token: metricsTokenFile === undefined ? undefined : readFileSync(metricsTokenFile, "utf8").trim(),
   });
   metricsPort = page.port;

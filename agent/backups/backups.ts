@@ -34,10 +34,12 @@ export interface BackupsDeps {
   readonly volumes: Volumes;
   readonly blobs: BlobStore;
   readonly users: VolumeUsers;
+  /** Told of each backup and restore that succeeded. */
+  readonly done?: (op: "create" | "restore", seconds: number) => void;
   readonly log: Logger;
 }
 
-export function createBackups({ volumes, blobs, users, log }: BackupsDeps): Backups {
+export function createBackups({ volumes, blobs, users, done, log }: BackupsDeps): Backups {
   const busy = new Set<string>();
 
   async function alone<T>(what: string, volume: string, work: () => Promise<T>): Promise<T> {
@@ -47,6 +49,8 @@ export function createBackups({ volumes, blobs, users, log }: BackupsDeps): Back
     const beganMs = performance.now();
     try {
       const result = await work();
+      const op = measured[what];
+      if (op) done?.(op, (performance.now() - beganMs) / 1000);
       log.info({ volume, ms: Math.round(performance.now() - beganMs) }, `${what} done`);
       return result;
     } catch (error) {
@@ -99,4 +103,5 @@ export function createBackups({ volumes, blobs, users, log }: BackupsDeps): Back
   };
 }
 
+const measured: Readonly<Record<string, "create" | "restore">> = { backup: "create", restore: "restore" };
 const folderOf = (key: string) => key.slice(0, key.lastIndexOf("/"));

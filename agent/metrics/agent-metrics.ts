@@ -14,6 +14,8 @@ export interface AgentFacts {
   spool(): { readonly records: number; readonly oldestAgeSeconds: number; readonly bytes: number };
 }
 
+export type CommandEnd = "ok" | "rejected_epoch" | "duplicate" | "failed";
+
 export interface AgentMetrics {
   readonly registry: Registry;
   /** What the gauges read; before it they read nothing. */
@@ -24,6 +26,12 @@ export interface AgentMetrics {
   downloaded(source: string, bytes: number): void;
   downloadFailed(code: string): void;
   restarted(deployId: string, reason: string): void;
+  /** A command of the control plane that was answered. */
+  commanded(type: string, result: CommandEnd): void;
+  /** A backup or restore that succeeded. */
+  backedUp(op: "create" | "restore", seconds: number): void;
+  /** One of these pages was made and sent. */
+  served(page: string, seconds: number): void;
   gone(instanceId: string): void;
 }
 
@@ -120,6 +128,36 @@ export function createAgentMetrics(): AgentMetrics {
     registers,
     labelNames: ["code"],
   });
+  const commands = new Counter({
+    name: "stoker_commands_total",
+    help: "Commands of control planes, by kind and how they ended",
+    registers,
+    labelNames: ["type", "result"],
+  });
+  const backups = new Histogram({
+    name: "stoker_backup_seconds",
+    help: "Time of backups and restores of volumes that succeeded",
+    registers,
+    labelNames: ["op"],
+    buckets: [1, 5, 15, 60, 300, 900, 3600],
+  });
+  let lastBackup: number | undefined;
+  new Gauge({
+    name: "stoker_backup_last_success_timestamp_seconds",
+    help: "When a backup last succeeded here, in unix seconds; absent before the first since the agent started",
+    registers,
+    collect() {
+      if (lastBackup === undefined) this.remove();
+      else this.set(lastBackup);
+    },
+  });
+  const pages = new Histogram({
+    name: "stoker_metrics_page_seconds",
+    help: "Time this process took to make and send a page, the network left out",
+    registers,
+    labelNames: ["page"],
+    buckets: [0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 2],
+  });
 
   return {
     registry,
@@ -135,6 +173,12 @@ export function createAgentMetrics(): AgentMetrics {
     downloaded: (source, count) => bytes.inc({ source }, count),
     downloadFailed: (code) => failures.inc({ code }),
     restarted: (deployId, reason) => restarts.inc({ deploy_id: deployId, reason }),
+    commanded: (type, result) => commands.inc({ type, result }),
+    backedUp(op, seconds) {
+      backups.observe({ op }, seconds);
+      if (op === "create") lastBackup = Date.now() / 1000;
+    },
+    served: (page, seconds) => pages.observe({ page }, seconds),
     gone(id) {
       const deployId = known.get(id)?.deployId;
       known.delete(id);

@@ -23,19 +23,27 @@ export interface MetricsServerOptions {
   readonly port: number;
   /** Bearer token that the pages ask for, local ones excepted; undefined: none. */
   readonly token: string | undefined;
+  /** Told of each page that was sent: how long it took here, from the request to the answer's last byte given away. */
+  readonly took?: (path: string, seconds: number) => void;
 }
 
 /** Throws when it cannot listen. */
-export async function startMetricsServer({ pages, host, port, token }: MetricsServerOptions): Promise<MetricsServer> {
+export async function startMetricsServer(options: MetricsServerOptions): Promise<MetricsServer> {
+  const { pages, host, port, token, took } = options;
   const server = createServer((req, res) => {
-    const page = req.method === "GET" ? pages[(req.url ?? "").split("?", 1)[0] ?? ""] : undefined;
+    const beganMs = performance.now();
+    const path = (req.url ?? "").split("?", 1)[0] ?? "";
+    const page = req.method === "GET" ? pages[path] : undefined;
     if (!page || (page.isLocal && !isFromHere(req))) return void res.writeHead(404).end();
     if (token !== undefined && !page.isLocal && !carries(req, token))
       return void res.writeHead(401, { "www-authenticate": "Bearer" }).end();
     Promise.resolve()
       .then(page.render)
       .then(
-        (text) => res.writeHead(200, { "content-type": page.contentType }).end(text),
+        (text) => {
+          res.writeHead(200, { "content-type": page.contentType }).end(text);
+          took?.(path, (performance.now() - beganMs) / 1000);
+        },
         () => res.writeHead(500).end(),
       );
   });

@@ -44,6 +44,8 @@ export function createCommands(deps: {
   readonly executors: Readonly<Record<string, CommandExecutor>>;
   readonly controlTimeMs: () => number;
   readonly desired: () => DesiredState__Output | undefined;
+  /** Told of every answer; a kind that is not known here is `_unknown`. */
+  readonly answered?: (kind: string, result: "ok" | "rejected_epoch" | "duplicate" | "failed") => void;
   readonly logger: Logger;
 }): Commands {
   /** Of this life of the agent. */
@@ -62,8 +64,13 @@ export function createCommands(deps: {
   }
 
   return {
-    async take(command, epochs, answer) {
+    async take(command, epochs, tell) {
       const id = command.commandId;
+      const kind = Object.hasOwn(deps.executors, command.kind) ? command.kind : "_unknown";
+      const answer = (result: CommandResult) => {
+        deps.answered?.(kind, endOf(result));
+        tell(result);
+      };
       const told = (outcome: KnownOutcome, duplicate = false) =>
         answer({ commandId: id, nodeEpoch: command.nodeEpoch, duplicate, ...outcome });
       const epoch = BigInt(command.nodeEpoch);
@@ -77,7 +84,7 @@ export function createCommands(deps: {
         return told(without("running"), true);
       }
       if (known) return told(interrupted, true);
-      const execute = deps.executors[command.kind];
+      const execute = Object.hasOwn(deps.executors, command.kind) ? deps.executors[command.kind] : undefined;
       if (!execute) return told(without("unknown_kind"));
       if (Number(command.deadlineMs) <= deps.controlTimeMs()) return told(without("expired"));
       if (isOlder(command, deps.desired())) return told(without("rejected_generation"));
@@ -125,6 +132,11 @@ function isOlder(command: Command__Output, desired: DesiredState__Output | undef
   if (command.generation === "0" || command.instanceId === "") return false;
   const instance = desired?.instances.find((one) => one.instanceId === command.instanceId);
   return instance !== undefined && BigInt(instance.generation) > BigInt(command.generation);
+}
+
+function endOf({ outcome, duplicate }: CommandResult): "ok" | "rejected_epoch" | "duplicate" | "failed" {
+  if (duplicate) return "duplicate";
+  return outcome === "done" ? "ok" : outcome === "rejected_epoch" ? "rejected_epoch" : "failed";
 }
 
 const without = (outcome: string): KnownOutcome => ({ outcome, errorCode: "", errorMessage: "", result: "" });

@@ -34,6 +34,7 @@ export interface ControlParts {
   readonly weights: () => readonly KeptWeights[];
   /** By kind: what a control plane may have done once (session/commands.ts). */
   readonly executors: Readonly<Record<string, CommandExecutor>>;
+  readonly answered: (kind: string, result: "ok" | "rejected_epoch" | "duplicate" | "failed") => void;
   /** What is sampled of the host and its instances. */
   readonly samples: () => Pick<Samples, "figures" | "withUsage">;
   readonly isStopping: () => boolean;
@@ -86,6 +87,7 @@ export function createControl(parts: ControlParts): Control {
       executors: parts.executors,
       controlTimeMs: clock.nowMs,
       desired: () => state.session.desired(),
+      answered: parts.answered,
       logger: log,
     }),
     monotonicMs,

@@ -17,11 +17,14 @@ import { type CommandExecutor, CommandFailed } from "../session/commands.ts";
 /** As which every container runs (docker/container-config.ts). */
 const owner = { uid: 2000, gid: 0 };
 
+type BackupDone = (op: "create" | "restore", seconds: number) => void;
+
 export interface HostVolumes {
   readonly folder: string;
   /** The same driver; a volume is there before the container that wants it starts. */
   withVolumes(driver: ContainerDriver): ContainerDriver;
-  backups(reconciler: () => Pick<Reconciler, "whileEnded">): Promise<Backups>;
+  /** `done`: told of each backup and restore that succeeded. */
+  backups(reconciler: () => Pick<Reconciler, "whileEnded">, done: BackupDone): Promise<Backups>;
 }
 
 export function hostVolumes(config: AgentConfig, driver: string, hostId: HostId, log: Logger): HostVolumes | undefined {
@@ -37,7 +40,7 @@ export function hostVolumes(config: AgentConfig, driver: string, hostId: HostId,
         await inner.start(plan, signal);
       },
     }),
-    async backups(reconciler) {
+    async backups(reconciler, done) {
       const { createFreezer } = await import("../docker/freeze.ts");
       const freezer = createFreezer({ nodeName: hostId });
       const users = {
@@ -45,7 +48,7 @@ export function hostVolumes(config: AgentConfig, driver: string, hostId: HostId,
         ended: <T>(volume: string, work: () => Promise<T>, signal: AbortSignal) =>
           reconciler().whileEnded(volume, work, signal),
       };
-      return createBackups({ volumes, blobs: await blobStore(config, hostId), users, log });
+      return createBackups({ volumes, blobs: await blobStore(config, hostId), users, done, log });
     },
   };
 }

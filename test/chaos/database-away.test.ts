@@ -1,8 +1,13 @@
 // P19: PostgreSQL killed for longer than a slice of a budget lives. Slice clocks run at 0.2, so 12 s here are a minute.
+// P22 beside it: the metrics pages are asked for every second all along.
+
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { ledgerFacts, query } from "../e2e/spine/database.ts";
 import { type ExternalStack, startExternalStack } from "../fakes/external-stack.ts";
+import { watchPages } from "../fakes/page-times.ts";
 import type { ControlPlane } from "../fakes/processes.ts";
 
 const scale = 0.2;
@@ -39,6 +44,15 @@ async function ask(at: ControlPlane): Promise<Sent> {
   return { at, sentMs, status: answer.status, retryAfter: answer.headers.get("retry-after") };
 }
 
+/** The metrics pages of both control planes and of the agent. */
+function metricsPages(): string[] {
+  const { stack } = world;
+  const read = (path: string) => JSON.parse(readFileSync(path, "utf8"));
+  const admins = ["control-plane.json", "control-plane-2.json"].map((file) => read(join(stack.folder, file)).admin);
+  const agent = read(join(stack.agentFolder(1), "agent.json")).metrics_port;
+  return [...admins, agent].map((port) => `http://127.0.0.1:${port}/metrics`);
+}
+
 /** One request after the other at each control plane, with a short pause. */
 function keepAsking() {
   const sent: Sent[] = [];
@@ -67,6 +81,7 @@ it("management answers 503 at once, inference goes on within its slices, nothing
   }, patient);
   const before = world.engine.log.length;
   const stopAsking = keepAsking();
+  const stopWatching = watchPages(metricsPages());
   await wait(4_000);
 
   await stack.postgres.kill9();
@@ -89,6 +104,12 @@ it("management answers 503 at once, inference goes on within its slices, nothing
   }, patient);
   await wait(1_000);
   const sent = await stopAsking();
+
+  for (const { url, missed, times } of await stopWatching()) {
+    expect(missed, url).toBe(0);
+    expect(times.all, url).toBeGreaterThan(awayMs / 1_000);
+    expect(times.quick / times.all, `${url}: ${JSON.stringify(times)}`).toBeGreaterThanOrEqual(0.95);
+  }
 
   const during = sent.filter((one) => one.sentMs >= killedMs && one.sentMs < backMs);
   const answered = during.filter((one) => one.status === 200);

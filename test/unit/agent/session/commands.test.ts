@@ -17,6 +17,7 @@ function world(execute: () => Promise<unknown> = async () => ({ bytes: 3 })) {
   };
   let times = 0;
   const told: CommandResult[] = [];
+  const answered: string[] = [];
   const commands = createCommands({
     log,
     executors: {
@@ -27,6 +28,7 @@ function world(execute: () => Promise<unknown> = async () => ({ bytes: 3 })) {
     },
     controlTimeMs: () => 1_000,
     desired: () => ({ instances: [{ instanceId: "i", generation: "5" }] }) as DesiredState__Output,
+    answered: (kind, result) => void answered.push(`${kind} ${result}`),
     logger: pino({ level: "silent" }),
   });
   const command: Command__Output = {
@@ -41,6 +43,7 @@ function world(execute: () => Promise<unknown> = async () => ({ bytes: 3 })) {
   return {
     kept,
     told,
+    answered,
     take: (over: Partial<Command__Output> = {}, at = epochs) =>
       commands.take({ ...command, ...over }, at, (result) => void told.push(result)),
     times: () => times,
@@ -100,4 +103,20 @@ it("that fails says why, with its code", async () => {
   const { take, told } = world(() => Promise.reject(new CommandFailed("no_space", "the disk is full")));
   await take();
   expect(told).toMatchObject([{ outcome: "failed", errorCode: "no_space", errorMessage: "the disk is full" }]);
+});
+
+it("is counted by its kind and how it ended; a kind that is not known here makes no series of its own", async () => {
+  const { take, answered } = world();
+  await take();
+  await take();
+  await take({ commandId: "d", nodeEpoch: "6" });
+  await take({ commandId: "e", kind: "constructor" });
+  await take({ commandId: "f", deadlineMs: "1" });
+  expect(answered).toEqual([
+    "backup ok",
+    "backup duplicate",
+    "backup rejected_epoch",
+    "_unknown failed",
+    "backup failed",
+  ]);
 });
