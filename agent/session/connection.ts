@@ -19,7 +19,7 @@ export interface ConnectionOptions {
 
 export type ConnectionEnd = {
   /** Low cardinality, for a metric. */
-  readonly reason: "refused" | "fenced" | "unreachable" | "timeout" | "ended" | "silent" | "stopped";
+  readonly reason: "refused" | "fenced" | "unreachable" | "timeout" | "ended" | "silent" | "stopped" | "moved";
   readonly detail: string;
   readonly wasWelcomed: boolean;
 };

@@ -1,6 +1,5 @@
 // The agent's end of Fleet.Session over its whole life: connects, comes back, keeps what must outlast a connection (ticket
 // keys, the control plane's clock, the epoch). While it is away everything goes on being served.
-import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { AgentMessage } from "../../proto/gen/stoker/fleet/v1/AgentMessage.ts";
 import type { ControlMessage__Output } from "../../proto/gen/stoker/fleet/v1/ControlMessage.ts";
@@ -18,8 +17,8 @@ import { judgeDesired } from "./fence.ts";
 import type { Identity } from "./identity.ts";
 import { createNeighbourQuestions, type NeighbourQuestions } from "./neighbours.ts";
 import { every } from "./pace.ts";
-import { reconnectDelayMs } from "./reconnect.ts";
 import type { SessionStore } from "./store.ts";
+import { type Told, takeTurns } from "./turns.ts";
 import { createUsageSender, type PendingUsage } from "./usage-sender.ts";
 import type { TlsParts } from "./wire.ts";
 
@@ -97,9 +96,10 @@ export function createSession(options: SessionOptions): Session {
   let isConnected = false;
   let isFenced = false;
   let reportNow = () => {};
+  let newest: Serving | undefined;
   const questions = createNeighbourQuestions();
 
-  async function once(address: string, signal: AbortSignal): Promise<ConnectionEnd> {
+  async function once(address: string, told: Told, signal: AbortSignal): Promise<ConnectionEnd> {
     let tls: TlsParts;
     try {
       tls = await options.identity.tls(address, signal);
@@ -118,13 +118,21 @@ export function createSession(options: SessionOptions): Session {
       inventory: options.inventory(),
     };
     const onWelcome = (welcome: Welcome__Output, askedMs: number, send: Send) => {
+      told.welcomed();
       serving = serve(welcome, askedMs, send, until);
+      newest = serving;
     };
-    const onMessage = (message: ControlMessage__Output) => serving?.take(message);
+    const onMessage = (message: ControlMessage__Output) => {
+      if (message.renewed) told.databaseAway(message.renewed.databaseAway);
+      serving?.take(message);
+    };
     const end = await connect({ address, tls, hello, onWelcome, onMessage, monotonicMs }, signal);
-    isConnected = false;
-    reportNow = () => {};
     ending.abort();
+    // Another control plane may have taken over meanwhile: what it set stands.
+    if (newest === serving) {
+      isConnected = false;
+      reportNow = () => {};
+    }
     await serving?.done;
     return end;
   }
@@ -263,30 +271,20 @@ export function createSession(options: SessionOptions): Session {
       leaseRemainingSeconds: Math.max(0, (leaseEndsMs - monotonicMs()) / 1000),
       reconnects,
     }),
-    async run(signal) {
-      const { addresses } = options;
-      // Agents spread over the control planes, and each takes the next one when its own is gone.
-      let turn = Math.floor(options.random() * addresses.length);
-      let failures = 0;
-      let lastTold = "";
-      while (!signal.aborted) {
-        const address = addresses[turn % addresses.length] ?? "";
-        const end = await once(address, signal);
-        turn += 1;
-        if (signal.aborted) break;
-        if (end.reason === "fenced") fence(end.detail);
-        failures = end.wasWelcomed ? 0 : failures + 1;
-        reconnects.set(end.reason, (reconnects.get(end.reason) ?? 0) + 1);
-        // The pause grows once all of them were tried.
-        const delayMs = Math.round(reconnectDelayMs(Math.floor(failures / addresses.length), options.random()));
-        const facts = { control: address, reason: end.reason, why: end.detail, failures, retryInMs: delayMs };
-        // Once per trouble: a control plane that stays away for a night must not fill the disk.
-        const isNew = end.reason !== lastTold || end.wasWelcomed;
-        log[isNew ? "warn" : "debug"](facts, "no session with the control plane; everything goes on being served");
-        lastTold = end.reason;
-        await wait(delayMs, undefined, { signal }).catch(() => {});
-      }
-    },
+    run: (signal) =>
+      takeTurns(
+        {
+          addresses: options.addresses,
+          talk: once,
+          onEnd: (end) => {
+            if (end.reason === "fenced") fence(end.detail);
+            reconnects.set(end.reason, (reconnects.get(end.reason) ?? 0) + 1);
+          },
+          random: options.random,
+          log,
+        },
+        signal,
+      ),
   };
 }
 

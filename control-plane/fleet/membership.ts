@@ -34,6 +34,8 @@ export interface Membership {
   register(hello: Hello): Promise<Welcome>;
   heard(session: HostSession): void;
   report(session: HostSession, report: InventoryReport): Promise<void>;
+  /** No heartbeat could be written or read for a quarter of a lease: others soon take this replica's hosts for silent. */
+  readonly isDatabaseAway: boolean;
   /** Writes and reads heartbeats until aborted. */
   run(signal: AbortSignal): Promise<void>;
 }
@@ -57,6 +59,7 @@ export function createMembership(deps: {
   const { store, clocks, log } = deps;
   const pending = new Map<HostId, Heard>();
   const states = new Map<HostId, string>();
+  let beatenMs = deps.monotonicMs();
 
   const asBeat = ({ session, reported }: Heard) => ({
     ...session,
@@ -71,6 +74,7 @@ export function createMembership(deps: {
     try {
       if (taken.length > 0) await store.heard(taken.map(asBeat));
       const seenAt = await store.seenAt();
+      beatenMs = deps.monotonicMs();
       // The replica that holds the session hears the reports; the others learn here that a host they gave up is worth a try.
       for (const host of clocks.sawSeenAt(seenAt)) deps.routing.sawReport(host);
       for (const host of seenAt.keys()) if (!states.has(host)) states.set(host, clocks.state(host));
@@ -116,6 +120,9 @@ export function createMembership(deps: {
           "the agent has obeyed a newer control plane than this",
         );
       return { ...session, ticketKey, isBehind };
+    },
+    get isDatabaseAway() {
+      return deps.monotonicMs() - beatenMs > deps.leaseMs / 4;
     },
     heard(session) {
       clocks.heard(session.hostId);

@@ -209,7 +209,9 @@ function serve(
       if (!message || ending.signal.aborted) return;
       if (message.body === "renew" && message.renew) {
         deps.membership.heard(session);
-        stream.write({ renewed: { sequence: message.renew.sequence, controlTimeMs: Date.now() }, body: "renewed" });
+        const { sequence } = message.renew;
+        const databaseAway = deps.membership.isDatabaseAway;
+        stream.write({ renewed: { sequence, controlTimeMs: Date.now(), databaseAway }, body: "renewed" });
       } else if (message.body === "report" && message.report) {
         await take(message.report).catch((error) =>
           log.warn({ err: error }, "a host report was not written; the next says it again"),

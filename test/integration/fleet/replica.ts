@@ -38,6 +38,7 @@ export async function startReplica(
     port?: number;
     holds?: TimeHolds;
     certificateLifeMs?: number;
+    renewEveryMs?: number;
   } = {},
 ) {
   await migrateDatabase(url, { log });
@@ -72,7 +73,7 @@ export async function startReplica(
     ...(options.holds ? { holds: options.holds } : {}),
     owner: options.owner ?? "replica",
     limits: options.limits ?? { leaseMs: 20_000, lostMs: 60_000 },
-    times: { leaseTtlMs: 20_000, renewEveryMs: 5_000, reportEveryMs: 5_000 },
+    times: { leaseTtlMs: 20_000, renewEveryMs: options.renewEveryMs ?? 5_000, reportEveryMs: 5_000 },
     log: listening,
     beatEveryMs: 100,
     resyncMs: 300,

@@ -6,10 +6,12 @@ export interface LeaseRenewed {
   'sequence'?: (number | string | Long);
   'controlTimeMs'?: (number | string | Long);
   'databaseAway'?: (boolean);
+  'reconnectSpreadMs'?: (number);
 }
 
 export interface LeaseRenewed__Output {
   'sequence': (string);
   'controlTimeMs': (string);
   'databaseAway': (boolean);
+  'reconnectSpreadMs': (number);
 }

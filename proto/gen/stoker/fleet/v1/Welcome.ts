@@ -10,6 +10,7 @@ export interface Welcome {
   'ticketKey'?: (Buffer | Uint8Array | string);
   'controlTimeMs'?: (number | string | Long);
   'behind'?: (boolean);
+  'reconnectSpreadMs'?: (number);
 }
 
 export interface Welcome__Output {
@@ -20,4 +21,5 @@ export interface Welcome__Output {
   'ticketKey': (Buffer);
   'controlTimeMs': (string);
   'behind': (boolean);
+  'reconnectSpreadMs': (number);
 }
