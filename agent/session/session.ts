@@ -17,6 +17,7 @@ import { judgeDesired } from "./fence.ts";
 import type { Identity } from "./identity.ts";
 import { createNeighbourQuestions, type NeighbourQuestions } from "./neighbours.ts";
 import { every } from "./pace.ts";
+import { ownSpreadMs } from "./reconnect.ts";
 import type { SessionStore } from "./store.ts";
 import { type Told, takeTurns } from "./turns.ts";
 import { createUsageSender, type PendingUsage } from "./usage-sender.ts";
@@ -96,6 +97,7 @@ export function createSession(options: SessionOptions): Session {
   let isConnected = false;
   let isFenced = false;
   let reportNow = () => {};
+  let spreadMs = ownSpreadMs;
   let newest: Serving | undefined;
   const questions = createNeighbourQuestions();
 
@@ -154,6 +156,7 @@ export function createSession(options: SessionOptions): Session {
       clock.heard(Number(controlTimeMs), sentMs, monotonicMs());
     };
     heard("", welcome.controlTimeMs);
+    spreadMs = welcome.reconnectSpreadMs || ownSpreadMs;
     keys = [welcome.ticketKey, ...keys].slice(0, 2);
     if (epoch < store.highestEpoch())
       log.error(
@@ -211,8 +214,10 @@ export function createSession(options: SessionOptions): Session {
     questions.over(send, signal);
     return {
       take(message) {
-        if (message.renewed) heard(message.renewed.sequence, message.renewed.controlTimeMs);
-        else if (message.usageAck) usage.acknowledged(message.usageAck.spoolIds);
+        if (message.renewed) {
+          heard(message.renewed.sequence, message.renewed.controlTimeMs);
+          spreadMs = message.renewed.reconnectSpreadMs || spreadMs;
+        } else if (message.usageAck) usage.acknowledged(message.usageAck.spoolIds);
         else if (message.neighbours) questions.answered(message.neighbours);
         else if (message.desired) void obey(message.desired, epoch);
         else if (message.command)
@@ -280,6 +285,7 @@ export function createSession(options: SessionOptions): Session {
             if (end.reason === "fenced") fence(end.detail);
             reconnects.set(end.reason, (reconnects.get(end.reason) ?? 0) + 1);
           },
+          spreadMs: () => spreadMs,
           random: options.random,
           log,
         },

@@ -18,6 +18,8 @@ export interface TurnsOptions {
   /** Never rejects. */
   readonly talk: (address: string, told: Told, signal: AbortSignal) => Promise<ConnectionEnd>;
   readonly onEnd: (end: ConnectionEnd) => void;
+  /** The first window of the pauses, by the size of the fleet. */
+  readonly spreadMs: () => number;
   readonly random: () => number;
   readonly log: Logger;
 }
@@ -62,7 +64,10 @@ export async function takeTurns(options: TurnsOptions, signal: AbortSignal): Pro
     return conversation;
   }
 
-  /** Asks the others, with the pauses of a reconnect, until one takes this host or the present one can write again. */
+  /**
+   * Asks the others until one takes this host or the present one can write again. Without the fleet's spread: agents hear of
+   * it at their renewals, which fall apart by themselves, and must have moved before their silence counts.
+   */
   async function seek(from: Conversation, beside: Beside): Promise<void> {
     beside.isSeeking = true;
     let isOver = false;
@@ -104,7 +109,8 @@ export async function takeTurns(options: TurnsOptions, signal: AbortSignal): Pro
     options.onEnd(end);
     failures = end.wasWelcomed ? 0 : failures + 1;
     // The pause grows once all of them were tried.
-    const delayMs = Math.round(reconnectDelayMs(Math.floor(failures / addresses.length), random()));
+    const tried = Math.floor(failures / addresses.length);
+    const delayMs = Math.round(reconnectDelayMs(tried, random(), options.spreadMs()));
     const facts = {
       control: conversation.address,
       reason: end.reason,

@@ -8,6 +8,7 @@ import { RunSuperseded } from "./errors.ts";
 import type { Inventory } from "./host.ts";
 import type { HostClocks } from "./host-clocks.ts";
 import type { HostLive, LiveFigures } from "./live.ts";
+import { reconnectSpreadMs } from "./reconnect-spread.ts";
 import type { RoutingTable } from "./routing-table.ts";
 import type { FleetStore, HostSession, Registration } from "./store.ts";
 
@@ -34,6 +35,8 @@ export interface Membership {
   register(hello: Hello): Promise<Welcome>;
   heard(session: HostSession): void;
   report(session: HostSession, report: InventoryReport): Promise<void>;
+  /** The first window in which the hosts of this fleet should come back, as many as there are now. */
+  readonly reconnectSpreadMs: number;
   /** No heartbeat could be written or read for a quarter of a lease: others soon take this replica's hosts for silent. */
   readonly isDatabaseAway: boolean;
   /** Writes and reads heartbeats until aborted. */
@@ -120,6 +123,9 @@ export function createMembership(deps: {
           "the agent has obeyed a newer control plane than this",
         );
       return { ...session, ticketKey, isBehind };
+    },
+    get reconnectSpreadMs() {
+      return reconnectSpreadMs(states.size);
     },
     get isDatabaseAway() {
       return deps.monotonicMs() - beatenMs > deps.leaseMs / 4;

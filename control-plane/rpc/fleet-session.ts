@@ -210,8 +210,9 @@ function serve(
       if (message.body === "renew" && message.renew) {
         deps.membership.heard(session);
         const { sequence } = message.renew;
-        const databaseAway = deps.membership.isDatabaseAway;
-        stream.write({ renewed: { sequence, controlTimeMs: Date.now(), databaseAway }, body: "renewed" });
+        const { isDatabaseAway: databaseAway, reconnectSpreadMs } = deps.membership;
+        const renewed = { sequence, controlTimeMs: Date.now(), databaseAway, reconnectSpreadMs };
+        stream.write({ renewed, body: "renewed" });
       } else if (message.body === "report" && message.report) {
         await take(message.report).catch((error) =>
           log.warn({ err: error }, "a host report was not written; the next says it again"),
@@ -236,6 +237,7 @@ function serve(
       ticketKey: welcome.ticketKey,
       controlTimeMs: Date.now(),
       behind: welcome.isBehind,
+      reconnectSpreadMs: deps.membership.reconnectSpreadMs,
     },
   });
   log.info(

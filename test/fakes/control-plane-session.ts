@@ -29,6 +29,8 @@ export interface FakeControlPlane {
   ticketKey: Buffer;
   /** Whether another agent has taken the place of those that come. */
   fences: boolean;
+  /** What agents are told of the size of the fleet, with the next welcome. */
+  reconnectSpreadMs: number;
   /** Whether usage is acknowledged from now on. */
   acknowledges: boolean;
   /** To the newest session, in its own epoch unless told otherwise. */
@@ -71,6 +73,7 @@ export async function startFakeControlPlane(): Promise<FakeControlPlane> {
             reportEveryMs: 300,
             ticketKey: plane.ticketKey,
             controlTimeMs: Date.now(),
+            reconnectSpreadMs: plane.reconnectSpreadMs,
           },
         });
       } else if (message.renew) {
@@ -106,6 +109,7 @@ export async function startFakeControlPlane(): Promise<FakeControlPlane> {
     nodeEpoch: 1n,
     ticketKey: Buffer.alloc(32, 1),
     acknowledges: true,
+    reconnectSpreadMs: 0,
     fences: false,
     want(desired) {
       if (!stream) throw new Error("no agent is connected");

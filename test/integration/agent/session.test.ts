@@ -26,6 +26,7 @@ describe("an agent's session", () => {
   let toSend: string[];
   let told: HostInstances | undefined;
   let alerts: string[];
+  let warnings: string[];
   let ending: AbortController;
   let running: Promise<void>;
   let session: Session;
@@ -77,7 +78,10 @@ describe("an agent's session", () => {
       monotonicMs: () => performance.now(),
       // Reconnects at once, so that a test need not wait.
       random: () => 0.01,
-      log: pino({ level: "error" }, { write: (line: string) => void alerts.push(line) }),
+      log: pino(
+        { level: "warn" },
+        { write: (line: string) => void (JSON.parse(line).level < 50 ? warnings : alerts).push(line) },
+      ),
     });
     running = session.run(ending.signal);
   };
@@ -88,6 +92,7 @@ describe("an agent's session", () => {
     kept = undefined;
     highest = 0n;
     obeyed = [];
+    warnings = [];
     toSend = [];
     alerts = [];
     told = { generation: "0", instances: [], removed: [], weights: [] };
@@ -167,6 +172,14 @@ describe("an agent's session", () => {
     expect(session.keys()).toEqual([Buffer.alloc(32, 2), Buffer.alloc(32, 1)]);
     expect(plane.hellos.map((hello) => hello.hostId)).toEqual(["host-of-a-test", "host-of-a-test"]);
     expect(plane.hellos[1]?.highestEpoch).toBe("1");
+  });
+
+  it("spreads its first attempt to come back over what the control plane says, which grows with the fleet", async () => {
+    plane.reconnectSpreadMs = 12_000;
+    start();
+    await expect.poll(() => session.state().isConnected, patient).toBe(true);
+    plane.cut();
+    await expect.poll(() => warnings.map((line) => JSON.parse(line).retryInMs), patient).toEqual([120]);
   });
 
   it("keeps keys, epoch and desired state while nobody answers, and comes back when somebody does", async () => {
