@@ -48,6 +48,8 @@ export interface Facts {
   readonly waitingFor: string | undefined;
   readonly life: Life | undefined;
   readonly wasStartedHere: boolean;
+  /** Ids of the faults that its GPUs had when it was started here: an end is not blamed on them. */
+  readonly oldGpuFaults: readonly string[];
   /** It was ready once, as far as this agent knows. */
   readonly hasServed: boolean;
   /** Identity whose end was counted, or was our own doing. */
@@ -69,6 +71,7 @@ export function freshFacts(generation: number, nowMs: number): Facts {
     waitingFor: undefined,
     life: undefined,
     wasStartedHere: false,
+    oldGpuFaults: [],
     hasServed: false,
     countedExit: undefined,
   };

@@ -1,6 +1,6 @@
 // Why an instance ended, in words for whoever deployed it: what happened, why, what to do.
 import type { LogLine, Observed } from "./driver.ts";
-import type { RestartReason } from "./ports.ts";
+import type { GpuFault, RestartReason } from "./ports.ts";
 
 export interface Failure {
   /** Stable; `oom_killed`, `exit_1`, `bad_model`, ... */
@@ -49,6 +49,17 @@ export function reasonOfExit(exit: Exited, limitBytes: number, lines: readonly L
   }
   const message = `the model server ended while nobody could see how; ${because}`;
   return { failure: { code: "exit_unknown", message }, isTerminal: false, reason: "exit" };
+}
+
+/** The same end where a GPU failed under it: the model server's own last words are what that looks like from inside. */
+export function withLostGpu(why: ExitReason, fault: GpuFault | undefined): ExitReason {
+  if (!fault || why.reason === "oom") return why;
+  return { failure: lostGpu(fault), isTerminal: false, reason: "gpu_lost" };
+}
+
+export function lostGpu({ uuid, reason }: GpuFault): Failure {
+  const message = `the model server lost its GPU ${uuid}: ${reason}. It is started again on the same GPU; deploy it anew to have it placed on another.`;
+  return { code: "gpu_lost", message };
 }
 
 /** The reason of the last crash, with the last lines of the log: once it failed, its log goes with it. */

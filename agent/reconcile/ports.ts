@@ -42,7 +42,18 @@ export interface DataPath {
   drained(id: InstanceId, deadlineMs: number, signal: AbortSignal): Promise<boolean>;
 }
 
-export type RestartReason = "oom" | "exit" | "health";
+export type RestartReason = "oom" | "exit" | "health" | "gpu_lost";
+
+/** Something that makes a GPU unfit for work. */
+export interface GpuFault {
+  readonly uuid: string;
+  /** Of this very occurrence. */
+  readonly id: string;
+  readonly reason: string;
+}
+
+/** Those of the given GPUs that are known now. */
+export type GpuFaults = (uuids: readonly string[]) => readonly GpuFault[];
 
 /** For metrics: must not throw or wait. */
 export interface ReconcileEvents {

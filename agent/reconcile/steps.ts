@@ -10,11 +10,11 @@ import { crashBackOff, startBackOff } from "./back-off.ts";
 import type { Step } from "./diff.ts";
 import type { ContainerDriver } from "./driver.ts";
 import type { FactsBook } from "./facts-book.ts";
-import { failureOf, isEngineAway, reasonOfExit } from "./failure.ts";
+import { failureOf, isEngineAway, lostGpu, reasonOfExit, withLostGpu } from "./failure.ts";
 import { createFetch } from "./fetch.ts";
 import { type FreeMemory, untilFree } from "./gpu-memory.ts";
 import { afterProbe, type Probe } from "./health.ts";
-import type { DataPath, ReconcileEvents, WeightsPort } from "./ports.ts";
+import type { DataPath, GpuFault, GpuFaults, ReconcileEvents, WeightsPort } from "./ports.ts";
 import { type ProgressWatch, watchProgress } from "./watch-progress.ts";
 
 export interface StepDeps {
@@ -24,6 +24,7 @@ export interface StepDeps {
   readonly probe: Probe;
   readonly progress: ProgressWatch;
   readonly gpuMemory: FreeMemory;
+  readonly gpuFaults: GpuFaults;
   readonly book: FactsBook;
   readonly host: HostFacts;
   readonly events: ReconcileEvents;
@@ -80,6 +81,12 @@ export function createExecutors(deps: StepDeps): Executors {
     }
   }
 
+  /** Of a GPU of this instance, since it was started here. */
+  function newGpuFault({ id, spec }: Of<"count-exit"> | Of<"restart">): GpuFault | undefined {
+    const old = new Set(book.get(id).oldGpuFaults);
+    return deps.gpuFaults(spec.gpuUuids).find((fault) => !old.has(fault.id));
+  }
+
   return {
     fetch: createFetch(deps, attempts),
 
@@ -100,7 +107,8 @@ export function createExecutors(deps: StepDeps): Executors {
         }
         await writeFiles(outcome.files);
         await driver.start(outcome.plan, bounded(signal, startLimitMs));
-        book.change(step.id, (facts) => ({ ...facts, wasStartedHere: true }));
+        const oldGpuFaults = deps.gpuFaults(step.spec.gpuUuids).map((fault) => fault.id);
+        book.change(step.id, (facts) => ({ ...facts, wasStartedHere: true, oldGpuFaults }));
         events.took("create", (deps.clock() - beganMs) / 1000);
       } catch (error) {
         signal.throwIfAborted();
@@ -144,7 +152,8 @@ export function createExecutors(deps: StepDeps): Executors {
       const wasWitnessed = facts.wasStartedHere || life !== undefined;
       // Ended while no agent looked: without a sign of trouble it was stopped, not broken.
       if (!wasWitnessed && !seen.oomKilled && !seen.exitCode) return;
-      const why = reasonOfExit(seen, Number(spec.memoryBytes), await attempts.tail(step));
+      const reason = reasonOfExit(seen, Number(spec.memoryBytes), await attempts.tail(step));
+      const why = withLostGpu(reason, newGpuFault(step));
       attempts.restarted(step.id, spec.deployId, why.reason);
       const hasRefused = seen.exitCode !== undefined && !seen.oomKilled && !facts.hasServed;
       await attempts.failed(step, why.failure, {
@@ -162,10 +171,10 @@ export function createExecutors(deps: StepDeps): Executors {
       await end(step.id, seen.identity, 0, signal);
       const lost = life?.isFrozen ? "engine_frozen" : "health_lost";
       const code = step.why === "health" ? lost : isExternalSpec(spec) ? "external_unreachable" : "start_timeout";
-      const message = messages[code](trouble);
-      attempts.restarted(step.id, spec.deployId, "health");
+      const fault = newGpuFault(step);
+      attempts.restarted(step.id, spec.deployId, fault ? "gpu_lost" : "health");
       const how = { isTerminal: step.why === "start_timeout", backOff: crashBackOff, upMs };
-      await attempts.failed(step, { code, message }, how);
+      await attempts.failed(step, fault ? lostGpu(fault) : { code, message: messages[code](trouble) }, how);
     },
 
     async stop(step, signal) {

@@ -3,6 +3,7 @@
 // for every few seconds, and a fatal one is read into the inventory at once.
 import { setTimeout as wait } from "node:timers/promises";
 import type { Inventory } from "../../proto/gen/stoker/fleet/v1/Inventory.ts";
+import type { GpuFault } from "../reconcile/ports.ts";
 
 const everyMs = 60_000;
 const faultsEveryMs = 2_000;
@@ -46,6 +47,13 @@ export async function watchInventory(
       }
     },
   };
+}
+
+/** Faults of these GPUs; of a slice those of its GPU, which it carries itself. */
+export function gpuFaultsOf({ gpus }: Inventory, uuids: readonly string[]): GpuFault[] {
+  return (gpus ?? []).flatMap(({ uuid = "", faultId = "", unhealthyReason = "" }) =>
+    faultId !== "" && uuids.includes(uuid) ? [{ uuid, id: faultId, reason: unhealthyReason }] : [],
+  );
 }
 
 /** Free space moves all the time; a gigabyte is news. */
