@@ -3,7 +3,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { pino } from "pino";
-import { collectDefaultMetrics, Registry } from "prom-client";
+import { Registry } from "prom-client";
 import { createAuthenticator } from "./accounts/authenticate.ts";
 import { checkSecrets } from "./accounts/check-secrets.ts";
 import { createAccounts } from "./accounts/create-account.ts";
@@ -45,6 +45,7 @@ import { createNodes } from "./wiring/nodes.ts";
 import { createOperator } from "./wiring/operator.ts";
 import { paymentProvider } from "./wiring/payment-provider.ts";
 import { createPeople } from "./wiring/people.ts";
+import { addProcessMetrics } from "./wiring/process-metrics.ts";
 import { createQuotas } from "./wiring/quotas.ts";
 import { createReadiness } from "./wiring/readiness.ts";
 import { refreshOn } from "./wiring/refresh-loop.ts";
@@ -63,7 +64,7 @@ async function main(): Promise<void> {
   const stopping = stopSignal({ withParent: config.stopsWithParent, log });
   const { version } = JSON.parse(readFileSync(join(import.meta.dirname, "../package.json"), "utf8"));
   const registry = new Registry();
-  collectDefaultMetrics({ register: registry });
+  addProcessMetrics(registry);
 
   // Database.
   const { databaseUrl } = config;

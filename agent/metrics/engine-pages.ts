@@ -36,7 +36,8 @@ interface Known {
 
 const limitMs = 2_000;
 const pageLimitBytes = 4 * 1024 * 1024;
-const mostSamplesPerEngine = 5_000;
+/** With the names that are the same for every engine and its age: 600 series. */
+const mostSamplesPerEngine = 600 - normalisedNames.length - 1;
 const mostLoraSets = 32;
 const dropped = /^(python_|process_|http_|nodejs_)/;
 
@@ -124,16 +125,21 @@ export function createEnginePages(node: string, clock: () => number): EnginePage
   };
 }
 
+/** Whole families as far as there is room, those that every engine has first: half a histogram says what is not so. */
 function kept(families: readonly Family[]): readonly Family[] {
   let room = mostSamplesPerEngine;
-  return families.flatMap((family) => {
+  const ordered = [...families.filter(isNormalised), ...families.filter((family) => !isNormalised(family))];
+  return ordered.flatMap((family) => {
     if (dropped.test(family.name)) return [];
-    const most = family.name === "vllm:lora_requests_info" ? mostLoraSets : room;
-    const samples = family.samples.slice(0, Math.min(most, room));
+    const samples = family.name === "vllm:lora_requests_info" ? family.samples.slice(0, mostLoraSets) : family.samples;
+    if (samples.length > room) return [];
     room -= samples.length;
-    return samples.length > 0 ? [{ ...family, samples }] : [];
+    return [{ ...family, samples }];
   });
 }
+
+const rawNames = new Set(normalisedNames.flatMap(({ from }) => from.map(({ raw }) => raw)));
+const isNormalised = ({ samples }: Family) => samples.some(({ name }) => rawNames.has(name));
 
 /** The sum over its series: an engine with several inner engines is one instance. */
 function figureOf(families: readonly Family[], normal: NormalisedName | undefined): number | undefined {

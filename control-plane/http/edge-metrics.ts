@@ -17,12 +17,16 @@ export interface EdgeMetrics {
   served(trace: Trace, seconds: number, error: string | undefined): void;
 }
 
+/** Fewer than those of generations: there is a series of each for every endpoint and status. */
+const answers = [0.005, 0.025, 0.1, 0.5, 2, 10, 60];
 const durations = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
 const firstTokens = [
   0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560,
 ];
 const perToken = [0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5];
 const mostModels = 200;
+/** Models times operations times ways to fail: beyond it the model is not told. */
+const mostFailures = 100;
 
 interface ModelMeters {
   readonly duration: Observer;
@@ -36,7 +40,7 @@ export function createEdgeMetrics(registry: Registry): EdgeMetrics {
   const http = histogram(
     "http_request_duration_seconds",
     "Time from a request's headers to the end of its answer",
-    durations,
+    answers,
   );
   const meters: RouteMeter[] = [];
   new Gauge({
@@ -60,6 +64,7 @@ export function createEdgeMetrics(registry: Registry): EdgeMetrics {
 
   const models = new Set<string>();
   const children = new Map<string, ModelMeters>();
+  const failures = new Set<string>();
 
   /** The first models seen get a series each, the rest one together. */
   function modelLabel(model: string | undefined): string {
@@ -71,8 +76,19 @@ export function createEdgeMetrics(registry: Registry): EdgeMetrics {
     return model;
   }
 
+  /** The first failures seen are told by model, the rest by what failed alone. */
+  function failedModelLabel(model: string, operation: string, error: string): string {
+    const failure = `${operation} ${error} ${model}`;
+    if (!failures.has(failure)) {
+      if (failures.size >= mostFailures) return "_other";
+      failures.add(failure);
+    }
+    return model;
+  }
+
   function metersOf(trace: Trace, error: string): ModelMeters {
-    const model = modelLabel(trace.model);
+    const resolved = modelLabel(trace.model);
+    const model = error === "" ? resolved : failedModelLabel(resolved, trace.operation ?? "", error);
     const key = `${trace.operation} ${error} ${model}`;
     let found = children.get(key);
     if (!found) {

@@ -81,6 +81,20 @@ describe("an engine's page", () => {
     expect(pages.page().match(/^vllm:lora_requests_info\{/gm)).toHaveLength(32);
   });
 
+  it("stays within 600 series, whole histograms and the names that every engine has among them", async () => {
+    const histogram = (n: number) =>
+      `# TYPE vllm:h${n} histogram\n${Array.from({ length: 30 }, (_, le) => `vllm:h${n}_bucket{le="${le}"} 1\n`).join("")}vllm:h${n}_sum 1\nvllm:h${n}_count 1\n`;
+    page = `${Array.from({ length: 40 }, (_, n) => histogram(n)).join("")}${fixture("vllm-0.10.txt")}`;
+    const pages = createEnginePages("n1", () => 0);
+    pages.setTargets([target("i1")]);
+    await pages.look(signal);
+    const text = pages.page();
+    expect(text.split("\n").filter((line) => line !== "" && !line.startsWith("#")).length).toBeLessThanOrEqual(600);
+    expect(text).toMatch(/^stoker_engine_requests_running\{.*\} 3$/m);
+    for (const [, name] of text.matchAll(/^# TYPE (vllm:h\d+) histogram$/gm))
+      expect(text.match(new RegExp(`^${name}_bucket`, "gm"))).toHaveLength(30);
+  });
+
   it("that fails leaves the last one, and says how old it is", async () => {
     page = fixture("sglang.txt");
     let nowMs = 0;

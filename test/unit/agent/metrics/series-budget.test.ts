@@ -1,0 +1,145 @@
+// How many series one agent's page may hold (2 000), on a host that is as full as hosts get, and that they go with what made them.
+import { expect, it } from "vitest";
+import type { GpuSample } from "../../../../agent/fingerprint/gpu-load.ts";
+import { ingressMetrics } from "../../../../agent/ingress/ingress-metrics.ts";
+import type { Target } from "../../../../agent/ingress/target.ts";
+import { createAgentMetrics } from "../../../../agent/metrics/agent-metrics.ts";
+import { addGpuMetrics, type GpuMetricNames } from "../../../../agent/metrics/gpu-metrics.ts";
+import { addUsageMetrics, type UsedInstance } from "../../../../agent/metrics/usage-metrics.ts";
+import { measuredDriver } from "../../../../agent/wiring/measured-driver.ts";
+import { lint, seriesIn } from "../../../fakes/exposition.ts";
+
+const numbers = (n: number) => Array.from({ length: n }, (_, i) => i);
+
+function fullHost(names: GpuMetricNames = "dcgm") {
+  const metrics = createAgentMetrics();
+  const { registry } = metrics;
+  let models: readonly number[] = [];
+  const gpus = numbers(8).map((index) => ({ uuid: `GPU-${index}`, index, healthy: true }));
+  const figures = new Proxy({} as GpuSample, { get: (_, key) => (key === "processes" ? [] : 1) });
+  const samples = gpus.map(({ uuid, index }) => ({
+    ...Object.fromEntries(
+      [
+        "utilizationRatio",
+        "memoryUtilizationRatio",
+        "memoryUsedBytes",
+        "memoryFreeBytes",
+        "memoryTotalBytes",
+        "memoryReservedBytes",
+        "temperatureCelsius",
+        "memoryTemperatureCelsius",
+        "powerWatts",
+        "powerLimitWatts",
+        "smClockHertz",
+        "memoryClockHertz",
+        "eccUncorrected",
+        "remappedRows",
+        "rowRemapFailure",
+      ].map((key) => [key, figures[key as keyof GpuSample]]),
+    ),
+    uuid,
+    index,
+    name: "NVIDIA H200",
+    pciBusId: `0000:0${index}:00.0`,
+    driverVersion: "570",
+  })) as unknown as readonly GpuSample[];
+  addGpuMetrics(registry, names, () => ({
+    samples,
+    ageSeconds: 1,
+    known: gpus,
+    lastXids: new Map(gpus.map(({ uuid }) => [uuid, 79])),
+    allocated: models.map((n) => ({ uuid: `GPU-${n % 8}`, deployId: `d${n}` })),
+    node: "n",
+    hasDcgmExporter: false,
+  }));
+  const used = (n: number): UsedInstance => ({
+    instanceId: `i${n}`,
+    deployId: `d${n}`,
+    image: "image",
+    startedAt: 1,
+    seenAt: 2,
+    usage: {
+      id: `/docker/${n}`,
+      cpuSeconds: 1,
+      memoryBytes: 1,
+      workingSetBytes: 1,
+      memoryLimitBytes: 1,
+      oomEvents: 0,
+      pids: [n],
+      network: ["eth0", "eth1"].map((name) => ({ name, receivedBytes: 1, sentBytes: 1 })),
+    },
+  });
+  addUsageMetrics(
+    registry,
+    () => undefined,
+    () => models.map(used),
+  );
+  const targets = () =>
+    models.map((n) => ({
+      spec: { deployId: `d${n}`, instanceId: `i${n}` },
+      running: { size: 1 },
+      gate: { waiting: 0 },
+    })) as unknown as readonly Target[];
+  ingressMetrics(registry, targets);
+  const driver = measuredDriver(
+    { list: async () => [], stop: async () => {}, remove: async () => {} } as never,
+    registry,
+  );
+  return {
+    metrics,
+    async have(next: readonly number[]) {
+      for (const n of models) if (!next.includes(n)) metrics.gone(`i${n}`);
+      models = next;
+      for (const n of next) {
+        metrics.phase(`i${n}`, `d${n}`, "ready");
+        for (const reason of ["oom", "exit", "health", "gpu_lost"]) metrics.restarted(`d${n}`, reason);
+      }
+    },
+    async work() {
+      const signal = AbortSignal.timeout(1_000);
+      await Promise.all([
+        driver.list(signal),
+        driver.stop("i" as never, 1, signal),
+        driver.remove("i" as never, signal),
+      ]);
+      for (const part of ["pull", "download", "create", "load", "ready"] as const) metrics.took(part, 1);
+      for (const result of ["ok", "rejected_epoch", "duplicate", "failed"] as const)
+        for (const type of ["volume.backup", "volume.restore", "_unknown"]) metrics.commanded(type, result);
+      for (const op of ["create", "restore"] as const) metrics.backedUp(op, 1);
+      for (const page of ["/metrics", "/metrics/runtime", "/inspect"]) metrics.served(page, 0.001);
+    },
+    page: () => registry.metrics(),
+  };
+}
+
+it("a host with 50 models on 8 GPUs stays within 2 000 series, and is back at its own when they have gone", async () => {
+  const host = fullHost();
+  await host.work();
+  await host.have([]);
+  const before = seriesIn(await host.page()).length;
+  await host.have(numbers(50));
+  const full = seriesIn(await host.page());
+  expect(full.filter((line) => line.includes('instance_id="i49"')).length).toBeGreaterThan(10);
+  expect(full.length).toBeGreaterThan(before + 500);
+  expect(full.length).toBeLessThanOrEqual(2_000);
+  // The fiftieth alone goes, and nobody else's with it.
+  await host.have(numbers(49));
+  expect((await host.page()).includes('"d49"')).toBe(false);
+  await host.have([]);
+  expect(seriesIn(await host.page())).toHaveLength(before);
+});
+
+it("the page is as Prometheus's own linter wants it, the names that are DCGM's aside", async (context) => {
+  const host = fullHost("native");
+  await host.work();
+  await host.have(numbers(2));
+  const found = lint(await host.page());
+  if (found === undefined) return context.skip("promtool is not installed");
+  expect(found).toBe("");
+});
+
+it("a page without any backup tells of no last one", async () => {
+  const { registry } = createAgentMetrics();
+  const name = /^stoker_backup_last_success_timestamp_seconds/m;
+  expect(await registry.metrics()).not.toMatch(name);
+});

@@ -1,0 +1,107 @@
+// How many series a control plane's page may hold (20 000): every endpoint answered every status it declares, 50 models
+// served and failed in every way, 64 hosts. And where Prometheus finds the agents.
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { Registry } from "prom-client";
+import { beforeAll, expect, it, vi } from "vitest";
+import { createBillingMetrics } from "../../../../control-plane/billing/metrics.ts";
+import { createAdminHttp } from "../../../../control-plane/http/create-admin-http.ts";
+import { createEdgeMetrics } from "../../../../control-plane/http/edge-metrics.ts";
+import type { Trace } from "../../../../control-plane/inference/completion.ts";
+import { createFleetMetrics } from "../../../../control-plane/wiring/fleet-metrics.ts";
+import { addProcessMetrics } from "../../../../control-plane/wiring/process-metrics.ts";
+import { lint, seriesIn } from "../../../fakes/exposition.ts";
+import { hostView, inventory } from "../../../fakes/fleet-records.ts";
+
+const registry = new Registry();
+const fleet = createFleetMetrics(registry);
+const admin = createAdminHttp(registry, fleet.targets);
+
+interface Documented {
+  readonly paths: Readonly<Record<string, Readonly<Record<string, { readonly responses?: object }>>>>;
+}
+
+function answerEverything(): number {
+  const edge = createEdgeMetrics(registry);
+  const { paths } = JSON.parse(
+    readFileSync(join(import.meta.dirname, "../../../../docs/openapi.json"), "utf8"),
+  ) as Documented;
+  let sets = 0;
+  for (const [path, methods] of Object.entries(paths))
+    for (const [method, { responses }] of Object.entries(methods)) {
+      const meter = edge.meter(method, path);
+      for (const status of [...Object.keys(responses ?? {}), 499, 500]) {
+        meter.ended(Number(status), 0.01);
+        sets += 1;
+      }
+    }
+  for (let n = 0; n < 50; n++)
+    for (const operation of ["chat", "text_completion"] as const) {
+      const trace = {
+        model: `owner/model-${n}`,
+        operation,
+        isStream: true,
+        startedMs: 0,
+        firstByteMs: 10,
+        usage: { input: 1, cached: 0, output: 5 },
+      } as unknown as Trace;
+      edge.served(trace, 1, undefined);
+      for (let error = 0; error < 20; error++) edge.served(trace, 1, `error_${error}`);
+    }
+  return sets;
+}
+
+beforeAll(async () => {
+  addProcessMetrics(registry);
+  createBillingMetrics(registry);
+  expect(answerEverything()).toBeGreaterThan(500);
+  const hosts = Array.from({ length: 64 }, (_, n) =>
+    hostView(`host-${n}`, {
+      hostname: `node-${n}`,
+      // The last one tells no address: an agent of an older version.
+      inventory: inventory({ metricsAddress: n === 63 ? "" : `10.0.0.${n}:9101` }),
+    }),
+  );
+  const statuses = new Map([["deployed", 50]]);
+  fleet.watch({ snapshot: async () => hosts, sessions: () => 64, deployments: () => statuses });
+  const ending = new AbortController();
+  const running = fleet.run(ending.signal);
+  await vi.waitFor(() => expect(fleet.targets().length).toBeGreaterThan(0));
+  ending.abort();
+  await running;
+});
+
+const page = async () => (await admin.inject({ method: "GET", url: "/metrics" })).body;
+
+it("a control plane with 50 models and 64 hosts stays within 20 000 series", async () => {
+  const series = seriesIn(await page());
+  expect(series.some((line) => line.includes("owner/model-49"))).toBe(true);
+  expect(series).toContain('stoker_nodes{state="ready"} 64');
+  expect(series.length).toBeGreaterThan(10_000);
+  expect(series.length).toBeLessThanOrEqual(20_000);
+});
+
+it("failures beyond what there is room for are counted without their model, and none is lost", async () => {
+  const counts = seriesIn(await page()).filter(
+    (line) => line.startsWith("gen_ai_server_request_duration_seconds_count{") && line.includes("error_type="),
+  );
+  expect(counts.reduce((sum, line) => sum + Number(line.split("} ")[1]), 0)).toBe(50 * 2 * 20);
+  expect(counts.some((line) => line.includes('gen_ai_request_model="_other"'))).toBe(true);
+});
+
+it("tells Prometheus both pages of every agent that has them, by its name and id", async () => {
+  const answer = await admin.inject({ method: "GET", url: "/metrics/targets" });
+  expect(answer.headers["content-type"]).toMatch(/^application\/json/);
+  const groups = answer.json();
+  expect(groups).toHaveLength(2 * 63);
+  expect(groups.filter((one: { targets: string[] }) => one.targets[0] === "10.0.0.7:9101")).toEqual([
+    { targets: ["10.0.0.7:9101"], labels: { node: "node-7", node_id: "host-7", __metrics_path__: "/metrics" } },
+    { targets: ["10.0.0.7:9101"], labels: { node: "node-7", node_id: "host-7", __metrics_path__: "/metrics/runtime" } },
+  ]);
+});
+
+it("the page is as Prometheus's own linter wants it", async (context) => {
+  const found = lint(await page());
+  if (found === undefined) return context.skip("promtool is not installed");
+  expect(found).toBe("");
+});
