@@ -31,6 +31,8 @@ export interface AgentConfig {
   /** Images this host runs besides its own runtime's; engines/allowed-image.ts says how they are written. */
   readonly allowedImages: readonly string[];
   readonly containerSubnet: string | undefined;
+  /** Containers of models start only where the agent may set rules between them and this host. */
+  readonly requiresFirewall: boolean;
   readonly gpus: number | undefined;
   readonly gpuMemoryBytes: number | undefined;
   readonly hfEndpoint: string | undefined;
@@ -65,6 +67,7 @@ export class ConfigError extends Error {
 const root = resolve(import.meta.dirname, "..");
 const drivers = ["process", "docker", "auto"] as const;
 const gpuMetrics = ["native", "dcgm", "off"] as const;
+const firewalls = ["auto", "required"] as const;
 const logLevels = ["trace", "debug", "info", "warn", "error", "fatal", "silent"];
 
 /** Throws ConfigError. */
@@ -126,6 +129,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): A
     runtimeEntry: resolve(text("STOKER_RUNTIME_ENTRY") ?? join(root, "runtime", "main.ts")),
     allowedImages: (text("STOKER_ALLOWED_IMAGES") ?? "").split(/[\s,]+/).filter((one) => one !== ""),
     containerSubnet: text("STOKER_CONTAINER_SUBNET"),
+    requiresFirewall: oneOf("STOKER_CONTAINER_FIREWALL", firewalls, "auto") === "required",
     gpus: number("STOKER_GPUS", 0, 256),
     gpuMemoryBytes: number("STOKER_GPU_MEMORY_BYTES", 1, Number.MAX_SAFE_INTEGER),
     hfEndpoint: text("HF_ENDPOINT"),

@@ -26,7 +26,7 @@ import { choosePort, metricsAddress, writeAgentFile } from "./wiring/agent-file.
 import { bootId } from "./wiring/boot-id.ts";
 import { createControl, firstDesired } from "./wiring/control.ts";
 import { dieOnDefect, tellAndExit } from "./wiring/defects.ts";
-import { chooseDriver, createDrivers } from "./wiring/drivers.ts";
+import { chooseDriver, createDrivers, isolationTrouble } from "./wiring/drivers.ts";
 import { inspection } from "./wiring/inspection.ts";
 import { gpuFaultsOf, watchInventory } from "./wiring/inventory-watch.ts";
 import { createLogDestination } from "./wiring/log-destination.ts";
@@ -65,6 +65,7 @@ async function main(): Promise<void> {
     xids,
     bootId: bootId(),
     rentals: rentals.offer,
+    isolation: (dockerVersion) => isolationTrouble(config, dockerVersion, hostId, log),
     metricsAddress: () => metricsAddress(config, metricsPort),
     log,
   });

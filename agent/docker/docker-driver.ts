@@ -11,6 +11,7 @@ import { faultOf, statusOf } from "./engine-fault.ts";
 import { createInTurn } from "./in-turn.ts";
 import { containerName, labelFilter, ownedOf } from "./labels.ts";
 import { createListening } from "./listening.ts";
+import { createModelFirewall } from "./model-firewall.ts";
 import { modelProfile } from "./model-profile.ts";
 import { observeContainer } from "./observe-container.ts";
 import type { ContainerProfile } from "./profile.ts";
@@ -26,6 +27,8 @@ export interface DockerDriverOptions {
   /** Networks of instances are /28s of it. */
   readonly containerSubnet?: string | undefined;
   readonly runtimeImage: string;
+  /** Model servers start only where rules between them and their host can be set. */
+  readonly requiresFirewall?: boolean;
   /** How its containers are made; by default as model servers. */
   readonly profile?: ContainerProfile;
 }
@@ -43,13 +46,19 @@ export function createDockerDriver(options: DockerDriverOptions): ContainerDrive
   const subnet = options.containerSubnet || defaultSubnet;
   parseRange(subnet);
   const client = createEngineClient(options.socketPath);
-  const profile = options.profile ?? modelProfile({ nodeName, runtimeImage, subnet });
+  const profile = options.profile ?? modelServers();
   const starting = new Set<string>();
   const listening = createListening();
   const inTurn = createInTurn();
   const closing = new AbortController();
   const listeners: (() => void)[] = [];
   let isSwept = false;
+
+  function modelServers(): ContainerProfile {
+    const firewall = createModelFirewall({ nodeName, log, isRequired: options.requiresFirewall ?? false });
+    const onTrouble = (err: unknown): void => log.warn({ err }, "the rules between containers and this host");
+    return modelProfile({ nodeName, runtimeImage, subnet, firewall, onTrouble });
+  }
 
   async function containersOf(docker: Docker, id: InstanceId | undefined, abortSignal: AbortSignal) {
     const found = await docker.listContainers({ all: true, filters: labelFilter(nodeName, id), abortSignal });

@@ -1,4 +1,6 @@
 // One bridge per instance: no way out, no neighbours. The host reaches the container by its address, and nothing else does.
+// That the container does not reach the host is the firewall's part, which knows it by the bridge's name.
+import { createHash } from "node:crypto";
 import type Docker from "dockerode";
 import type { InstanceId } from "../../proto/ids.ts";
 import { DriverError } from "../reconcile/driver.ts";
@@ -7,6 +9,12 @@ import { labelFilter, networkName, ownerLabels } from "./labels.ts";
 import { subnetsFor } from "./subnets.ts";
 
 const maxTries = 256;
+const hashOf = (text: string, length: number) => createHash("sha256").update(text).digest("hex").slice(0, length);
+
+/** Of every bridge of a node's model servers; an interface's name has 15 characters at most. */
+export function modelBridgePrefix(nodeName: string): string {
+  return `skm${hashOf(nodeName, 4)}`;
+}
 
 /** Makes the network where it is not there yet. */
 export async function ensureNetwork(
@@ -27,6 +35,7 @@ export async function ensureNetwork(
         EnableIPv6: false,
         IPAM: { Driver: "default", Config: [{ Subnet: subnet }] },
         Options: {
+          "com.docker.network.bridge.name": `${modelBridgePrefix(facts.nodeName)}${hashOf(instanceId, 8)}`,
           "com.docker.network.bridge.enable_icc": "false",
           "com.docker.network.bridge.enable_ip_masquerade": "false",
         },

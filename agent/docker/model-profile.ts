@@ -1,12 +1,27 @@
 import { type ConfigFacts, containerConfig } from "./container-config.ts";
-import { ensureNetwork, removeNetwork } from "./instance-network.ts";
+import type { Firewall } from "./firewall.ts";
+import { firewalledNetworks } from "./firewalled-networks.ts";
+import { ensureNetwork } from "./instance-network.ts";
 import type { ContainerProfile } from "./profile.ts";
 
-export function modelProfile(facts: ConfigFacts & { readonly subnet: string }): ContainerProfile {
+export function modelProfile(
+  facts: ConfigFacts & {
+    readonly subnet: string;
+    readonly firewall: Firewall;
+    readonly onTrouble: (err: unknown) => void;
+  },
+): ContainerProfile {
+  const networks = firewalledNetworks({
+    nodeName: facts.nodeName,
+    firewall: facts.firewall,
+    ensure: (docker, id, signal) => ensureNetwork(docker, id, facts, signal),
+  });
   return {
     config: async (plan) => containerConfig(plan, facts),
-    prepare: (docker, id, signal) => ensureNetwork(docker, id, facts, signal),
-    cleanUp: (docker, id, signal) => removeNetwork(docker, facts.nodeName, id, signal),
+    prepare: networks.prepare,
+    cleanUp: networks.cleanUp,
+    // What serves goes on serving, and is looked at, where its rules cannot be set again.
+    uphold: (ids) => networks.uphold(ids).catch(facts.onTrouble),
     seen: (observed) => observed,
   };
 }

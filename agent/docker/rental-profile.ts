@@ -1,18 +1,14 @@
-// Rentals on a Docker engine. INVARIANT: no network of a rental exists without the firewall's rules; networks and rules are
-// changed by one caller at a time.
+// Rentals on a Docker engine.
 import { connect } from "node:net";
 import type Docker from "dockerode";
 import type { InstanceId } from "../../proto/ids.ts";
 import { DriverError } from "../reconcile/driver.ts";
-import { removeNetwork } from "./instance-network.ts";
-import { labelFilter } from "./labels.ts";
+import type { Firewall } from "./firewall.ts";
+import { firewalledNetworks } from "./firewalled-networks.ts";
 import type { ContainerProfile } from "./profile.ts";
 import { rentalConfig, sshPort, sshPortLabel } from "./rental-config.ts";
-import type { RentalFirewall } from "./rental-firewall.ts";
 import { ensureRentalNetwork } from "./rental-network.ts";
 import { canLimitDisk } from "./storage-limit.ts";
-
-const upholdEveryMs = 30_000;
 
 export interface RentalProfileOptions {
   readonly nodeName: string;
@@ -23,22 +19,20 @@ export interface RentalProfileOptions {
   readonly address: string;
   readonly dns: readonly string[];
   readonly diskBytes: number;
-  readonly firewall: RentalFirewall;
+  readonly firewall: Firewall;
 }
 
 export function rentalProfile(options: RentalProfileOptions): ContainerProfile {
   const { nodeName, firewall } = options;
-  let last: Promise<unknown> = Promise.resolve();
-  let upheldAtMs = Number.NEGATIVE_INFINITY;
-  function alone<T>(work: () => Promise<T>): Promise<T> {
-    const mine = last.then(work, work);
-    last = mine.catch(() => {});
-    return mine;
-  }
+  const networks = firewalledNetworks({
+    nodeName,
+    firewall,
+    ensure: (docker, id, signal) => ensureRentalNetwork(docker, id, options, signal),
+  });
 
   return {
     config: (plan, docker, signal) =>
-      alone(async () => {
+      networks.alone(async () => {
         const limitsDisk = options.diskBytes > 0 && (await canLimitDisk(docker, signal));
         return rentalConfig(plan, {
           nodeName,
@@ -48,23 +42,9 @@ export function rentalProfile(options: RentalProfileOptions): ContainerProfile {
           diskBytes: limitsDisk ? options.diskBytes : 0,
         });
       }),
-    prepare: (docker, id, signal) =>
-      alone(async () => {
-        await firewall.apply();
-        await ensureRentalNetwork(docker, id, options, signal);
-      }),
-    cleanUp: (docker, id, signal) =>
-      alone(async () => {
-        await removeNetwork(docker, nodeName, id, signal);
-        const left = await docker.listNetworks({ filters: labelFilter(nodeName), abortSignal: signal });
-        if (left.length === 0) await firewall.remove();
-      }),
-    // An adopted rental has its rules before anything else, and a firewall that somebody reloads gets them back.
-    async uphold(ids) {
-      if (ids.length === 0 || performance.now() - upheldAtMs < upholdEveryMs) return;
-      upheldAtMs = performance.now();
-      await alone(() => firewall.apply());
-    },
+    prepare: networks.prepare,
+    cleanUp: networks.cleanUp,
+    uphold: networks.uphold,
     seen(observed, info) {
       if (observed.state !== "running") return observed;
       const published = info.NetworkSettings.Ports[`${sshPort}/tcp`]?.[0]?.HostPort;

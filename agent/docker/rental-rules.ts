@@ -1,20 +1,7 @@
 // The rules that keep rentals apart from everything but the internet, as text for iptables-restore. Pure. They know a rental
 // by the bridge it hangs on: an address can be forged inside, the bridge cannot.
-import { createHash } from "node:crypto";
+import { chainPrefix, type Jump, type Rules, ruleSet } from "./firewall.ts";
 import { anyBridge, bridgePrefix } from "./rental-network.ts";
-
-export interface Jump {
-  readonly from: string;
-  readonly match: readonly string[];
-  readonly to: string;
-}
-
-export interface RuleSet {
-  readonly chains: readonly string[];
-  /** For `iptables-restore --noflush`: chains are made or emptied and filled in one step. */
-  readonly text: string;
-  readonly jumps: readonly Jump[];
-}
 
 /** Everything that is not the public internet: private, link-local (metadata services), carrier, test, multicast. */
 const notPublic = [
@@ -32,10 +19,11 @@ const notPublic = [
 ];
 const ofConnections = ["-m", "conntrack", "--ctstate", "ESTABLISHED,RELATED"].join(" ");
 
-export function rulesFor(nodeName: string, denied: readonly string[]): { readonly v4: RuleSet; readonly v6: RuleSet } {
+export function rulesFor(nodeName: string, denied: readonly string[]): Rules {
   const bridges = `${bridgePrefix(nodeName)}+`;
-  const name = `STOKER-${createHash("sha256").update(nodeName).digest("hex").slice(0, 8)}`;
-  const [out, into, host] = [`${name}-OUT`, `${name}-IN`, `${name}-HOST`];
+  const name = chainPrefix(nodeName);
+  const chains = [`${name}-OUT`, `${name}-IN`, `${name}-HOST`] as const;
+  const [out, into, host] = chains;
   const v4 = [
     // Another rental first: also by the address that this host publishes for it.
     `-A ${out} -o ${anyBridge}+ -j DROP`,
@@ -54,14 +42,13 @@ export function rulesFor(nodeName: string, denied: readonly string[]): { readonl
     { from: forward, match: ["-o", bridges], to: into },
     { from: "INPUT", match: ["-i", bridges], to: host },
   ];
-  const v6 = [out, into, host].map((chain) => `-A ${chain} -j DROP`);
   return {
-    v4: { chains: [out, into, host], text: restoreText([out, into, host], v4), jumps: jumps("DOCKER-USER") },
+    v4: ruleSet(chains, v4, jumps("DOCKER-USER")),
     // Rentals have no IPv6; link-local addresses are there all the same.
-    v6: { chains: [out, into, host], text: restoreText([out, into, host], v6), jumps: jumps("FORWARD") },
+    v6: ruleSet(
+      chains,
+      chains.map((chain) => `-A ${chain} -j DROP`),
+      jumps("FORWARD"),
+    ),
   };
-}
-
-function restoreText(chains: readonly string[], rules: readonly string[]): string {
-  return ["*filter", ...chains.map((chain) => `:${chain} - [0:0]`), ...rules, "COMMIT", ""].join("\n");
 }

@@ -29,6 +29,8 @@ export interface InventoryOptions {
   readonly metricsAddress?: () => string;
   /** What it rents out, asked at every reading; absent: nothing. */
   readonly rentals?: () => Promise<Pick<Inventory, "rentalImages" | "rentalsUnavailable">>;
+  /** What is missing to isolate containers, asked at every reading; undefined: nothing. */
+  readonly isolation?: (dockerVersion: string) => Promise<string | undefined>;
   readonly probes?: Partial<HostProbes>;
 }
 
@@ -144,6 +146,9 @@ export function createInventory(options: InventoryOptions): HostInventory {
         attempt(probes.hostParts, { cpuPhysicalCores: 0, disks: [], networks: [] }, signal),
       ]);
       if (gpu.kind !== "broken") failing.delete("gpu");
+      const open = await options.isolation?.(docker.dockerVersion);
+      if (open === undefined) failing.delete("firewall");
+      else tell("firewall", open);
       const gpus = gpusOf(gpu, cpuMemory);
       const isNvidia = lastGpus.length > 0;
       return {

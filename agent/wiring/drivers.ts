@@ -26,6 +26,18 @@ export async function createDrivers(
   return combineDrivers(await runtimeDriver(name, config, hostId, log), createExternalDriver(), rentals);
 }
 
+/** Why containers of models reach this host, in a sentence; undefined where they do not, or are none. */
+export async function isolationTrouble(
+  config: AgentConfig,
+  dockerVersion: string,
+  hostId: HostId,
+  log: Logger,
+): Promise<string | undefined> {
+  if (chooseDriver(config, dockerVersion) !== "docker") return undefined;
+  const { createModelFirewall } = await import("../docker/model-firewall.ts");
+  return createModelFirewall({ nodeName: hostId, log, isRequired: config.requiresFirewall }).whyNot();
+}
+
 async function runtimeDriver(
   name: DriverName,
   config: AgentConfig,
@@ -42,5 +54,6 @@ async function runtimeDriver(
     nodeName: hostId,
     containerSubnet: config.containerSubnet,
     runtimeImage: config.runtimeImage,
+    requiresFirewall: config.requiresFirewall,
   });
 }

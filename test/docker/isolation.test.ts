@@ -1,19 +1,30 @@
 // What a container may do, seen from inside of it, on a real engine.
+import { execFile } from "node:child_process";
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer } from "node:net";
 import { networkInterfaces } from "node:os";
+import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { createFirewall } from "../../agent/docker/firewall.ts";
+import { modelBridgePrefix } from "../../agent/docker/instance-network.ts";
+import { modelRules } from "../../agent/docker/model-firewall.ts";
 import type { ContainerDriver, ContainerPlan, Observed } from "../../agent/reconcile/driver.ts";
-import { clear, docker, inside, testDriver, tinyHost } from "./docker-host.ts";
+import { clear, docker, inside, leftOf, testDriver, tinyHost } from "./docker-host.ts";
 import { tinyPlan } from "./tiny-plan.ts";
 
 const host = await tinyHost(
-  "that a container has no way out, no port on the host, no root and no writable file system",
+  "that a container has no way out, none to its host's services, no port on the host, no root and no writable file system",
 );
 const nodeName = `isolation-${process.pid}`;
 const signal = (): AbortSignal => AbortSignal.timeout(60_000);
+const run = promisify(execFile);
+const ownRules = new RegExp([...modelRules(nodeName).v4.chains, modelBridgePrefix(nodeName)].join("|"));
+const rules = async () => (await run("iptables-save")).stdout + (await run("ip6tables-save")).stdout;
+
+const plans: ContainerPlan[] = [tinyPlan(), tinyPlan()];
 
 describe.skipIf(!host.ok)("a container", () => {
   let driver: ContainerDriver;
-  const plans: ContainerPlan[] = [tinyPlan(), tinyPlan()];
   const name = (index = 0): string => `stoker-${plans[index]?.instanceId}-g1`;
   const origins: string[] = [];
 
@@ -24,7 +35,9 @@ describe.skipIf(!host.ok)("a container", () => {
   });
   afterAll(async () => {
     await driver?.close();
-    if (host.ok) await clear(nodeName);
+    if (!host.ok) return;
+    await clear(nodeName);
+    await createFirewall(modelRules(nodeName)).remove();
   });
 
   it("answers this host at its own address, and has no port on the host", async () => {
@@ -39,29 +52,48 @@ describe.skipIf(!host.ok)("a container", () => {
 
   it("reaches no address outside, no metadata service, no neighbour, and resolves no name", async () => {
     const neighbour = new URL(origins[1] ?? "");
-    const targets = [
+    const found = await reachable([
       { host: "1.1.1.1", port: 443 },
       { host: "169.254.169.254", port: 80 },
       { host: neighbour.hostname, port: Number(neighbour.port) },
-    ];
+    ]);
+    expect(found).toEqual([]);
     const script = `
-      import { connect } from "node:net";
       import { lookup } from "node:dns/promises";
-      const open = ({ host, port }) => new Promise((resolve) => {
-        const socket = connect({ host, port, timeout: 3000 });
-        const end = (how) => { socket.destroy(); resolve(how); };
-        socket.once("connect", () => end("connected")).once("timeout", () => end("no answer")).once("error", (e) => end(e.code));
-      });
-      const found = await Promise.all(${JSON.stringify(targets)}.map(open));
       const name = await Promise.race([
         lookup("example.com").then(() => "resolved", (error) => error.code),
         new Promise((resolve) => setTimeout(resolve, 15000, "no answer")),
       ]);
-      console.log(JSON.stringify({ found, name }));
+      console.log(name);
       process.exit(0);`;
-    const { found, name: resolved } = JSON.parse(await inside(name(), script)) as { found: string[]; name: string };
-    expect(found).toHaveLength(3);
-    for (const how of [...found, resolved]) expect(["connected", "resolved"]).not.toContain(how);
+    expect(await inside(name(), script)).not.toBe("resolved");
+  });
+
+  it("reaches no service of its host by any of the host's addresses, also after somebody took the rules away and the agent came back", async () => {
+    const listener = createServer((socket) => void socket.on("error", () => {}).end()).listen(0, "::");
+    await once(listener, "listening");
+    const { port } = listener.address() as AddressInfo;
+    try {
+      const addresses = Object.values(networkInterfaces())
+        .flatMap((list) => list ?? [])
+        .filter(({ family, internal }) => family === "IPv4" && !internal)
+        .map(({ address }) => ({ host: address, port }));
+      const gateway = gatewayOf(origins[0]);
+      expect(addresses).toContainEqual({ host: gateway, port });
+      expect(addresses).toContainEqual({ host: gatewayOf(origins[1]), port });
+      for (const { host } of addresses) await once(connect({ host, port }).resume(), "end");
+      expect(await reachable(addresses)).toEqual([]);
+
+      await driver.close();
+      await createFirewall(modelRules(nodeName)).remove();
+      expect(await reachable([{ host: gateway, port }])).toEqual([gateway]);
+      driver = testDriver(nodeName);
+      await driver.list(signal());
+      expect(await reachable(addresses)).toEqual([]);
+      expect((await fetch(`${origins[0]}/health`, { signal: signal() })).status).toBe(200);
+    } finally {
+      listener.close();
+    }
   });
 
   it("is no root, gains no privilege, and writes nowhere but in /tmp", async () => {
@@ -91,7 +123,37 @@ describe.skipIf(!host.ok)("a container", () => {
     const memory = 256 * 1024 * 1024;
     expect(await docker("inspect", "--format", fields, name())).toBe(`${memory} ${memory} 100000 4096`);
   });
+
+  it("leaves no container, network or firewall rule behind", async () => {
+    expect(await rules()).toMatch(ownRules);
+    for (const { instanceId } of plans) {
+      await driver.stop(instanceId, 0, signal());
+      await driver.remove(instanceId, signal());
+    }
+    expect(await leftOf(nodeName)).toEqual([]);
+    expect(await rules()).not.toMatch(ownRules);
+  });
 });
+
+/** Which of these a connection from inside the first container reaches. */
+async function reachable(targets: readonly { readonly host: string; readonly port: number }[]): Promise<string[]> {
+  const script = `
+    import { connect } from "node:net";
+    const isOpen = ({ host, port }) => new Promise((resolve) => {
+      const socket = connect({ host, port, timeout: 3000 });
+      const end = (how) => { socket.destroy(); resolve(how); };
+      socket.once("connect", () => end(true)).once("timeout", () => end(false)).once("error", () => end(false));
+    });
+    const targets = ${JSON.stringify(targets)};
+    const found = await Promise.all(targets.map(isOpen));
+    console.log(JSON.stringify(targets.filter((_, index) => found[index]).map(({ host }) => host)));
+    process.exit(0);`;
+  return JSON.parse(await inside(`stoker-${plans[0]?.instanceId}-g1`, script));
+}
+
+function gatewayOf(origin = ""): string {
+  return new URL(origin).hostname.replace(/\d+$/, (last) => String(Number(last) - (Number(last) % 16) + 1));
+}
 
 async function originOf(driver: ContainerDriver, plan: ContainerPlan): Promise<string> {
   return vi.waitFor(

@@ -1,7 +1,7 @@
 import { pino } from "pino";
 import { describe, expect, it } from "vitest";
 import type { FoundGpu, GpuFacts } from "../../../../agent/fingerprint/gpu.ts";
-import { createInventory, type HostInventory } from "../../../../agent/fingerprint/inventory.ts";
+import { createInventory, type HostInventory, type InventoryOptions } from "../../../../agent/fingerprint/inventory.ts";
 import { virtualGpus } from "../../../../agent/fingerprint/virtual-gpus.ts";
 import type { Xid } from "../../../../agent/fingerprint/xid.ts";
 
@@ -17,7 +17,11 @@ const l4 = (uuid: string, index: number): FoundGpu => ({
 const [first, second] = [l4("GPU-a", 0), l4("GPU-b", 1)];
 const found = (...gpus: FoundGpu[]): GpuFacts => ({ kind: "found", gpus, driverVersion: "550.1", cudaVersion: "12.4" });
 
-function hostWith(answers: (GpuFacts | Error)[], xids: readonly Xid[] = []): HostInventory {
+function hostWith(
+  answers: (GpuFacts | Error)[],
+  xids: readonly Xid[] = [],
+  isolation?: InventoryOptions["isolation"],
+): HostInventory {
   const next = async (): Promise<GpuFacts> => {
     const answer = answers.shift();
     if (!answer || answer instanceof Error) throw answer;
@@ -30,6 +34,7 @@ function hostWith(answers: (GpuFacts | Error)[], xids: readonly Xid[] = []): Hos
     hostname: "box",
     bootId: "b1",
     xids: { xids, trouble: "" },
+    ...(isolation ? { isolation } : {}),
     probes: {
       gpu: { name: "gpu", read: next },
       cpuMemory: { name: "cpu", read: async () => ({ cpuModel: "x", cpuCores: 2, memoryBytes: 4 * 1024 ** 3 }) },
@@ -44,6 +49,14 @@ const healthOf = async (host: HostInventory): Promise<unknown> =>
   (await host.read(AbortSignal.timeout(10_000))).gpus?.map(({ uuid, healthy }) => [uuid, healthy]);
 
 describe("the inventory", () => {
+  it("warns of containers that reach their host as long as they do", async () => {
+    const said = ["iptables cannot be used here", undefined];
+    const host = hostWith([found(first), found(first)], [], async () => said.shift());
+    const warnings = async () => (await host.read(AbortSignal.timeout(10_000))).warnings;
+    expect(await warnings()).toContain("firewall: iptables cannot be used here");
+    expect((await warnings())?.join()).not.toContain("firewall");
+  });
+
   it("keeps a GPU that vanished as unhealthy, until it is back", async () => {
     const host = hostWith([found(first, second), found(first), found(first, second)]);
     expect(await healthOf(host)).toEqual([
