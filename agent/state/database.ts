@@ -37,7 +37,7 @@ export interface Database {
 
 /** Throws what node:sqlite throws; see `isCorrupt`. */
 export function openDatabase(path: string, nowMs: () => number): Database {
-  // The desired state may hold a hub token: nobody else reads this file (and SQLite gives -wal and -shm the same mode).
+  // Who runs what here is nobody else's to read (and SQLite gives -wal and -shm the same mode).
   closeSync(openSync(path, "a", 0o600));
   chmodSync(path, 0o600);
   const db = new DatabaseSync(path, { timeout: 2_000 });

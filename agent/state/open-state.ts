@@ -9,6 +9,7 @@ import { sqliteMeterStore } from "./sqlite-meter-store.ts";
 import { sqliteSessionStore } from "./sqlite-session-store.ts";
 import { sqliteSpool } from "./sqlite-spool.ts";
 import { startStateThread } from "./state-thread.ts";
+import { openTextSeal } from "./text-seal.ts";
 
 export interface AgentState {
   readonly spool: UsageSpool;
@@ -30,7 +31,7 @@ export async function openState(path: string, log: Logger, nowMs: () => number =
   if (thread.meta.host_id !== host) thread.write(["set", "host_id", host]).catch((err) => log.warn({ err }, "host id"));
   return {
     spool: sqliteSpool(thread, nowMs),
-    session: sqliteSessionStore(thread, host, log),
+    session: sqliteSessionStore(thread, host, openTextSeal(`${path}.key`, log), log),
     meter: sqliteMeterStore(thread, log),
     commands: sqliteCommandLog(thread, log),
     close: () => thread.close(),

@@ -4,10 +4,11 @@ import type { DesiredState__Output } from "../../proto/gen/stoker/fleet/v1/Desir
 import type { HostId } from "../../proto/ids.ts";
 import type { SessionStore } from "../session/store.ts";
 import type { StateThread } from "./state-thread.ts";
+import type { TextSeal } from "./text-seal.ts";
 
-export function sqliteSessionStore(thread: StateThread, host: HostId, log: Logger): SessionStore {
+export function sqliteSessionStore(thread: StateThread, host: HostId, seal: TextSeal, log: Logger): SessionStore {
   let epoch = BigInt(thread.meta.highest_epoch ?? "0");
-  let desired = parse(thread.meta.desired, log);
+  let desired = parse(thread.meta.desired, seal, log);
   const sawEpoch = async (seen: bigint) => {
     if (seen <= epoch) return;
     epoch = seen;
@@ -19,16 +20,17 @@ export function sqliteSessionStore(thread: StateThread, host: HostId, log: Logge
     desired: () => desired,
     save: async (next) => {
       desired = next;
-      await Promise.all([thread.write(["set", "desired", JSON.stringify(next)]), sawEpoch(BigInt(next.nodeEpoch))]);
+      const sealed = seal.seal(JSON.stringify(next));
+      await Promise.all([thread.write(["set", "desired", sealed]), sawEpoch(BigInt(next.nodeEpoch))]);
     },
     sawEpoch,
   };
 }
 
-function parse(text: string | undefined, log: Logger): DesiredState__Output | undefined {
-  if (text === undefined) return undefined;
+function parse(sealed: string | undefined, seal: TextSeal, log: Logger): DesiredState__Output | undefined {
+  if (sealed === undefined) return undefined;
   try {
-    return JSON.parse(text) as DesiredState__Output;
+    return JSON.parse(seal.open(sealed)) as DesiredState__Output;
   } catch (error) {
     log.error({ err: error }, "the kept desired state is unreadable: waiting for the control plane's");
     return undefined;

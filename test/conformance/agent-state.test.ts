@@ -1,9 +1,10 @@
-import { mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import pino from "pino";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { completeDesired } from "../../agent/session/wire.ts";
 import { type AgentState, openState } from "../../agent/state/open-state.ts";
 import type { DesiredState__Output } from "../../proto/gen/stoker/fleet/v1/DesiredState.ts";
 import type { DeploymentId, InstanceId } from "../../proto/ids.ts";
@@ -205,8 +206,27 @@ describe("session store", () => {
     expect(state.session.highestEpoch()).toBe(9n);
   });
 
-  it("keeps its file from other users of the machine", () => {
-    expect(statSync(file).mode & 0o077).toBe(0);
+  it("keeps its file and its key from other users of the machine", () => {
+    for (const path of [file, `${file}.key`]) expect(statSync(path).mode & 0o077).toBe(0);
+  });
+
+  it("shows no secret of the set to who has a copy of the file, and is empty without the key or with another", async () => {
+    const token = "hf_canary_of_a_hub_token";
+    const whole = completeDesired({ ...desired, prefetch: [{ id: "p", weights: { token } }] });
+    await state.session.save(whole);
+    await state.close();
+    for (const name of readdirSync(folder)) expect(readFileSync(join(folder, name), "latin1")).not.toContain(token);
+    state = await open();
+    expect(state.session.desired()?.prefetch[0]?.weights?.token).toBe(token);
+    await state.close();
+    rmSync(`${file}.key`);
+    state = await open();
+    expect(state.session.desired()).toBeUndefined();
+    expect(errors.join()).toContain("waiting for the control plane's");
+    expect(state.session.highestEpoch()).toBe(7n);
+    await state.session.save(whole);
+    await reopen();
+    expect(state.session.desired()).toEqual(whole);
   });
 });
 

@@ -1,0 +1,64 @@
+// What the desired state carries of others' secrets (hub tokens, first-start scripts) is not to be read from a copy of the
+// state file: AES-256-GCM under a key of this host alone, in a file beside it.
+import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto";
+import { chmodSync, closeSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } from "node:fs";
+import type { Logger } from "pino";
+
+export interface TextSeal {
+  seal(text: string): string;
+  /** Throws when it was sealed under another key, or is damaged. */
+  open(sealed: string): string;
+}
+
+const keyBytes = 32;
+const nonceBytes = 12;
+const tagBytes = 16;
+
+/** The key in `path`, made when there is none, readable by the agent alone. A lost key loses what the control plane says again. */
+export function openTextSeal(path: string, log: Logger): TextSeal {
+  const key = read(path) ?? make(path, log);
+  return {
+    seal(text) {
+      const nonce = randomBytes(nonceBytes);
+      const cipher = createCipheriv("aes-256-gcm", key, nonce);
+      const body = Buffer.concat([cipher.update(text, "utf8"), cipher.final()]);
+      return Buffer.concat([nonce, cipher.getAuthTag(), body]).toString("base64");
+    },
+    open(sealed) {
+      const bytes = Buffer.from(sealed, "base64");
+      const bodyAt = nonceBytes + tagBytes;
+      const nonce = bytes.subarray(0, nonceBytes);
+      const decipher = createDecipheriv("aes-256-gcm", key, nonce, { authTagLength: tagBytes });
+      decipher.setAuthTag(bytes.subarray(nonceBytes, bodyAt));
+      return Buffer.concat([decipher.update(bytes.subarray(bodyAt)), decipher.final()]).toString("utf8");
+    },
+  };
+}
+
+function read(path: string): Buffer | undefined {
+  try {
+    const key = Buffer.from(readFileSync(path, "utf8").trim(), "hex");
+    if (key.length !== keyBytes) return undefined;
+    chmodSync(path, 0o600);
+    return key;
+  } catch {
+    return undefined;
+  }
+}
+
+function make(path: string, log: Logger): Buffer {
+  const key = randomBytes(keyBytes);
+  try {
+    const file = openSync(`${path}.new`, "w", 0o600);
+    try {
+      writeSync(file, `${key.toString("hex")}\n`);
+      fsyncSync(file);
+    } finally {
+      closeSync(file);
+    }
+    renameSync(`${path}.new`, path);
+  } catch (error) {
+    log.warn({ err: error }, "the key of the state could not be kept: after a restart the control plane is waited for");
+  }
+  return key;
+}
