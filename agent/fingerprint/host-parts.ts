@@ -1,7 +1,7 @@
 // Cores, file systems and network interfaces, as systeminformation finds them.
-import { cpu, fsSize, networkInterfaces } from "systeminformation";
 import type { Disk } from "../../proto/gen/stoker/fleet/v1/Disk.ts";
 import type { NetworkInterface } from "../../proto/gen/stoker/fleet/v1/NetworkInterface.ts";
+import { askSystem } from "./ask-system.ts";
 import type { Probe } from "./probe.ts";
 
 export interface HostParts {
@@ -13,20 +13,25 @@ export interface HostParts {
 /** Bridges and pairs that container engines make come and go; they are no part of the host. */
 const madeByEngines = /^(lo$|docker|br-|veth|virbr|cni|flannel|cali)/;
 const most = 16;
+/** Finding them starts a dozen tools; what moves faster, the data folder's disk, has a probe of its own. */
+const keptMs = 600_000;
 
-export function hostPartsProbe(): Probe<HostParts> {
+export function hostPartsProbe(nowMs = () => performance.now()): Probe<HostParts> {
+  let known: HostParts | undefined;
+  let readMs = 0;
   return {
     name: "host-parts",
-    async read() {
-      const [processor, disks, networks] = await Promise.all([cpu(), fsSize(), networkInterfaces()]);
-      return {
-        cpuPhysicalCores: processor.physicalCores,
+    async read(signal) {
+      if (known && nowMs() - readMs < keptMs) return known;
+      const { cpu, disks, networks } = await askSystem("parts", signal);
+      readMs = nowMs();
+      known = {
+        cpuPhysicalCores: cpu.physicalCores,
         disks: disks
           .filter(({ size, rw, type }) => size > 0 && rw !== false && !/^(tmpfs|overlay|squashfs)$/.test(type))
           .slice(0, most)
           .map((one) => ({ mount: one.mount, type: one.type, totalBytes: one.size, freeBytes: one.available })),
-        networks: [networks]
-          .flat()
+        networks: networks
           .filter(({ iface, internal, operstate }) => !internal && operstate !== "down" && !madeByEngines.test(iface))
           .slice(0, most)
           .map((one) => ({
@@ -35,6 +40,7 @@ export function hostPartsProbe(): Probe<HostParts> {
             speedBitsPerSecond: Math.max(0, Math.round((one.speed ?? 0) * 1e6)),
           })),
       };
+      return known;
     },
   };
 }

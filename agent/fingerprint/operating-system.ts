@@ -1,5 +1,5 @@
 import { arch, release } from "node:os";
-import { osInfo } from "systeminformation";
+import { askSystem } from "./ask-system.ts";
 import type { Probe } from "./probe.ts";
 
 export interface OperatingSystemFacts {
@@ -10,8 +10,8 @@ export interface OperatingSystemFacts {
 export function operatingSystemProbe(): Probe<OperatingSystemFacts> {
   return {
     name: "operating-system",
-    async read() {
-      const { distro, release: version } = await osInfo();
+    async read(signal) {
+      const { distro, release: version } = await askSystem("os", signal);
       return { os: `${distro} ${version} (${release()}, ${arch()})`.trim() };
     },
   };

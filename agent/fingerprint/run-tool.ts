@@ -1,4 +1,6 @@
 import { execFile } from "node:child_process";
+import { access, constants } from "node:fs/promises";
+import { delimiter, join } from "node:path";
 
 export type ToolEnd =
   | { readonly kind: "ok"; readonly output: string }
@@ -9,7 +11,14 @@ export type ToolEnd =
 const outputLimitBytes = 4 * 1024 * 1024;
 
 /** Runs a system tool without a shell. Answers after `limitMs` even where the kernel does not let the process be killed. */
-export function runTool(file: string, args: readonly string[], limitMs: number, signal: AbortSignal): Promise<ToolEnd> {
+export async function runTool(
+  file: string,
+  args: readonly string[],
+  limitMs: number,
+  signal: AbortSignal,
+): Promise<ToolEnd> {
+  // Most hosts lack a tool for good, and each attempt to start one stops this thread for milliseconds.
+  if (!(await isInstalled(file))) return { kind: "missing" };
   signal.throwIfAborted();
   return new Promise((resolve, reject) => {
     const options = {
@@ -48,4 +57,16 @@ export function runTool(file: string, args: readonly string[], limitMs: number, 
     };
     signal.addEventListener("abort", abort, { once: true });
   });
+}
+
+async function isInstalled(file: string): Promise<boolean> {
+  const paths = file.includes("/") ? [file] : (process.env["PATH"] ?? "").split(delimiter).map((at) => join(at, file));
+  for (const path of paths) {
+    const isThere = await access(path, constants.X_OK).then(
+      () => true,
+      () => false,
+    );
+    if (isThere) return true;
+  }
+  return false;
 }
