@@ -58,12 +58,22 @@ export interface UsageRecord {
   readonly imageUnit?: Count;
 }
 
-/** In an agent's spool; acknowledged by this id. */
+/** In an agent's spool: as the text it is kept as. */
+export interface PendingRecord {
+  /** Digits; acknowledged by this. */
+  readonly spoolId: string;
+  /** JSON of a UsageRecord. */
+  readonly json: string;
+}
+
+/** As it comes out of a batch. */
 export interface SpooledRecord extends UsageRecord {
   readonly spoolId: Count;
 }
 
-export const writeUsageBatch = (records: readonly SpooledRecord[]): string => JSON.stringify(records);
+/** Of texts that are joined, not of objects that are written once more. */
+export const writeUsageBatch = (records: readonly PendingRecord[]): string =>
+  `[${records.map(({ spoolId, json }) => `{"spoolId":${spoolId},${json.slice(1)}`).join()}]`;
 
 /**
  * The records of a batch, each with an id to acknowledge; what their fields hold is for the reader to check. Throws

@@ -1,6 +1,6 @@
 // The port to the fsynced usage spool. Implemented by state/ in a worker thread with group commit: an fsync on the main
 // thread would stall every stream of the host.
-import type { SpooledRecord, UsageRecord } from "../../proto/usage-record.ts";
+import type { PendingRecord, UsageRecord } from "../../proto/usage-record.ts";
 
 export interface StartRow {
   readonly requestId: string;
@@ -18,7 +18,7 @@ export interface UsageSpool {
   /** Durable (fsynced, with whatever else waited) when the promise resolves. Replaces the start row. */
   end(record: UsageRecord): Promise<void>;
   /** Oldest first, for the session to send. */
-  pending(limit: number): Promise<readonly SpooledRecord[]>;
+  pending(limit: number): Promise<readonly PendingRecord[]>;
   acknowledge(spoolIds: readonly string[]): Promise<void>;
   /** Lease ids of start rows and of unacknowledged records. */
   openLeaseIds(): Promise<readonly string[]>;

@@ -1,11 +1,11 @@
 // Usage records leave here until a control plane acknowledges them: one batch in flight, sent again when no answer comes.
 // What an answer leaves out (a lost attempt still waits for its count) comes again later and holds up no other record.
 import type { Logger } from "pino";
-import type { SpooledRecord } from "../../proto/usage-record.ts";
+import type { PendingRecord } from "../../proto/usage-record.ts";
 
 /** The part of the spool that a session needs. */
 export interface PendingUsage {
-  pending(limit: number): Promise<readonly SpooledRecord[]>;
+  pending(limit: number): Promise<readonly PendingRecord[]>;
   acknowledge(spoolIds: readonly string[]): Promise<void>;
   onPending(listener: () => void): void;
   openLeaseIds(): Promise<readonly string[]>;
@@ -32,7 +32,7 @@ const mostLeftOut = 2 * batchSize;
 
 export function createUsageSender(
   spool: PendingUsage,
-  send: (records: readonly SpooledRecord[]) => void,
+  send: (records: readonly PendingRecord[]) => void,
   log: Logger,
 ): UsageSender {
   let isWanted = true;
@@ -57,12 +57,12 @@ export function createUsageSender(
     });
 
   /** What is due, at most a batch. */
-  async function next(): Promise<readonly SpooledRecord[]> {
+  async function next(): Promise<readonly PendingRecord[]> {
     const nowMs = performance.now();
     for (const [id, dueMs] of leftOut) if (dueMs <= nowMs) leftOut.delete(id);
     if (leftOut.size >= mostLeftOut) return [];
     const found = await spool.pending(batchSize + leftOut.size);
-    return found.filter((record) => !leftOut.has(String(record.spoolId))).slice(0, batchSize);
+    return found.filter((record) => !leftOut.has(record.spoolId)).slice(0, batchSize);
   }
 
   async function sendBatch(signal: AbortSignal): Promise<void> {
@@ -89,10 +89,10 @@ export function createUsageSender(
     await keepLeftOut(records, answer ?? []);
   }
 
-  async function keepLeftOut(sent: readonly SpooledRecord[], durable: readonly string[]): Promise<void> {
+  async function keepLeftOut(sent: readonly PendingRecord[], durable: readonly string[]): Promise<void> {
     const gone = new Set(durable);
     const dueMs = performance.now() + leftOutMs;
-    for (const { spoolId } of sent) if (!gone.has(String(spoolId))) leftOut.set(String(spoolId), dueMs);
+    for (const { spoolId } of sent) if (!gone.has(spoolId)) leftOut.set(spoolId, dueMs);
     if (durable.length > 0) await spool.acknowledge(durable);
   }
 

@@ -1,5 +1,4 @@
 // The usage spool on the state database.
-import type { UsageRecord } from "../../proto/usage-record.ts";
 import type { UsageSpool } from "../ingress/spool.ts";
 import type { StateThread } from "./state-thread.ts";
 
@@ -12,10 +11,7 @@ export function sqliteSpool(thread: StateThread, nowMs: () => number): UsageSpoo
     end: (record) => thread.end(record),
     pending: async (limit) =>
       thread.recent.oldest(limit) ??
-      (await thread.pending(limit)).map((row) => ({
-        ...(JSON.parse(row.record) as UsageRecord),
-        spoolId: row.spoolId,
-      })),
+      (await thread.pending(limit)).map(({ spoolId, record }) => ({ spoolId, json: record })),
     acknowledge: async (spoolIds) => thread.acknowledge(spoolIds),
     openLeaseIds: () => thread.leaseIds(),
     depth: () => {

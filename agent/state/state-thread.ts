@@ -29,8 +29,8 @@ const shareMs = 8;
 
 interface Waiting {
   readonly write: number;
-  /** What becomes pending with it. */
-  readonly record: UsageRecord | undefined;
+  /** The record, as JSON, that becomes pending with it. */
+  readonly record: string | undefined;
   readonly resolve: () => void;
   readonly reject: (error: Error) => void;
 }
@@ -151,7 +151,7 @@ export function startStateThread(path: string, log: Logger): Promise<StateThread
     running = Math.max(0, running - 1);
   }
 
-  function put(write: Write | undefined, record?: UsageRecord): Promise<void> {
+  function put(write: Write | undefined, record?: string): Promise<void> {
     if (ended) return Promise.reject(ended);
     if (write) writes.push(write);
     lastWrite += 1;
@@ -194,11 +194,12 @@ export function startStateThread(path: string, log: Logger): Promise<StateThread
       schedule();
     },
     end: (record) => {
-      const { requestId = "", attempt = 0, leaseIds = [] } = record;
+      const { requestId, attempt, leaseIds } = record;
       sawEnd();
       const hadStart = !starts.delete(`${requestId}.${attempt}`);
-      ends += endLine({ requestId, attempt, leaseIds: leaseIds.join(","), record: JSON.stringify(record), hadStart });
-      return put(undefined, record);
+      const json = JSON.stringify(record);
+      ends += endLine({ requestId, attempt, leaseIds: leaseIds.join(","), record: json, hadStart });
+      return put(undefined, json);
     },
     acknowledge: (spoolIds) => {
       recent.acknowledged(spoolIds);

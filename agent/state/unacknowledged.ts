@@ -1,10 +1,10 @@
-// Durable records that nobody has acknowledged yet, as the objects they were: sending one again from the file would cost
-// a read, a parse and a copy between threads. Bounded; beyond it, and for what an earlier life left, the file is asked.
-import type { SpooledRecord, UsageRecord } from "../../proto/usage-record.ts";
+// Durable records that nobody has acknowledged yet, as the texts they were: sending one again from the file would cost a
+// read and a copy between threads, and kept objects cost the collector. Bounded; beyond it, and for what an earlier life left, the file is asked.
+import type { PendingRecord } from "../../proto/usage-record.ts";
 
 export class Unacknowledged {
   /** By spool id, oldest first. */
-  readonly #records = new Map<string, SpooledRecord>();
+  readonly #records = new Map<string, string>();
   readonly #maxRecords: number;
   /** Every record of the file is here too. */
   #isWhole = false;
@@ -13,10 +13,10 @@ export class Unacknowledged {
     this.#maxRecords = maxRecords;
   }
 
-  /** `record` has just become durable. */
-  add(spoolId: number, record: UsageRecord): void {
+  /** `json` has just become durable. */
+  add(spoolId: number, json: string): void {
     if (!this.#isWhole) return;
-    if (this.#records.size < this.#maxRecords) this.#records.set(String(spoolId), { ...record, spoolId });
+    if (this.#records.size < this.#maxRecords) this.#records.set(String(spoolId), json);
     else {
       this.#isWhole = false;
       this.#records.clear();
@@ -34,7 +34,13 @@ export class Unacknowledged {
   }
 
   /** Undefined: ask the file. */
-  oldest(limit: number): readonly SpooledRecord[] | undefined {
-    return this.#isWhole ? this.#records.values().take(limit).toArray() : undefined;
+  oldest(limit: number): readonly PendingRecord[] | undefined {
+    if (!this.#isWhole) return undefined;
+    const records: PendingRecord[] = [];
+    for (const [spoolId, json] of this.#records) {
+      if (records.length === limit) break;
+      records.push({ spoolId, json });
+    }
+    return records;
   }
 }

@@ -9,7 +9,7 @@ import { type AgentState, openState } from "../../agent/state/open-state.ts";
 import type { DesiredState__Output } from "../../proto/gen/stoker/fleet/v1/DesiredState.ts";
 import type { DeploymentId, InstanceId } from "../../proto/ids.ts";
 import type { UsageRecord } from "../../proto/usage-record.ts";
-import { anyRecord } from "../fakes/usage-record.ts";
+import { anyRecord, pendingRecords } from "../fakes/usage-record.ts";
 
 let folder: string;
 let file: string;
@@ -51,11 +51,11 @@ describe("usage spool", () => {
   it("keeps records, oldest first, until they are acknowledged, over restarts", async () => {
     for (const id of ["a", "b", "c"]) await state.spool.end(record(id));
     await reopen();
-    const rows = await state.spool.pending(2);
+    const rows = await pendingRecords(state.spool, 2);
     expect(rows.map((r) => r.requestId)).toEqual(["a", "b"]);
     expect(rows[0]).toMatchObject({ outputTokens: 5, endReason: "stop" });
     await state.spool.acknowledge(rows.map((r) => String(r.spoolId)));
-    expect((await state.spool.pending(10)).map((r) => r.requestId)).toEqual(["c"]);
+    expect((await pendingRecords(state.spool, 10)).map((r) => r.requestId)).toEqual(["c"]);
     expect(state.spool.depth()).toMatchObject({ records: 1 });
   });
 
@@ -66,17 +66,17 @@ describe("usage spool", () => {
 
   it("gives every record an id above all earlier ones and never gives one again, not even with a new file", async () => {
     await state.spool.end(record("a"));
-    const [a] = await state.spool.pending(1);
+    const [a] = await pendingRecords(state.spool, 1);
     await state.spool.acknowledge([String(a?.spoolId)]);
     await reopen();
     await state.spool.end(record("b"));
-    const [b] = await state.spool.pending(1);
+    const [b] = await pendingRecords(state.spool, 1);
     expect(BigInt(b?.spoolId as string)).toBeGreaterThan(BigInt(a?.spoolId as string));
     await state.close();
     for (const tail of ["", "-wal", "-shm"]) rmSync(file + tail, { force: true });
     state = await open();
     await state.spool.end(record("c"));
-    const [c] = await state.spool.pending(1);
+    const [c] = await pendingRecords(state.spool, 1);
     expect(BigInt(c?.spoolId as string)).toBeGreaterThan(BigInt(b?.spoolId as string));
   });
 
@@ -114,7 +114,7 @@ describe("usage spool", () => {
     await state.spool.openLeaseIds();
     for (let life = 0; life < 2; life++) {
       await reopen();
-      const rows = await state.spool.pending(10);
+      const rows = await pendingRecords(state.spool, 10);
       expect(rows.map((r) => [r.requestId, r.endReason, r.outputTokens])).toEqual([
         ["ended", "stop", 5],
         ["cut", "lost", 0],
@@ -126,7 +126,7 @@ describe("usage spool", () => {
     start("running", ["lease1", "lease2"]);
     await state.spool.end(record("ended", { leaseIds: ["lease3"] }));
     expect([...(await state.spool.openLeaseIds())].sort()).toEqual(["lease1", "lease2", "lease3"]);
-    const [row] = await state.spool.pending(1);
+    const [row] = await pendingRecords(state.spool, 1);
     await state.spool.acknowledge([String(row?.spoolId)]);
     expect([...(await state.spool.openLeaseIds())].sort()).toEqual(["lease1", "lease2"]);
   });
@@ -140,7 +140,7 @@ describe("usage spool", () => {
     expect(woken).toBe(1);
     // One commit takes two acknowledged records away and brings one: the depth falls, and still there is news.
     await state.spool.end(record("b"));
-    await state.spool.acknowledge((await state.spool.pending(2)).map((row) => String(row.spoolId)));
+    await state.spool.acknowledge((await pendingRecords(state.spool, 2)).map((row) => String(row.spoolId)));
     await state.spool.end(record("c"));
     expect(state.spool.depth().records).toBe(1);
     expect(woken).toBe(3);
@@ -159,7 +159,7 @@ describe("a file that cannot be written", () => {
     other.close();
     await ended;
     expect(state.spool.isWritable).toBe(true);
-    expect((await state.spool.pending(10)).map((r) => r.requestId)).toEqual(["a"]);
+    expect((await pendingRecords(state.spool, 10)).map((r) => r.requestId)).toEqual(["a"]);
     expect(errors.join()).toContain("cannot write usage records");
   });
 });
@@ -174,7 +174,7 @@ describe("a corrupt file", () => {
     state = await open();
     expect(state.session.hostId()).toBe(host);
     expect(state.session.desired()).toBeUndefined();
-    expect(await state.spool.pending(10)).toEqual([]);
+    expect(await pendingRecords(state.spool, 10)).toEqual([]);
     expect(errors.join()).toContain("will not be billed");
     expect(readdirSync(folder).some((name) => name.includes("state.db.corrupt-"))).toBe(true);
     await state.spool.end(record("b"));
@@ -249,7 +249,7 @@ describe("GPU minutes", () => {
     await state.meter.save([tally], [record("gpu:one:0", { readyMs: 60_000, leaseIds: [] })]);
     await reopen();
     expect(state.meter.kept()).toEqual([tally]);
-    expect(await state.spool.pending(10)).toMatchObject([{ requestId: "gpu:one:0", readyMs: 60_000 }]);
+    expect(await pendingRecords(state.spool, 10)).toMatchObject([{ requestId: "gpu:one:0", readyMs: 60_000 }]);
     await state.meter.save([], []);
     await reopen();
     expect(state.meter.kept()).toEqual([]);

@@ -1,9 +1,11 @@
 // The data path in a process of its own, so that a test can tell its memory and event loop from its own load.
 //   fork("ingress-process.ts", [engineOrigin, batch]) -> {port}; send "measure" -> {lagP99Ms, rssMiB, runs: [ms, ...]}
 // `measure` begins the figures anew. `runs`: what admitted requests took from their admission on.
+
 import { readFileSync } from "node:fs";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { startDataPath } from "./data-path.ts";
+import { pendingRecords } from "./usage-record.ts";
 
 const [origin = "", batch = "8"] = process.argv.slice(2);
 const path = await startDataPath(origin);
@@ -13,7 +15,7 @@ lag.enable();
 let known = 0;
 
 process.on("message", async () => {
-  const records = (await path.spool.pending(1_000_000)).slice(known);
+  const records = (await pendingRecords(path.spool, 1_000_000)).slice(known);
   known += records.length;
   const served = records.filter((record) => record.endReason === "stop");
   process.send?.({

@@ -1,4 +1,4 @@
-import type { SpooledRecord, UsageRecord } from "../../proto/usage-record.ts";
+import type { PendingRecord, SpooledRecord, UsageRecord } from "../../proto/usage-record.ts";
 
 /** The least a record says; for tests that only pass it on. */
 export const anyRecord = (change: Partial<UsageRecord> = {}): UsageRecord => ({
@@ -15,7 +15,15 @@ export const anyRecord = (change: Partial<UsageRecord> = {}): UsageRecord => ({
   ...change,
 });
 
-export const spooled = (spoolId: number | string, change: Partial<UsageRecord> = {}): SpooledRecord => ({
-  ...anyRecord(change),
-  spoolId,
+export const spooled = (spoolId: number | string, change: Partial<UsageRecord> = {}): PendingRecord => ({
+  spoolId: String(spoolId),
+  json: JSON.stringify(anyRecord(change)),
 });
+
+/** What a spool holds, read. */
+export async function pendingRecords(
+  spool: { pending(limit: number): Promise<readonly PendingRecord[]> },
+  limit: number,
+): Promise<SpooledRecord[]> {
+  return (await spool.pending(limit)).map(({ spoolId, json }) => ({ ...(JSON.parse(json) as UsageRecord), spoolId }));
+}

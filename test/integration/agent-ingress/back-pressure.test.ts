@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { carriers, openCall, startDataPath } from "../../fakes/data-path.ts";
 import { startFakeEngine } from "../../fakes/engine.ts";
+import { pendingRecords } from "../../fakes/usage-record.ts";
 
 const frame = 16 * 1024;
 const frames = 4_000;
@@ -52,7 +53,7 @@ describe.each(carriers)("over a connection %s", (carrier) => {
     reply.catch(() => {});
     await expect.poll(() => engine.log[0]?.end, { timeout: 20_000 }).toBe("aborted");
     await expect.poll(() => path.spool.depth().records, { timeout: 5_000 }).toBe(1);
-    const [record] = await path.spool.pending(1);
+    const [record] = await pendingRecords(path.spool, 1);
     expect(record?.endReason).toBe("client_gone");
     await path.close();
     await engine.close();

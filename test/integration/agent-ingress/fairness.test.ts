@@ -1,9 +1,11 @@
 // Two accounts at one engine through the whole data path: what each gets, and how long the lighter one waits.
+
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { call, type DataPath, startDataPath } from "../../fakes/data-path.ts";
 import { type FakeEngine, startFakeEngine } from "../../fakes/engine.ts";
 import { promptTokensOf } from "../../fakes/engine-answer.ts";
+import { pendingRecords } from "../../fakes/usage-record.ts";
 
 const batch = 8;
 const words = { heavy: 400, light: 20 } as const;
@@ -48,7 +50,7 @@ const offer = (account: Account, outstanding: number) =>
 
 /** The records since `after`, of requests that were admitted in that time. */
 async function recordsOf(account: Account, after = 0) {
-  const records = await path.spool.pending(100_000);
+  const records = await pendingRecords(path.spool, 100_000);
   return records.filter((record) => record.accountId === account && Number(record.admittedAtMs) >= after);
 }
 

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { carriers, type DataPath, openCall, startDataPath } from "../../fakes/data-path.ts";
 import { type FakeEngine, startFakeEngine } from "../../fakes/engine.ts";
+import { pendingRecords } from "../../fakes/usage-record.ts";
 
 describe.each(carriers)("over a connection %s", (carrier) => {
   let engine: FakeEngine;
@@ -40,7 +41,7 @@ describe.each(carriers)("over a connection %s", (carrier) => {
     await expect.poll(() => engine.log[0]?.end, { timeout: 5_000 }).toBe("aborted");
     expect((engine.log[0]?.endedAtMs ?? 0) - at).toBeLessThan(1_000);
     await expect.poll(() => path.spool.depth().records, { timeout: 5_000 }).toBe(1);
-    const [record] = await path.spool.pending(10);
+    const [record] = await pendingRecords(path.spool, 10);
     expect(record).toMatchObject({ source: "engine", endReason: "client_gone", inputTokens: 3 });
     expect(record?.outputTokens).toBe(engine.log[0]?.sentTokens);
     expect(record?.outputTokens).toBeGreaterThanOrEqual(5);
@@ -50,7 +51,7 @@ describe.each(carriers)("over a connection %s", (carrier) => {
     engine.behave({ usageEndpoint: false });
     await hangUp(5);
     await expect.poll(() => path.spool.depth().records, { timeout: 5_000 }).toBe(1);
-    const [record] = await path.spool.pending(10);
+    const [record] = await pendingRecords(path.spool, 10);
     expect(record).toMatchObject({ source: "counted", endReason: "client_gone", inputTokens: 10 });
     const sent = engine.log[0]?.sentTokens ?? 0;
     expect(Number(record?.outputTokens)).toBeGreaterThanOrEqual(5);

@@ -8,6 +8,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { openState } from "../../../agent/state/open-state.ts";
 import { openCall } from "../../fakes/data-path.ts";
 import { type FakeEngine, startFakeEngine } from "../../fakes/engine.ts";
+import { pendingRecords } from "../../fakes/usage-record.ts";
 
 let folder: string;
 let engine: FakeEngine;
@@ -33,7 +34,7 @@ async function startAgent(fault = ""): Promise<{ agent: ChildProcess; port: numb
 
 async function recordsLeft() {
   const state = await openState(join(folder, "state.db"), pino({ level: "silent" }));
-  const records = await state.spool.pending(100);
+  const records = await pendingRecords(state.spool, 100);
   await state.close();
   return records;
 }

@@ -6,6 +6,7 @@ import type { InstanceId } from "../../../proto/ids.ts";
 import { signTicket } from "../../../proto/ticket.ts";
 import { call, type DataPath, startDataPath, ticketFor, ticketKey } from "../../fakes/data-path.ts";
 import { type FakeEngine, startFakeEngine } from "../../fakes/engine.ts";
+import { pendingRecords } from "../../fakes/usage-record.ts";
 
 let engine: FakeEngine;
 let path: DataPath;
@@ -37,7 +38,7 @@ describe("tickets", () => {
     const reply = await call(path.port, { header: header() });
     expect([reply.status, reply.refusal]).toEqual([401, "ticket"]);
     expect(engine.log).toHaveLength(0);
-    expect(await path.spool.pending(10)).toEqual([]);
+    expect(await pendingRecords(path.spool, 10)).toEqual([]);
   });
 
   it("signed with the previous key of the session is served", async () => {
@@ -65,7 +66,7 @@ describe("instances", () => {
     await engine.close();
     const reply = await call(path.port);
     expect([reply.status, reply.refusal]).toEqual([503, "not_ready"]);
-    const [record] = await path.spool.pending(10);
+    const [record] = await pendingRecords(path.spool, 10);
     expect([record?.outputTokens, record?.inputTokens, record?.endReason]).toEqual([0, 0, "refused"]);
   });
 

@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { UsagePlacement } from "../../../proto/ticket.ts";
 import { call, type DataPath, startDataPath } from "../../fakes/data-path.ts";
 import { type FakeEngine, startFakeEngine } from "../../fakes/engine.ts";
+import { pendingRecords } from "../../fakes/usage-record.ts";
 
 let engine: FakeEngine;
 let path: DataPath;
@@ -38,7 +39,7 @@ describe.each(["extra", "finish"] as const)("an engine with usage on its %s chun
         source: "engine",
         endReason: "stop",
       });
-      const [record] = await path.spool.pending(10);
+      const [record] = await pendingRecords(path.spool, 10);
       expect([record?.inputTokens, record?.cachedInputTokens, record?.outputTokens]).toEqual([3, 2, 5]);
       const chunks = chunksOf(reply.text);
       const carrying = chunks.filter((c) => c.usage);
@@ -58,7 +59,7 @@ it("prices a complete answer and sends the record's figures in a header", async 
   const reply = await call(path.port, { ticket: { stream: false } });
   expect(JSON.parse(reply.text).usage.estimated_cost).toBe(0.000013);
   expect(reply.usage).toMatchObject({ input: 3, output: 5, source: "engine", endReason: "stop" });
-  const [record] = await path.spool.pending(10);
+  const [record] = await pendingRecords(path.spool, 10);
   expect(record).toMatchObject({
     source: "engine",
     outputTokens: 5,
@@ -80,7 +81,7 @@ it("ends a stream that the engine broke with an error frame, without [DONE], bil
   expect(chunksOf(reply.text).at(-1).error).toMatchObject({ type: "server_error", param: null, code: "engine_error" });
   expect(reply.text).not.toContain("[DONE]");
   expect(reply.usage).toMatchObject({ output: 3, source: "counted", endReason: "engine_error" });
-  const [record] = await path.spool.pending(10);
+  const [record] = await pendingRecords(path.spool, 10);
   expect([record?.outputTokens, record?.endReason]).toEqual([3, "engine_error"]);
 });
 

@@ -1,9 +1,11 @@
 // Every task that is not text: what its record says, where the figures come from, and that its bytes pass unchanged.
+
 import { randomBytes } from "node:crypto";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { TicketUnits } from "../../../proto/ticket.ts";
 import { type Carrier, call, carriers, type DataPath, openCall, startDataPath } from "../../fakes/data-path.ts";
 import { startTaskEngine, type TaskEngine } from "../../fakes/task-engine.ts";
+import { pendingRecords } from "../../fakes/usage-record.ts";
 
 const none = { characters: 0, audioMs: 0, images: 0, imagePixelSteps: 0, items: 0 };
 /** Per million: characters USD 0.8, audio (ms) USD 0.1, images USD 9000. */
@@ -28,7 +30,7 @@ afterEach(async () => {
   await engine.close();
 });
 
-const lastRecord = async () => (await path.spool.pending(100)).at(-1);
+const lastRecord = async () => (await pendingRecords(path.spool, 100)).at(-1);
 
 describe.each(carriers)("speech over a connection %s", (carrier: Carrier) => {
   const speak = { carrier, path: at("audio/speech"), ticket: asking({ characters: 42 }) };

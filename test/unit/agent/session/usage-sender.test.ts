@@ -1,14 +1,14 @@
 import pino from "pino";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { createUsageSender } from "../../../../agent/session/usage-sender.ts";
-import type { SpooledRecord } from "../../../../proto/usage-record.ts";
+import type { PendingRecord } from "../../../../proto/usage-record.ts";
 import { spooled } from "../../../fakes/usage-record.ts";
 
 const silent = pino({ level: "silent" });
 
 function spoolOf(ids: string[]) {
   return {
-    pending: async (limit: number): Promise<readonly SpooledRecord[]> => ids.slice(0, limit).map((id) => spooled(id)),
+    pending: async (limit: number): Promise<readonly PendingRecord[]> => ids.slice(0, limit).map((id) => spooled(id)),
     acknowledge: async (gone: readonly string[]) => {
       for (const id of gone) ids.splice(ids.indexOf(id), 1);
     },
