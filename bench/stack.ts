@@ -101,7 +101,9 @@ export async function startStack(): Promise<Stack> {
     up.stdout?.resume();
     children.push(up);
     const gatewayUrl = `http://127.0.0.1:${port}`;
-    const apiKey = await until("the admin key", 90, async () => readFileSync(join(data, "admin.key"), "utf8").trim());
+    // The file is there, and empty, a moment before the key is.
+    const readKey = async () => readFileSync(join(data, "admin.key"), "utf8").trim() || undefined;
+    const apiKey = await until("the admin key", 90, readKey);
     const model = await until("a ready external model", 90, async () => {
       const answer = await fetch(`${gatewayUrl}/v1/models`, { headers: { authorization: `Bearer ${apiKey}` } });
       const body = (await answer.json()) as { data: { id: string }[] };
