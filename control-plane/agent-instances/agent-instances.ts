@@ -16,6 +16,7 @@ import {
   AgentWrongState,
   NoAgentCapacity,
   NoAgentFunds,
+  NoDashboard,
   TooManyAgents,
 } from "./errors.ts";
 import type { AgentInstance, AgentInstanceStore, AgentPlan, AgentType } from "./store.ts";
@@ -44,6 +45,11 @@ export interface AgentInstances {
   /** To the version of the catalogue; a running one is restarted. */
   update(owner: AgentOwner, id: DeploymentId): Promise<void>;
   remove(owner: AgentOwner, id: DeploymentId): Promise<void>;
+  /**
+   * Address of its dashboard, good for one visit. Throws NoDashboard for every instance as yet: nothing that runs in one can
+   * be reached from outside its host.
+   */
+  launchToken(owner: AgentOwner, id: DeploymentId): Promise<string>;
 }
 
 export interface AgentInstancesDeps extends FundsDeps {
@@ -163,6 +169,17 @@ export function createAgentInstances(deps: AgentInstancesDeps): AgentInstances {
       if (!type) throw new AgentWrongState(`The operator no longer offers ${typeId}: it runs on as it is.`);
       await change(owner, id, ["deployed", "stopped", "failed"], "updated", (now) =>
         store.update(id, owner.account, now.deployment.revision, type),
+      );
+    },
+
+    async launchToken(owner, id) {
+      const { type, deployment } = await found(owner, id);
+      if (deployment.status === "deleted") throw new AgentInstanceNotFound();
+      const name = catalog.types.get(type)?.prettyName ?? type;
+      throw new NoDashboard(
+        catalog.types.get(type)?.hasDashboard
+          ? `The dashboard of ${name} cannot be opened: this Stoker does not publish dashboards of agent instances. Use what the instance writes to its volume, and ask your operator.`
+          : `${name} has no dashboard, so there is none to open. \`GET /v1/agent/catalog\` shows which agent types have one.`,
       );
     },
 

@@ -24,6 +24,11 @@ export class AgentWrongState extends ServiceError {
   readonly code = "wrong_state";
 }
 
+/** There is nothing that a browser could be sent to. */
+export class NoDashboard extends ServiceError {
+  readonly code = "no_dashboard";
+}
+
 /** A backup or restore runs on its volume. */
 export class AgentBusy extends ServiceError {
   readonly code = "operation_running";

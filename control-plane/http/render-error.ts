@@ -114,6 +114,7 @@ const statusOf = new Map<ErrorClass, number>([
   [agents.AgentTypeUnknown, 400],
   [agents.AgentNameTaken, 409],
   [agents.AgentWrongState, 409],
+  [agents.NoDashboard, 409],
   [agents.AgentBusy, 409],
   [agents.TooManyAgents, 429],
   [agents.NoAgentFunds, 402],

@@ -72,6 +72,7 @@ export function fakeAgentInstances(account: AccountId, deployment: Deployment) {
     start: done,
     update: done,
     remove: done,
+    launchToken: async (owner, id) => `https://${(await own(owner, id)).deployment.id}.example/once`,
   };
   const ofBackup = async (owner: { readonly account: AccountId }, id: DeploymentId, name: string) => {
     await own(owner, id);

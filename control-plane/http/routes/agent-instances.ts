@@ -7,6 +7,7 @@ import {
   AgentBackupId,
   AgentCatalogAnswer,
   AgentId,
+  AgentLaunch,
   AgentRecord,
   AgentRename,
   AgentRequest,
@@ -121,6 +122,17 @@ export function addAgentInstanceRoutes(endpoints: Endpoints, { agentInstances, a
       },
     });
 
+  endpoints.add({
+    ...one,
+    method: "POST",
+    path: `${base}/:instance_id/launch_token`,
+    summary: "An address that opens its dashboard once",
+    answer: AgentLaunch,
+    refusals: [404, 409, 503],
+    handler: async ({ caller, params }) => ({
+      dashboard_url: await agentInstances.launchToken(caller, params.instance_id as DeploymentId),
+    }),
+  });
   endpoints.add({
     ...one,
     method: "GET",

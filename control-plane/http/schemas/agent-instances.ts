@@ -63,4 +63,6 @@ export const BackupRecord = Type.Object({
   fail_reason: nullable.string(),
 });
 
+export const AgentLaunch = Type.Object({ dashboard_url: Type.String({ description: "Good for one visit" }) });
+
 export const BackupStarted = Type.Object({ snapshot_name: Type.String() });

@@ -38,6 +38,12 @@ const saved = async (id: DeploymentId) => {
   return backup;
 };
 
+test("a dashboard that is not there is told to whoever owns the instance, and to nobody else that it exists", async () => {
+  const id = await world.instances.create(ada, wish);
+  await expect(world.instances.launchToken(ada, id)).rejects.toThrow(/Workspace has no dashboard/);
+  await expect(world.instances.launchToken(bob, id)).rejects.toThrow(errors.AgentInstanceNotFound);
+});
+
 describe("creating an agent instance", () => {
   test("writes the intent down; nobody else sees it", async () => {
     const id = await world.instances.create(ada, wish);
