@@ -81,6 +81,14 @@ export function createEnrolmentStore(db: Kysely<Database>): EnrolmentStore {
 
     revoke: (host, act) =>
       inTransaction(db, async (trx) => {
+        // Tokens before the identity, as in enrolling: two that wait for each other would both lose.
+        const tokens = await trx
+          .selectFrom("node_join_token")
+          .select("token_id")
+          .where((eb) => eb.or([eb("for_host", "=", host), sql<boolean>`starts_with(used_by, ${`${host} `})`]))
+          .orderBy("token_id")
+          .forUpdate()
+          .execute();
         const { numUpdatedRows } = await trx
           .updateTable("node_identity")
           .set({ revoked_at: sql`now()` })
@@ -88,6 +96,17 @@ export function createEnrolmentStore(db: Kysely<Database>): EnrolmentStore {
           .where("revoked_at", "is", null)
           .executeTakeFirst();
         if (numUpdatedRows === 0n) return false;
+        // What was made before the revocation brings the host back no more: a token for it, or one it came in with.
+        if (tokens.length > 0)
+          await trx
+            .updateTable("node_join_token")
+            .set({ expires_at: sql`least(expires_at, now())` })
+            .where(
+              "token_id",
+              "in",
+              tokens.map((one) => one.token_id),
+            )
+            .execute();
         await trx
           .updateTable("host")
           .set({
@@ -124,10 +143,9 @@ async function enroll(trx: Transaction<Database>, claim: EnrolmentClaim): Promis
     .forUpdate()
     .executeTakeFirst();
   const mayReplace = token?.for_host === claim.hostId;
-  if (known && !mayReplace) {
-    if (known.revoked_at !== null) return "revoked";
-    if (!known.key_hash.equals(claim.keyHash)) return "host_taken";
-  }
+  // A token that was used is good for its host and key again, and not against a revocation that came later.
+  if (known?.revoked_at && (!mayReplace || token.used_at !== null)) return "revoked";
+  if (known && !mayReplace && !known.key_hash.equals(claim.keyHash)) return "host_taken";
   const values = {
     key_hash: claim.keyHash,
     serial: claim.serial,

@@ -222,6 +222,26 @@ describe("a revoked host", () => {
     expect(row?.revoked_at).toBeNull();
     expect(await audited(replica)).toContain("node.revoke host-1");
   });
+
+  it("does not come back by a token from before, used or not", async () => {
+    const replica = await start();
+    const host = "host-1" as HostId;
+    const key = makeKey();
+    await welcomed(await comes(replica));
+    const used = await tokenOf(replica, { forHost: host });
+    const unused = await tokenOf(replica, { forHost: host });
+    await joins(replica, used, host, key);
+    await replica.enrolment.revoke(host, act);
+    for (const token of [used, unused]) await expect(joins(replica, token, host, key)).rejects.toThrow("has expired");
+    await replica.db
+      .updateTable("node_join_token")
+      .set({ expires_at: new Date(Date.now() + 60_000) })
+      .execute();
+    await expect(joins(replica, used, host, key)).rejects.toThrow("was revoked");
+    const fresh = await tokenOf(replica, { forHost: host });
+    await joins(replica, fresh, host, key);
+    await joins(replica, fresh, host, key);
+  });
 });
 
 describe("a cloned identity", () => {
