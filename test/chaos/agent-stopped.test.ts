@@ -1,0 +1,66 @@
+// F10: the agent's process stands still (SIGSTOP) beyond its lease and beyond the time after which its work moves, with its
+// model server running on, and then goes on as if nothing had been. Clocks of hosts a tenth as long: lease 2 s, lost after 6 s.
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, it, vi } from "vitest";
+import { query } from "../e2e/spine/database.ts";
+import { instancePids, isAlive, type Part, type Stack, startStack } from "../fakes/processes.ts";
+
+const patient = { timeout: 60_000, interval: 100 };
+const model = "admin/tiny";
+let stack: Stack;
+let deployId: string;
+
+beforeAll(async () => {
+  stack = await startStack({
+    agents: 2,
+    controlPlaneEnv: { STOKER_HOST_CLOCKS: "0.1" },
+    agentEnv: { STOKER_GPUS: "1", STOKER_RUNTIME_ENTRY: join(import.meta.dirname, "../fakes/tiny-runtime.ts") },
+  });
+  const hf = { repo: "HuggingFaceTB/SmolLM2-135M-Instruct" };
+  const made = await stack.call("POST", "/deploy/llm", { model_name: model, gpu: "other", max_batch_size: 4, hf });
+  deployId = made.body.deploy_id;
+  await vi.waitFor(async () => expect(await ask()).toBe(200), patient);
+}, 180_000);
+afterAll(() => stack?.stop());
+
+const ask = async () => (await stack.call("POST", "/v1/completions", { model, prompt: "hello", max_tokens: 2 })).status;
+const rows = () =>
+  query(
+    stack.databaseUrl,
+    "select instance_id, host_id, tombstoned_at is not null as gone from instance order by created_at",
+  );
+const servers = (n: number) => instancePids(stack.agentFolder(n)).filter(isAlive);
+
+it("is replaced while it stands still, and on its return gives up its copy instead of serving beside the new one", async () => {
+  const holds = servers(1).length === 1 ? 1 : 2;
+  const other = 3 - holds;
+  const stopped = stack.agents[holds - 1] as Part;
+  const [old] = await rows();
+  const [server] = servers(holds);
+  process.kill(stopped.pid, "SIGSTOP");
+  await vi.waitFor(async () => {
+    expect(await rows()).toMatchObject([{ instance_id: old?.["instance_id"], gone: true }, { gone: false }]);
+    expect(await ask()).toBe(200);
+  }, patient);
+  expect(servers(other)).toHaveLength(1);
+  // Nobody told it: it stands there still, as the agent does.
+  expect(servers(holds)).toEqual([server]);
+  const [, fresh] = await rows();
+  expect(fresh?.["instance_id"]).not.toBe(old?.["instance_id"]);
+
+  process.kill(stopped.pid, "SIGCONT");
+  const statuses: number[] = [];
+  await vi.waitFor(async () => {
+    statuses.push(await ask());
+    expect(servers(holds)).toEqual([]);
+    expect(await rows()).toMatchObject([{ instance_id: fresh?.["instance_id"], gone: false }]);
+  }, patient);
+  expect(new Set(statuses)).toEqual(new Set([200]));
+  expect(servers(other)).toHaveLength(1);
+  expect(stopped.isRunning).toBe(true);
+  await vi.waitFor(async () => {
+    const { body } = await stack.call("GET", "/v1/admin/nodes");
+    expect(body.nodes).toMatchObject([{ state: "ready" }, { state: "ready" }]);
+  }, patient);
+  expect((await stack.call("GET", `/deploy/${deployId}`)).body).toMatchObject({ status: "deployed" });
+}, 180_000);
