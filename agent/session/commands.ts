@@ -96,6 +96,8 @@ export function createCommands(deps: {
       } catch (error) {
         running.delete(id);
         deps.logger.error({ err: error, command: id }, "a command was not begun: it could not be written down");
+        for (const tell of answers)
+          tell({ commandId: id, nodeEpoch: command.nodeEpoch, duplicate: false, ...without("not_begun") });
         return;
       }
       const ended = await carryOut(command, execute);

@@ -29,7 +29,7 @@ export function createFetchHub(parts: HubParts): FetchHub {
 
   /** The hub does not answer: a neighbour that was allowed the same with the same token tells what it is made of. */
   async function foundNearby(key: string, source: HubSource, signal: AbortSignal): Promise<HubFound | undefined> {
-    const set = await neighbourhood.recall(key, source.repo, signal);
+    const set = await neighbourhood.recall(key, source, signal);
     if (!set || (source.sha256 !== undefined && !set.files.some(({ sha256 }) => sha256 === source.sha256)))
       return undefined;
     const files = set.files.map(({ path, sha256, sizeBytes }) => ({
@@ -46,7 +46,7 @@ export function createFetchHub(parts: HubParts): FetchHub {
   async function collect(
     key: string,
     source: HubSource,
-    found: HubFound,
+    found: HubFound & { readonly isUnconfirmed?: true },
     near: readonly BlobHolder[],
     onProgress: Progress,
     signal: AbortSignal,
@@ -75,7 +75,8 @@ export function createFetchHub(parts: HubParts): FetchHub {
         files.push({ path, ...blob });
         before += blob.sizeBytes;
       }
-      const set: Kept = { repo, revision, commit: found.commit, entry: found.entry ?? "", files };
+      const heard = found.isUnconfirmed ? { isUnconfirmed: true as const } : {};
+      const set: Kept = { repo, revision, commit: found.commit, entry: found.entry ?? "", files, ...heard };
       await cache.kept.remember(key, set);
       log.info({ repo, commit: found.commit, files: files.length, bytes: before }, "weights here");
       return set;
@@ -95,8 +96,8 @@ export function createFetchHub(parts: HubParts): FetchHub {
   return async (key, source, onProgress, signal) => {
     const last = await cache.kept.recall(key);
     const isHere = last !== undefined && (await cache.isWhole(last, signal));
-    if (isHere && last.commit === source.revision) return last;
-    let found: HubFound;
+    if (isHere && last.commit === source.revision && !last.isUnconfirmed) return last;
+    let found: HubFound & { readonly isUnconfirmed?: true };
     try {
       found = await resolveHub(parts.web, source, parts.hub, signal);
     } catch (error) {
@@ -105,7 +106,7 @@ export function createFetchHub(parts: HubParts): FetchHub {
       if (isHere) return last;
       const nearby = await foundNearby(key, source, signal);
       if (!nearby) throw error;
-      found = nearby;
+      found = { ...nearby, isUnconfirmed: true };
     }
     return collect(key, source, found, await nearest(source.repo, found, signal), onProgress, signal);
   };

@@ -21,6 +21,8 @@ export interface Kept {
   /** The file that the engine is given; empty: the folder. */
   readonly entry: string;
   readonly files: readonly KeptFile[];
+  /** A neighbour said so while the hub was away: the hub is asked again, and nobody is told. */
+  readonly isUnconfirmed?: true;
 }
 
 export interface KeptSet extends Kept {
@@ -40,12 +42,14 @@ export interface KeptSets {
   forget(set: KeptSet): Promise<void>;
 }
 
-const fileName = /^([0-9a-f]{64})(?:\.([\w.!+-]{1,64}))?\.json$/;
+const fileName = /^([0-9a-f]{64})(?:\.([0-9a-f]{16}))?\.json$/;
 
 export function createKeptSets(cacheDir: string): KeptSets {
   const folder = join(cacheDir, "known");
   const pathOf = (key: string): string => join(folder, `${key}.json`);
-  const oldPath = (key: string, commit: string): string => join(folder, `${key}.${commit}.json`);
+  // By its hash: a commit's name may be a path (`refs/pr/1`) where the hub named none.
+  const oldPath = (key: string, commit: string): string =>
+    join(folder, `${key}.${createHash("sha256").update(commit).digest("hex").slice(0, 16)}.json`);
   const read = async (path: string): Promise<Kept | undefined> =>
     readKept(await readFile(path, "utf8").catch(() => ""));
 
@@ -78,12 +82,13 @@ export function createKeptSets(cacheDir: string): KeptSets {
 /** Undefined for anything that is no such set: it may come from a neighbour. */
 export function readKept(text: string): Kept | undefined {
   try {
-    const { repo, revision, commit, entry, files } = JSON.parse(text) as Partial<Kept>;
+    const { repo, revision, commit, entry, files, isUnconfirmed } = JSON.parse(text) as Partial<Kept>;
     const isText = [repo, revision, commit, entry].every((value) => typeof value === "string" && value.length <= 512);
     if (!isText || !Array.isArray(files) || files.length === 0 || !files.every(isKeptFile)) return undefined;
     if (!/^[\w.!+/-]{1,128}$/.test(commit ?? "") || commit?.includes("..")) return undefined;
     if (entry !== "" && !files.some(({ path }) => path === entry)) return undefined;
-    return { repo: repo ?? "", revision: revision ?? "", commit: commit ?? "", entry: entry ?? "", files };
+    const kept = { repo: repo ?? "", revision: revision ?? "", commit: commit ?? "", entry: entry ?? "", files };
+    return isUnconfirmed === true ? { ...kept, isUnconfirmed } : kept;
   } catch {
     return undefined;
   }

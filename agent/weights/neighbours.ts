@@ -1,5 +1,6 @@
-// Other hosts of the installation, asked before the hub: they are near, and there when the hub is not. Nothing they send is
-// believed: a blob is checked by its digest like any other, and what the set is comes from the hub where it answers.
+// Other hosts of the installation, asked before the hub: they are near, and there when the hub is not. A blob is checked by
+// its digest like any other. What a set is made of comes from the hub; only while the hub is away a neighbour's word for it
+// is taken, for the same revision, and asked of the hub again once it answers.
 import type { DownloadSource } from "./download.ts";
 import { type Kept, readKept } from "./kept.ts";
 import type { Web, WebAnswer } from "./web.ts";
@@ -17,7 +18,7 @@ export type AskNeighbours = (repo: string, signal: AbortSignal) => Promise<reado
 
 export interface Neighbourhood {
   /** What a neighbour knows of this very set: the key holds the token it was read with. */
-  recall(key: string, repo: string, signal: AbortSignal): Promise<Kept | undefined>;
+  recall(key: string, asked: Pick<Kept, "repo" | "revision">, signal: AbortSignal): Promise<Kept | undefined>;
   /** The neighbours that have a blob. */
   holders(sha256: string, repo: string, signal: AbortSignal): Promise<readonly BlobHolder[]>;
 }
@@ -63,10 +64,13 @@ export function createNeighbourhood(web: Web, askNeighbours: AskNeighbours): Nei
   }
 
   return {
-    async recall(key, repo, signal) {
+    async recall(key, { repo, revision }, signal) {
       const read = async (answer: WebAnswer) => readKept(await web.text(answer, setBytes, askMs));
       const found = await ask(repo, `/weights/known/${key}`, "GET", read, signal);
-      return found.find((kept) => kept.repo === repo);
+      const isPinned = /^[0-9a-f]{40}$/.test(revision);
+      return found.find(
+        (kept) => kept.repo === repo && kept.revision === revision && (!isPinned || kept.commit === revision),
+      );
     },
     holders(sha256, repo, signal) {
       const read = async (answer: WebAnswer, one: Neighbour): Promise<BlobHolder> => {

@@ -12,8 +12,14 @@ const form = /^\/weights\/(known|blobs)\/([0-9a-f]{64})$/;
 /** Serving must not take the network from inference. */
 const maxAtOnce = 4;
 const retrySeconds = 2;
+/** Whoever takes nothing for so long holds a place that others wait for. */
+const stalledMs = 30_000;
 
-export function createServeWeights(blobs: BlobStore, kept: Pick<KeptSets, "recall">): ServeWeights {
+export function createServeWeights(
+  blobs: Pick<BlobStore, "has" | "pathOf">,
+  kept: Pick<KeptSets, "recall">,
+  limitMs = stalledMs,
+): ServeWeights {
   let running = 0;
 
   return async (request, response) => {
@@ -22,7 +28,7 @@ export function createServeWeights(blobs: BlobStore, kept: Pick<KeptSets, "recal
     if (what === undefined || (request.method !== "GET" && !isHead)) return end(response, 404);
     if (what === "known") {
       const found = await kept.recall(name);
-      if (!found) return end(response, 404);
+      if (!found || found.isUnconfirmed) return end(response, 404);
       response.writeHead(200, { "content-type": "application/json" }).end(isHead ? "" : JSON.stringify(found));
       return;
     }
@@ -36,6 +42,7 @@ export function createServeWeights(blobs: BlobStore, kept: Pick<KeptSets, "recal
     if (from > 0 && from >= size) return end(response, 416, { "content-range": `bytes */${size}` });
     const range = from > 0 ? { "content-range": `bytes ${from}-${size - 1}/${size}` } : {};
     response.writeHead(from > 0 ? 206 : 200, { "content-length": String(size - from), etag: `"${name}"`, ...range });
+    response.setTimeout(limitMs, () => response.destroy());
     running += 1;
     try {
       await pipeline(createReadStream(blobs.pathOf(name), { start: from, highWaterMark: 256 * 1024 }), response);

@@ -1,4 +1,5 @@
 // The weights cache with what tells it what to keep: the desired state of this host.
+import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { DesiredState__Output } from "../../proto/gen/stoker/fleet/v1/DesiredState.ts";
 import type { KeptWeights } from "../../proto/gen/stoker/fleet/v1/KeptWeights.ts";
@@ -45,8 +46,13 @@ export function createHostWeights(
       },
       (error) => log.warn({ err: error }, "the weights cache could not be read"),
     );
-  void look();
-  const timer = setInterval(() => void look(), lookEveryMs);
+  const ending = new AbortController();
+  const looking = (async () => {
+    while (!ending.signal.aborted) {
+      await look();
+      await wait(lookEveryMs, undefined, { signal: ending.signal }).catch(() => {});
+    }
+  })();
 
   return {
     ensure: async (weights, onProgress, signal) => {
@@ -62,7 +68,8 @@ export function createHostWeights(
     },
     report: () => reportOf(here, prefetcher.state()),
     async close() {
-      clearInterval(timer);
+      ending.abort();
+      await looking;
       await prefetcher.close();
       await store.close();
     },

@@ -10,8 +10,8 @@ export interface CommandSender {
   take(result: CommandResult__Output): Promise<void>;
 }
 
-/** Not the end of it: the agent still works on it, or a newer session will be told. */
-const passing = new Set(["running", "rejected_epoch"]);
+/** Not the end of it: the agent still works on it, or a newer session will be told, or it is sent again at the next look. */
+const passing = new Set(["running", "rejected_epoch", "not_begun"]);
 
 export function createCommandSender(deps: {
   readonly store: CommandStore;
@@ -43,6 +43,7 @@ export function createCommandSender(deps: {
     async take(result) {
       const { commandId: id, outcome } = result;
       log.info({ command: id, outcome, isDuplicate: result.duplicate }, "command");
+      if (outcome === "not_begun") sent.delete(id);
       if (passing.has(outcome)) return;
       try {
         await deps.store.finish(session.hostId, {

@@ -41,6 +41,7 @@ function world(execute: () => Promise<unknown> = async () => ({ bytes: 3 })) {
     arguments: "{}",
   };
   return {
+    log,
     kept,
     told,
     answered,
@@ -103,6 +104,20 @@ it("that fails says why, with its code", async () => {
   const { take, told } = world(() => Promise.reject(new CommandFailed("no_space", "the disk is full")));
   await take();
   expect(told).toMatchObject([{ outcome: "failed", errorCode: "no_space", errorMessage: "the disk is full" }]);
+});
+
+it("that cannot be written down is not begun, and told as such so that it is sent again", async () => {
+  const { take, told, times, log } = world();
+  const { begin } = log;
+  log.begin = () => Promise.reject(new Error("the disk is full"));
+  await take();
+  log.begin = begin;
+  await take();
+  expect(told.map(({ outcome, duplicate }) => [outcome, duplicate])).toEqual([
+    ["not_begun", false],
+    ["done", false],
+  ]);
+  expect(times()).toBe(1);
 });
 
 it("is counted by its kind and how it ended; a kind that is not known here makes no series of its own", async () => {
