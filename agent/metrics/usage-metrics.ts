@@ -12,6 +12,8 @@ export interface UsedInstance {
   /** Unix seconds of the sample. */
   readonly seenAt: number;
   readonly usage: InstanceUsage;
+  /** In its own layer; looked at more seldom than the rest. */
+  readonly writtenBytes?: number | undefined;
 }
 
 const labelNames = ["id", "name", "image", "container_label_deploy_id", "container_label_instance_id"] as const;
@@ -21,6 +23,7 @@ const gauges: readonly (readonly [name: string, help: string, read: (one: UsedIn
   ["memory_working_set_bytes", "Memory without file pages that can be dropped", (o) => o.usage.workingSetBytes],
   ["memory_usage_bytes", "Memory, file pages included", (o) => o.usage.memoryBytes],
   ["spec_memory_limit_bytes", "Its limit; 0 none", (o) => o.usage.memoryLimitBytes ?? 0],
+  ["fs_usage_bytes", "Bytes it has written into its own layer", (o) => o.writtenBytes],
   ["start_time_seconds", "When it started, in unix seconds", (o) => o.startedAt || undefined],
   ["last_seen", "When it was last looked at, in unix seconds", (o) => o.seenAt],
 ];

@@ -14,6 +14,7 @@ import { type HostUsage, hostUsage } from "../metrics/host-usage.ts";
 import { instanceUsage } from "../metrics/instance-usage.ts";
 import { type LastSample, lastSample } from "../metrics/last-sample.ts";
 import type { UsedInstance } from "../metrics/usage-metrics.ts";
+import { writtenBytes } from "../metrics/written-bytes.ts";
 
 export interface SamplesParts {
   readonly node: string;
@@ -46,6 +47,8 @@ interface Used extends UsedInstance {
 }
 
 const everyMs = 5_000;
+/** Layers are counted file by file. */
+const layersEveryMs = 60_000;
 const dcgmPort = 9400;
 
 export function createSamples(parts: SamplesParts): Samples {
@@ -60,6 +63,8 @@ export function createSamples(parts: SamplesParts): Samples {
   const readHost = hostUsage(parts.dataDir);
   const host = lastSample(() => readHost(), clock);
   let used: readonly Used[] = [];
+  /** By the id of the use: a new container begins with nothing. */
+  let written: ReadonlyMap<string, number> = new Map();
   let hasDcgmExporter = false;
 
   async function lookAtInstances(): Promise<void> {
@@ -75,10 +80,27 @@ export function createSamples(parts: SamplesParts): Samples {
         const spent = (usage.cpuSeconds ?? 0) - (last?.usage.cpuSeconds ?? 0);
         const startedAt = Number(one.startedAtMs ?? 0) / 1000;
         const cpuRatio = passed > 0 ? Math.max(0, spent / passed) : undefined;
-        return { instanceId, deployId: one.deployId ?? "", image: parts.image, startedAt, seenAt, usage, cpuRatio };
+        const deployId = one.deployId ?? "";
+        const layer = { writtenBytes: written.get(usage.id) };
+        return { instanceId, deployId, image: parts.image, startedAt, seenAt, usage, cpuRatio, ...layer };
       }),
     );
     used = found.filter((one) => one !== undefined);
+  }
+
+  /** One after the other, until aborted. */
+  async function lookAtLayers(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      const next = new Map<string, number>();
+      for (const { usage } of used) {
+        const pid = usage.id.startsWith("/process/") ? undefined : usage.pids[0];
+        const bytes = pid === undefined ? undefined : await writtenBytes(pid, signal).catch(() => undefined);
+        if (bytes !== undefined) next.set(usage.id, bytes);
+      }
+      written = next;
+      // The first look at the instances is yet to come, or has found none.
+      await wait(used.length === 0 ? everyMs : layersEveryMs, undefined, { signal }).catch(() => {});
+    }
   }
 
   async function lookAtGpus(signal: AbortSignal): Promise<void> {
@@ -95,6 +117,7 @@ export function createSamples(parts: SamplesParts): Samples {
   return {
     host,
     async run(signal) {
+      const layers = lookAtLayers(signal);
       for (let turn = 0; !signal.aborted; turn++) {
         const beganMs = clock();
         if (parts.looksForDcgm && turn % 12 === 0) hasDcgmExporter = await answers(dcgmPort);
@@ -103,6 +126,7 @@ export function createSamples(parts: SamplesParts): Samples {
         );
         await wait(Math.max(500, everyMs - (clock() - beganMs)), undefined, { signal }).catch(() => {});
       }
+      await layers;
     },
     gpuFacts() {
       const known = (inventory.current().gpus ?? []).map((gpu) => ({

@@ -58,6 +58,7 @@ function fullHost(names: GpuMetricNames = "dcgm") {
     image: "image",
     startedAt: 1,
     seenAt: 2,
+    writtenBytes: 1,
     usage: {
       id: `/docker/${n}`,
       cpuSeconds: 1,
