@@ -34,10 +34,13 @@ const told = (agent: LocalAgent, instance: unknown, msg: string): Told | undefin
     .findLast((line) => line.instance === instance && line.msg === msg);
 
 async function phase(agent: LocalAgent, id: string): Promise<string | undefined> {
+  return new RegExp(`instance_id="${id}",state="(\\w+)"`).exec(await metricsPage(agent))?.[1];
+}
+async function metricsPage(agent: LocalAgent): Promise<string> {
   const page = await fetch(`http://127.0.0.1:${agent.ports().metrics_port}/metrics`, {
     signal: AbortSignal.timeout(5_000),
   });
-  return new RegExp(`instance_id="${id}",state="(\\w+)"`).exec(await page.text())?.[1];
+  return page.text();
 }
 const untilServed = (agent: LocalAgent, id: string) =>
   vi.waitFor(async () => expect((await agent.complete(id))?.status).toBe(200), patient);
@@ -82,6 +85,13 @@ describe.skipIf(!host.ok)("an agent on the machine's engine", () => {
       expect(lines(await named(id))).toHaveLength(1);
       expect(lines(await named(id, "network ls -q"))).toHaveLength(1);
     }
+    // Seen from outside, whoever started them: what each uses, and what it has written into its own layer.
+    await vi.waitFor(async () => {
+      const page = await metricsPage(agent);
+      for (const id of ids(specs))
+        for (const name of ["memory_working_set_bytes", "fs_usage_bytes"])
+          expect(page).toMatch(new RegExp(`^container_${name}\\{.*instance_id="${id}"\\} \\d+$`, "m"));
+    }, patient);
   });
 
   it("tells an instance that was killed for its memory by its limit, and leaves its neighbour alone (P14)", async () => {
