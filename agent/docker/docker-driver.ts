@@ -173,7 +173,8 @@ export function createDockerDriver(options: DockerDriverOptions): ContainerDrive
       client.call(signal, async (docker, bound) => {
         if (!isSwept) await sweep(docker, bound);
         const found = await containersOf(docker, undefined, bound);
-        await profile.uphold?.(found.map((one) => one.instanceId));
+        const ids = found.map((one) => one.instanceId);
+        await profile.uphold?.(ids, docker, bound);
         const seen = await Promise.all(
           found.map(async (one): Promise<Observed | undefined> => {
             const info = await ignoring(404, docker.getContainer(one.id).inspect({ abortSignal: bound } as object));

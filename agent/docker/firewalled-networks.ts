@@ -8,8 +8,12 @@ import { labelFilter } from "./labels.ts";
 import type { ContainerProfile } from "./profile.ts";
 
 const upholdEveryMs = 30_000;
+/** After one that failed; meanwhile what was set before usually still holds. */
+const tryAgainMs = 5_000;
 
-export interface FirewalledNetworks extends Required<Pick<ContainerProfile, "prepare" | "cleanUp" | "uphold">> {
+export interface FirewalledNetworks extends Required<Pick<ContainerProfile, "prepare" | "cleanUp">> {
+  /** False: not due. Throws what the firewall said, and is due again 5 s later. */
+  uphold(ids: readonly InstanceId[]): Promise<boolean>;
   /** With no network made and no rule changed meanwhile. */
   alone<T>(work: () => Promise<T>): Promise<T>;
 }
@@ -18,10 +22,12 @@ export function firewalledNetworks(options: {
   readonly nodeName: string;
   readonly firewall: Pick<Firewall, "apply" | "remove">;
   ensure(docker: Docker, id: InstanceId, signal: AbortSignal): Promise<void>;
+  /** Monotonic. */
+  readonly nowMs?: () => number;
 }): FirewalledNetworks {
-  const { nodeName, firewall } = options;
+  const { nodeName, firewall, nowMs = () => performance.now() } = options;
   let last: Promise<unknown> = Promise.resolve();
-  let upheldAtMs = Number.NEGATIVE_INFINITY;
+  let nextAtMs = Number.NEGATIVE_INFINITY;
   function alone<T>(work: () => Promise<T>): Promise<T> {
     const mine = last.then(work, work);
     last = mine.catch(() => {});
@@ -43,9 +49,11 @@ export function firewalledNetworks(options: {
       }),
     // What was adopted has its rules before anything else, and a firewall that somebody reloads gets them back.
     async uphold(ids) {
-      if (ids.length === 0 || performance.now() - upheldAtMs < upholdEveryMs) return;
-      upheldAtMs = performance.now();
+      if (ids.length === 0 || nowMs() < nextAtMs) return false;
+      nextAtMs = nowMs() + tryAgainMs;
       await alone(() => firewall.apply());
+      nextAtMs = nowMs() + upholdEveryMs;
+      return true;
     },
   };
 }

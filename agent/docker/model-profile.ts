@@ -21,7 +21,9 @@ export function modelProfile(
     prepare: networks.prepare,
     cleanUp: networks.cleanUp,
     // What serves goes on serving, and is looked at, where its rules cannot be set again.
-    uphold: (ids) => networks.uphold(ids).catch(facts.onTrouble),
+    async uphold(ids) {
+      await networks.uphold(ids).catch(facts.onTrouble);
+    },
     seen: (observed) => observed,
   };
 }

@@ -12,7 +12,7 @@ export interface ContainerProfile {
   /** What `prepare` made, once the container is gone. Idempotent. */
   cleanUp(docker: Docker, id: InstanceId, signal: AbortSignal): Promise<void>;
   /** At every look, with all that runs: what must hold as long as anything does. Cheap. */
-  uphold?(ids: readonly InstanceId[]): Promise<void>;
+  uphold?(ids: readonly InstanceId[], docker: Docker, signal: AbortSignal): Promise<void>;
   /** What only this profile knows of a container that runs. */
   seen(observed: Observed, info: ContainerInspectInfo): Observed;
 }

@@ -1,10 +1,12 @@
 // Rentals on a Docker engine.
 import { connect } from "node:net";
 import type Docker from "dockerode";
+import type { Logger } from "pino";
 import type { InstanceId } from "../../proto/ids.ts";
 import { DriverError } from "../reconcile/driver.ts";
 import type { Firewall } from "./firewall.ts";
 import { firewalledNetworks } from "./firewalled-networks.ts";
+import { labelFilter } from "./labels.ts";
 import type { ContainerProfile } from "./profile.ts";
 import { rentalConfig, sshPort, sshPortLabel } from "./rental-config.ts";
 import { ensureRentalNetwork } from "./rental-network.ts";
@@ -20,15 +22,23 @@ export interface RentalProfileOptions {
   readonly dns: readonly string[];
   readonly diskBytes: number;
   readonly firewall: Firewall;
+  readonly log: Logger;
+  /** Monotonic. */
+  readonly nowMs?: () => number;
 }
 
+/** Half a minute or more: rules that were set before still hold while somebody else has the kernel's lock. */
+const failuresToStop = 6;
+
 export function rentalProfile(options: RentalProfileOptions): ContainerProfile {
-  const { nodeName, firewall } = options;
+  const { nodeName, firewall, log } = options;
   const networks = firewalledNetworks({
     nodeName,
     firewall,
     ensure: (docker, id, signal) => ensureRentalNetwork(docker, id, options, signal),
+    ...(options.nowMs ? { nowMs: options.nowMs } : {}),
   });
+  let failures = 0;
 
   return {
     config: (plan, docker, signal) =>
@@ -44,7 +54,18 @@ export function rentalProfile(options: RentalProfileOptions): ContainerProfile {
       }),
     prepare: networks.prepare,
     cleanUp: networks.cleanUp,
-    uphold: networks.uphold,
+    // Whoever is only looked at is told of no firewall; strangers without rules around them are stopped.
+    async uphold(ids, docker, signal) {
+      try {
+        if (await networks.uphold(ids)) failures = 0;
+      } catch (err) {
+        failures += 1;
+        log.error({ err, failures }, "the firewall of rented containers could not be upheld");
+        if (failures < failuresToStop) return;
+        log.error({ alert: "rental_firewall" }, "rented containers are stopped: their firewall cannot be upheld");
+        await stopAll(docker, nodeName, signal).catch((error) => log.error({ err: error }, "stopping rentals"));
+      }
+    },
     seen(observed, info) {
       if (observed.state !== "running") return observed;
       const published = info.NetworkSettings.Ports[`${sshPort}/tcp`]?.[0]?.HostPort;
@@ -56,6 +77,12 @@ export function rentalProfile(options: RentalProfileOptions): ContainerProfile {
       };
     },
   };
+}
+
+/** Their disks stay: each starts again as it was, once its rules can be set. */
+async function stopAll(docker: Docker, nodeName: string, abortSignal: AbortSignal): Promise<void> {
+  const running = await docker.listContainers({ filters: labelFilter(nodeName), abortSignal });
+  await Promise.all(running.map((one) => docker.getContainer(one.Id).kill({ abortSignal })));
 }
 
 /** From a place of its own, so that a container made anew usually keeps its port. */

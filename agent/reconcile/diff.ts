@@ -115,7 +115,8 @@ function converge(
 function tend(id: InstanceId, spec: InstanceSpec__Output, seen: Alive, facts: Facts, nowMs: number): Step | undefined {
   if (facts.failure) return { kind: "stop", id, seen, why: "failed" };
   if (facts.life?.identity !== seen.identity) return undefined;
-  const why = troubleOf(facts.life, spec.engine === "external", nowMs);
+  const kind = spec.engine === "external" ? "external" : spec.engine === "container" ? "rental" : "runtime";
+  const why = troubleOf(facts.life, kind, nowMs);
   return why && { kind: "restart", id, seen, spec, why };
 }
 

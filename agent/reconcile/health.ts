@@ -2,6 +2,7 @@
 // come as well is watched in watch-progress.ts.
 import { askSsh } from "./ask-ssh.ts";
 import { boundedText } from "./bounded-body.ts";
+import type { ContainerPlan } from "./driver.ts";
 import type { Life } from "./facts.ts";
 
 export interface ProbeTarget {
@@ -37,6 +38,8 @@ const failuresToRestart = 3;
 const startBudgetMs = 30 * 60_000;
 /** It is said to run already. */
 const externalBudgetMs = 5 * 60_000;
+/** Until its SSH server answers; the image is there by then. */
+const rentalBudgetMs = 2 * 60_000;
 
 export function createProbe(): Probe {
   return async (target, signal) => {
@@ -89,10 +92,15 @@ export function afterProbe(life: Life, health: Health, nowMs: number): Life {
 }
 
 /** Undefined while it is well or may still become so. A server that is not ours is never restarted for its health. */
-export function troubleOf(life: Life, isExternal: boolean, nowMs: number): "health" | "start_timeout" | undefined {
+export function troubleOf(
+  life: Life,
+  kind: ContainerPlan["kind"],
+  nowMs: number,
+): "health" | "start_timeout" | undefined {
+  const isExternal = kind === "external";
   if (isDead(life.failures)) return isExternal ? undefined : "health";
   const isStarting = !life.isReady && life.failures === 0;
-  const budgetMs = isExternal ? externalBudgetMs : startBudgetMs;
+  const budgetMs = isExternal ? externalBudgetMs : kind === "rental" ? rentalBudgetMs : startBudgetMs;
   return isStarting && nowMs - life.progressAtMs > budgetMs ? "start_timeout" : undefined;
 }
 

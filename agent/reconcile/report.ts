@@ -54,7 +54,10 @@ export function targetsOf(view: View): readonly RouteTarget[] {
   });
 }
 
-/** What is paid by the minute: ready on GPUs of this host, or an agent instance, and not told to drain. */
+/**
+ * What is paid by the minute: ready on GPUs of this host, or an agent instance, and not told to drain. A rental from its
+ * start on: the customer's first-start script has the GPUs by then, and could keep SSH from ever coming.
+ */
 export function servingOf(view: View): readonly Serving[] {
   const tombstones = new Set((view.desired?.tombstones ?? []) as InstanceId[]);
   return [...specsOf(view)].flatMap(([instanceId, spec]) => {
@@ -62,7 +65,8 @@ export function servingOf(view: View): readonly Serving[] {
     const seen = view.observed.get(instanceId);
     const isPaid = spec.gpuUuids.length > 0 || spec.engine === "agent_instance";
     if (!facts || seen?.state !== "running" || !isPaid || tombstones.has(instanceId)) return [];
-    if (phaseOf(spec, seen, facts) !== "ready") return [];
+    const phase = phaseOf(spec, seen, facts);
+    if (phase !== "ready" && !(spec.engine === "container" && phase === "loading")) return [];
     return [{ instanceId, deployId: seen.deployId, identity: seen.identity }];
   });
 }

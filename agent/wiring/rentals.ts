@@ -25,7 +25,7 @@ export async function createRentals(config: AgentConfig, hostId: HostId, log: Lo
   const nodeName = `${hostId}-rentals`;
   const firewall = createRentalFirewall({ nodeName, denied: rentals.denied });
   const address = rentals.address ?? (config.advertise ? new URL(config.advertise).hostname : config.ingressHost);
-  const profile = rentalProfile({ ...rentals, nodeName, address, firewall });
+  const profile = rentalProfile({ ...rentals, nodeName, address, firewall, log });
   const driver = createDockerDriver({ log, nodeName, containerSubnet: rentals.subnet, runtimeImage: "", profile });
   if (rentals.devices === "none")
     log.warn(

@@ -43,6 +43,7 @@ describe.skipIf(!host.ok)("a rented container", () => {
         dns: ["203.0.113.2"],
         diskBytes: 0,
         firewall,
+        log: pino({ level: "silent" }),
       }),
     });
   let driver: ContainerDriver;

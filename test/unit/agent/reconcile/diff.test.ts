@@ -106,6 +106,14 @@ describe("what is wanted and runs", () => {
     const life = sighted(freshFacts(1, 0), seen, nowMs - 31 * 60_000).life;
     expect(diff(view({ specs, observed: [seen], facts: { life } }))[0]).toMatchObject({ why: "start_timeout" });
   });
+  it("is ended as a rental, which is paid for, when SSH does not answer within 2 minutes", () => {
+    const seen = sighting("starting");
+    const rental = [instanceSpec({ engine: "container", weights: null })];
+    const sinceMs = (age: number) => ({ life: sighted(freshFacts(1, 0), seen, nowMs - age).life });
+    const step = (age: number) => diff(view({ specs: rental, observed: [seen], facts: sinceMs(age) }))[0];
+    expect(step(121_000)).toMatchObject({ why: "start_timeout" });
+    expect(step(119_000)).not.toMatchObject({ why: "start_timeout" });
+  });
 });
 
 describe("what is wanted and ended", () => {

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { View } from "../../../../agent/reconcile/diff.ts";
 import type { Observed } from "../../../../agent/reconcile/driver.ts";
 import { type Facts, freshFacts, sighted } from "../../../../agent/reconcile/facts.ts";
-import { reportOf, targetsOf } from "../../../../agent/reconcile/report.ts";
+import { reportOf, servingOf, targetsOf } from "../../../../agent/reconcile/report.ts";
 import type { InstanceSpec__Output } from "../../../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import type { InstanceId } from "../../../../proto/ids.ts";
 import { instanceSpec, sighting } from "../../../fakes/instance-spec.ts";
@@ -80,5 +80,23 @@ describe("what the data path is told", () => {
     expect(targetsOf(view(spec, sighting("running"), { isReady: true }, [id]))).toMatchObject([{ draining: true }]);
     expect(targetsOf(view(spec, sighting("exited")))).toEqual([]);
     expect(targetsOf(view(undefined, sighting("running"), { isReady: true }))).toEqual([]);
+  });
+});
+
+describe("what is paid by the minute", () => {
+  const paid = (spec: InstanceSpec__Output, isReady: boolean, state: Observed["state"] = "running") =>
+    servingOf(view(spec, sighting(state), { isReady })).length === 1;
+
+  it("is a model from when it serves on", () => {
+    expect(paid(instanceSpec(), false)).toBe(false);
+    expect(paid(instanceSpec(), true)).toBe(true);
+  });
+
+  it("is a rental from its start on, whether or not SSH answers", () => {
+    const rental = instanceSpec({ engine: "container" });
+    expect(paid(rental, false, "starting")).toBe(false);
+    expect(paid(rental, false)).toBe(true);
+    expect(paid(rental, true)).toBe(true);
+    expect(paid({ ...rental, draining: true }, true)).toBe(false);
   });
 });
