@@ -10,6 +10,8 @@ export interface ControlClock {
 }
 
 const kept = 8;
+/** What two answers may differ by beyond their times on the way: clocks drift and are slewed. */
+const driftMs = 1_000;
 
 export function createControlClock(monotonicMs: () => number, wallMs: () => number): ControlClock {
   let samples: readonly { readonly offsetMs: number; readonly roundTripMs: number }[] = [];
@@ -20,7 +22,13 @@ export function createControlClock(monotonicMs: () => number, wallMs: () => numb
     nowMs,
     heard(controlTimeMs, askedMs, cameMs) {
       const roundTripMs = Math.max(0, cameMs - askedMs);
-      samples = [...samples, { offsetMs: controlTimeMs + roundTripMs / 2 - cameMs, roundTripMs }].slice(-kept);
+      const sample = { offsetMs: controlTimeMs + roundTripMs / 2 - cameMs, roundTripMs };
+      // Further off than any way explains: the control plane's clock was stepped. What was known is of no use, and would
+      // refuse its tickets until the last quick answer of before is forgotten.
+      const known = samples.length === 0 ? sample : best();
+      const slackMs = (known.roundTripMs + roundTripMs) / 2 + driftMs;
+      const isStepped = Math.abs(sample.offsetMs - known.offsetMs) > slackMs;
+      samples = isStepped ? [sample] : [...samples, sample].slice(-kept);
     },
     get skewSeconds() {
       return samples.length === 0 ? 0 : (wallMs() - nowMs()) / 1000;

@@ -31,9 +31,26 @@ describe("the control plane's clock", () => {
       () => 0,
     );
     clock.heard(50_000, 9_990, 10_000);
-    clock.heard(70_000, 0, 10_000);
+    clock.heard(46_000, 0, 10_000);
     expect(clock.nowMs()).toBe(50_005);
   });
+});
+
+describe("a stepped clock", () => {
+  it.each([3_600_000, -3_600_000])(
+    "of the control plane (%i ms) is followed at its first answer, a slow one too",
+    (step) => {
+      const clock = createControlClock(
+        () => 100_000,
+        () => 0,
+      );
+      for (let n = 0; n < 8; n += 1) clock.heard(1_000_000, 99_999, 100_000);
+      clock.heard(1_000_000 + step, 98_000, 100_000);
+      expect(clock.nowMs()).toBe(1_001_000 + step);
+      clock.heard(1_000_000 + step, 99_998, 100_000);
+      expect(clock.nowMs()).toBe(1_000_001 + step);
+    },
+  );
 });
 
 describe("coming back to a control plane", () => {
