@@ -35,8 +35,8 @@ export interface AgentOwner {
 
 export interface AgentInstances {
   catalog(): readonly AgentType[];
-  /** Throws the errors of errors.ts, as all of these do. */
-  create(owner: AgentOwner, wish: AgentWish): Promise<DeploymentId>;
+  /** Throws the errors of errors.ts, as all of these do. `ip`: the client's, for the audit log. */
+  create(owner: AgentOwner, wish: AgentWish, ip: string): Promise<DeploymentId>;
   get(owner: AgentOwner, id: DeploymentId): Promise<AgentInstance>;
   list(owner: AgentOwner): Promise<readonly AgentInstance[]>;
   rename(owner: AgentOwner, id: DeploymentId, name: string): Promise<AgentInstance>;
@@ -44,7 +44,7 @@ export interface AgentInstances {
   start(owner: AgentOwner, id: DeploymentId): Promise<void>;
   /** To the version of the catalogue; a running one is restarted. */
   update(owner: AgentOwner, id: DeploymentId): Promise<void>;
-  remove(owner: AgentOwner, id: DeploymentId): Promise<void>;
+  remove(owner: AgentOwner, id: DeploymentId, ip: string): Promise<void>;
   /**
    * Address of its dashboard, good for one visit. Throws NoDashboard for every instance as yet: nothing that runs in one can
    * be reached from outside its host.
@@ -115,18 +115,19 @@ export function createAgentInstances(deps: AgentInstancesDeps): AgentInstances {
     }
     throw new AgentBusy();
   }
-  const to = (status: "initializing" | "stopping" | "deleted", account: AccountId) => (now: AgentInstance) =>
-    store.setStatus(now.deployment.id, account, now.deployment.revision, status);
+  const to =
+    (status: "initializing" | "stopping" | "deleted", account: AccountId, ip?: string) => (now: AgentInstance) =>
+      store.setStatus(now.deployment.id, account, now.deployment.revision, status, ip);
 
   return {
     catalog: () => [...catalog.types.values()],
 
-    async create(owner, wish) {
+    async create(owner, wish, ip) {
       if (owner.suspendReason !== null) throw new AccountSuspended(owner.suspendReason);
       const { type, plan } = chosen(wish);
       const subject = priceSubject(type.id, plan.id);
       await requireFunds(owner.account, subject);
-      const deployment = deploymentOf(owner.account, wish.name, type, plan);
+      const deployment = { ...deploymentOf(owner.account, wish.name, type, plan), ip };
       const fits = place(
         { gpu: "other", gpusPerInstance: 0, memoryBytes: plan.ramBytes, engine: "agent_instance", host: undefined },
         await deps.snapshot(),
@@ -183,14 +184,18 @@ export function createAgentInstances(deps: AgentInstancesDeps): AgentInstances {
       );
     },
 
-    remove: (owner, id) =>
-      change(owner, id, [...running, "stopping", "stopped", "failed"], "deleted", to("deleted", owner.account)).catch(
-        (error) => {
-          // Gone already: as one that never was.
-          if (error instanceof AgentWrongState) throw new AgentInstanceNotFound();
-          throw error;
-        },
-      ),
+    remove: (owner, id, ip) =>
+      change(
+        owner,
+        id,
+        [...running, "stopping", "stopped", "failed"],
+        "deleted",
+        to("deleted", owner.account, ip),
+      ).catch((error) => {
+        // Gone already: as one that never was.
+        if (error instanceof AgentWrongState) throw new AgentInstanceNotFound();
+        throw error;
+      }),
   };
 }
 

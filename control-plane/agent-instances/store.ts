@@ -104,6 +104,7 @@ export interface AgentInstanceStore {
     account: AccountId,
     ifRevision: bigint,
     status: "initializing" | "stopping" | "deleted",
+    ip?: string,
   ): Promise<boolean>;
   /** The image of `type` as it is now, at the next start of its container, which is at once. */
   update(id: DeploymentId, account: AccountId, ifRevision: bigint, type: AgentType): Promise<boolean>;

@@ -34,6 +34,8 @@ export async function createContainer(
   deps: CreateContainerDeps,
   owner: Owner,
   request: ContainerRequest,
+  /** Of who asks, for the audit log. */
+  ip: string,
 ): Promise<DeploymentId> {
   const { account } = owner;
   if (owner.suspendReason !== null) throw new AccountSuspended(owner.suspendReason);
@@ -50,6 +52,7 @@ export async function createContainer(
   const next: NewDeployment = {
     id: `container-${randomId(8)}` as DeploymentId,
     account,
+    ip,
     kind: "container",
     modelName: request.name,
     version: "",

@@ -88,6 +88,8 @@ export function deleteDeployment(
   account: AccountId,
   id: DeploymentId,
   kind: DeploymentKind = "model",
+  /** Of who asks, for the audit log. */
+  ip = "",
 ): Promise<void> {
   return changeFrom(
     store,
@@ -96,7 +98,7 @@ export function deleteDeployment(
     undefined,
     (now) => {
       if (now.status === "deleted") throw new DeploymentConflict("The deployment is deleted already.");
-      return { status: "deleted" };
+      return { status: "deleted", ip };
     },
     kind,
   );

@@ -28,7 +28,11 @@ export type NewDeployment = Omit<
   | "running"
   | "progress"
   | "hasWeightsToken"
-> & { readonly weightsToken: Buffer | null };
+> & {
+  readonly weightsToken: Buffer | null;
+  /** Address of who asks, for the audit log. */
+  readonly ip?: string;
+};
 
 /** A row that this controller alone may write until the lock expires. */
 export interface Claimed {
@@ -103,6 +107,8 @@ export interface DesiredRows {
 export type GpuCheck = (use: GpuUse) => void;
 
 export interface Change {
+  /** Address of who asks, for the audit log. */
+  readonly ip?: string;
   readonly status?: DeploymentStatus;
   readonly failReason?: string;
   readonly minInstances?: number;

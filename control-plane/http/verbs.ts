@@ -62,12 +62,12 @@ export interface DeploymentVerbs {
 
 /** All throw the errors of containers/errors.ts. */
 export interface ContainerVerbs {
-  /** Throws also AccountSuspended, NoFunds. */
-  create(caller: Caller, request: ContainerRequest): Promise<DeploymentId>;
+  /** Throws also AccountSuspended, NoFunds. `ip`: the client's, for the audit log. */
+  create(caller: Caller, request: ContainerRequest, ip: string): Promise<DeploymentId>;
   list(caller: Caller, state: "active" | "inactive"): Promise<readonly Container[]>;
   get(caller: Caller, id: DeploymentId): Promise<Container>;
   rename(caller: Caller, id: DeploymentId, name: string): Promise<Container>;
-  remove(caller: Caller, id: DeploymentId): Promise<void>;
+  remove(caller: Caller, id: DeploymentId, ip: string): Promise<void>;
   offered(): Promise<{ readonly images: readonly string[]; readonly gpus: readonly Offer[] }>;
 }
 

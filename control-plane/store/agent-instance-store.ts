@@ -86,11 +86,11 @@ export function createAgentInstanceStore(db: Kysely<Database>): AgentInstanceSto
       }
     },
 
-    setStatus: (id, account, ifRevision, status) =>
+    setStatus: (id, account, ifRevision, status, ip = "") =>
       guarded(db, async (trx) => {
         const isStart = status === "initializing";
         await ifIdle(trx, id, account, isStart ? { started_at: sql<Date>`now()`, was_stopped: true } : {});
-        const change = { status, ...(status === "deleted" ? {} : { failReason: "" }) };
+        const change = { status, ip, ...(status === "deleted" ? {} : { failReason: "" }) };
         if (!(await changeIn(trx, id, account, ifRevision, change, undefined))) throw new Moved();
       }),
 

@@ -61,7 +61,8 @@ export async function changeIn(
   // Its data goes with it: who ended it must be known afterwards.
   if (change.status === "deleted" && moved.kind !== "model") {
     const before = { name: moved.model_name };
-    await writeAudit(trx, { actor: account, action: `${moved.kind}.delete`, subject: id, account, ip: "", before });
+    const { ip = "" } = change;
+    await writeAudit(trx, { actor: account, action: `${moved.kind}.delete`, subject: id, account, ip, before });
   }
   await announce(trx, "deployment", id);
   return true;

@@ -1,5 +1,6 @@
 import type { Transaction } from "kysely";
 import type { NewDeployment } from "../deployments/store.ts";
+import { writeAudit } from "./audit-rows.ts";
 import type { Database } from "./schema.ts";
 
 /** Throws a unique violation of `deployment_name`. */
@@ -32,4 +33,9 @@ export async function insertDeployment(trx: Transaction<Database>, next: NewDepl
       pending_reasons: "[]",
     })
     .execute();
+  // Machines of their own, which cost as long as they are there: who took one must be known afterwards.
+  if (next.kind === "model") return;
+  const { account, ip = "" } = next;
+  const after = { name: next.modelName, gpu: next.gpu, num_gpus: next.numGpus, image: next.container?.image ?? null };
+  await writeAudit(trx, { actor: account, action: `${next.kind}.create`, subject: next.id, account, ip, after });
 }

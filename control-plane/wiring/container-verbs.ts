@@ -42,7 +42,7 @@ export function createContainerVerbs(
   };
 
   return {
-    create: (caller, request) => createContainer(createDeps, caller, request),
+    create: (caller, request, ip) => createContainer(createDeps, caller, request, ip),
     async list({ account }, state) {
       const all = await store.list(account);
       return all.filter((one) => isActive(one) === (state === "active"));
@@ -54,10 +54,10 @@ export function createContainerVerbs(
       if (outcome === "not_found") throw new ContainerNotFound();
       return existing(account, id);
     },
-    async remove({ account }, id) {
+    async remove({ account }, id, ip) {
       const found = await existing(account, id);
       if (found.status === "deleted") throw new ContainerNotFound();
-      await deleteDeployment(fleet.deploymentStore, account, id, "container").catch((error) => {
+      await deleteDeployment(fleet.deploymentStore, account, id, "container", ip).catch((error) => {
         // Somebody else was faster.
         throw error instanceof DeploymentConflict ? new ContainerNotFound() : error;
       });

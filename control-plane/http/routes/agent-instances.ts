@@ -44,13 +44,10 @@ export function addAgentInstanceRoutes(endpoints: Endpoints, { agentInstances, a
     body: AgentRequest,
     answer: AgentId,
     refusals: [400, 402, 409, 423, 429, 503],
-    handler: async ({ caller, body }) => ({
-      instance_id: await agentInstances.create(caller, {
-        name: body.name,
-        type: body.agent_type_id,
-        plan: body.plan_id ?? "standard",
-      }),
-    }),
+    async handler({ caller, body, reply }) {
+      const wish = { name: body.name, type: body.agent_type_id, plan: body.plan_id ?? "standard" };
+      return { instance_id: await agentInstances.create(caller, wish, reply.request.ip) };
+    },
   });
 
   endpoints.add({
@@ -116,8 +113,8 @@ export function addAgentInstanceRoutes(endpoints: Endpoints, { agentInstances, a
       summary,
       answer: Type.Object({}),
       refusals: [404, 409, 503, ...("more" in rest ? rest.more : [])],
-      async handler({ caller, params }) {
-        await verb.call(agentInstances, caller, params.instance_id as DeploymentId);
+      async handler({ caller, params, reply }) {
+        await verb.call(agentInstances, caller, params.instance_id as DeploymentId, reply.request.ip);
         return {};
       },
     });

@@ -28,13 +28,14 @@ export function addContainerRoutes(endpoints: Endpoints, { containers }: Pick<Ht
     body: CreateContainer,
     answer: ContainerId,
     refusals: [400, 402, 404, 409, 423, 429, 503],
-    async handler({ caller, body }) {
-      const id = await containers.create(caller, {
+    async handler({ caller, body, reply }) {
+      const wish = {
         name: body.name,
         gpuConfig: body.gpu_config,
         image: body.container_image,
         userData: body.cloud_init_user_data,
-      });
+      };
+      const id = await containers.create(caller, wish, reply.request.ip);
       return { container_id: id };
     },
   });
@@ -127,8 +128,8 @@ export function addContainerRoutes(endpoints: Endpoints, { containers }: Pick<Ht
     params,
     answer: Type.Object({}),
     refusals: [404, 503],
-    async handler({ caller, params }) {
-      await containers.remove(caller, params.container_id as DeploymentId);
+    async handler({ caller, params, reply }) {
+      await containers.remove(caller, params.container_id as DeploymentId, reply.request.ip);
       return {};
     },
   });

@@ -24,9 +24,10 @@ beforeEach(async () => {
   Object.assign(world.given, { funds: 1_000_000_000n, needed: 0n, hosts: [hostView], nowMs: Date.now() });
 });
 
+const ip = "203.0.113.9";
 const wish = { name: "mine", type: "workspace", plan: "standard" };
 const made = async (name = "mine") => {
-  const id = await world.instances.create(ada, { ...wish, name });
+  const id = await world.instances.create(ada, { ...wish, name }, ip);
   await world.runs(id);
   return id;
 };
@@ -39,14 +40,14 @@ const saved = async (id: DeploymentId) => {
 };
 
 test("a dashboard that is not there is told to whoever owns the instance, and to nobody else that it exists", async () => {
-  const id = await world.instances.create(ada, wish);
+  const id = await world.instances.create(ada, wish, ip);
   await expect(world.instances.launchToken(ada, id)).rejects.toThrow(/Workspace has no dashboard/);
   await expect(world.instances.launchToken(bob, id)).rejects.toThrow(errors.AgentInstanceNotFound);
 });
 
 describe("creating an agent instance", () => {
   test("writes the intent down; nobody else sees it", async () => {
-    const id = await world.instances.create(ada, wish);
+    const id = await world.instances.create(ada, wish, ip);
     expect(await world.instances.get(ada, id)).toMatchObject({
       type: "workspace",
       plan: "standard",
@@ -59,26 +60,45 @@ describe("creating an agent instance", () => {
 
   test("is refused with the reason: type, plan, name, number, funds, room", async () => {
     const { create } = world.instances;
-    await expect(create(ada, { ...wish, type: "none" })).rejects.toThrow(/no agent type none/);
-    await expect(create(ada, { ...wish, plan: "huge" })).rejects.toThrow(/it has standard/);
-    for (const name of ["a", "b"]) await create(ada, { ...wish, name });
-    await expect(create(ada, { ...wish, name: "a" })).rejects.toThrow(errors.AgentNameTaken);
-    await create(ada, { ...wish, name: "c" });
-    await expect(create(ada, { ...wish, name: "d" })).rejects.toThrow(errors.TooManyAgents);
-    expect(await create(bob, { ...wish, name: "a" })).toMatch(/^agent-/);
+    await expect(create(ada, { ...wish, type: "none" }, ip)).rejects.toThrow(/no agent type none/);
+    await expect(create(ada, { ...wish, plan: "huge" }, ip)).rejects.toThrow(/it has standard/);
+    for (const name of ["a", "b"]) await create(ada, { ...wish, name }, ip);
+    await expect(create(ada, { ...wish, name: "a" }, ip)).rejects.toThrow(errors.AgentNameTaken);
+    await create(ada, { ...wish, name: "c" }, ip);
+    await expect(create(ada, { ...wish, name: "d" }, ip)).rejects.toThrow(errors.TooManyAgents);
+    expect(await create(bob, { ...wish, name: "a" }, ip)).toMatch(/^agent-/);
     world.given.funds = 5n;
     world.given.needed = 6n;
-    await expect(create(bob, wish)).rejects.toThrow(errors.NoAgentFunds);
+    await expect(create(bob, wish, ip)).rejects.toThrow(errors.NoAgentFunds);
     world.given.funds = null;
     world.given.hosts = [{ ...hostView, inventory: { ...hostView.inventory, memoryBytes: 1024 } }];
-    await expect(create(bob, wish)).rejects.toThrow(/host-1: it has 0 MiB of memory/);
+    await expect(create(bob, wish, ip)).rejects.toThrow(/host-1: it has 0 MiB of memory/);
     world.given.hosts = [];
-    await expect(create(bob, wish)).rejects.toThrow(errors.NoAgentCapacity);
-    await expect(create({ ...bob, suspendReason: "balance" }, wish)).rejects.toThrow(/suspended/i);
+    await expect(create(bob, wish, ip)).rejects.toThrow(errors.NoAgentCapacity);
+    await expect(create({ ...bob, suspendReason: "balance" }, wish, ip)).rejects.toThrow(/suspended/i);
+  });
+
+  test("is written into the audit log with the address it was asked from, as is its end", async () => {
+    const id = await made();
+    await world.instances.remove(ada, id, "203.0.113.10");
+    const rows = await world.db
+      .selectFrom("audit")
+      .select(["actor", "action", "ip", "account_id", "before", "after"])
+      .where("subject", "=", id)
+      .orderBy("audit_id")
+      .execute();
+    const common = { actor: ada.account, account_id: ada.account };
+    expect(rows).toMatchObject([
+      { ...common, action: "agent_instance.create", ip, before: null, after: { name: "mine" } },
+      { ...common, action: "agent_instance.delete", ip: "203.0.113.10", before: { name: "mine" }, after: null },
+    ]);
   });
 
   test("two at once of one name make one", async () => {
-    const both = await Promise.allSettled([world.instances.create(ada, wish), world.instances.create(ada, wish)]);
+    const both = await Promise.allSettled([
+      world.instances.create(ada, wish, ip),
+      world.instances.create(ada, wish, ip),
+    ]);
     expect(both.filter((one) => one.status === "fulfilled")).toHaveLength(1);
   });
 });
@@ -101,10 +121,10 @@ describe("an agent instance's life", () => {
     await instances.update(ada, id);
     expect(await instances.get(ada, id)).toMatchObject({ version: "2", deployment: { generation: before + 1 } });
     expect((await instances.rename(ada, id, "other")).deployment.modelName).toBe("other");
-    await instances.remove(ada, id);
+    await instances.remove(ada, id, ip);
     expect(await status()).toBe("deleted");
-    await expect(instances.remove(ada, id)).rejects.toThrow(errors.AgentInstanceNotFound);
-    await expect(instances.remove(bob, id)).rejects.toThrow(errors.AgentInstanceNotFound);
+    await expect(instances.remove(ada, id, ip)).rejects.toThrow(errors.AgentInstanceNotFound);
+    await expect(instances.remove(bob, id, ip)).rejects.toThrow(errors.AgentInstanceNotFound);
   });
 
   test("a minute of it costs its plan's price, whatever its GPUs", async () => {
@@ -150,6 +170,7 @@ describe("an operation on its volume", () => {
     const { rows } = await sql<{ action: string; ip: string }>`
       select action, ip from audit where subject = ${id} order by audit_id`.execute(world.db);
     expect(rows).toEqual([
+      { action: "agent_instance.create", ip },
       { action: "volume.backup", ip: "198.51.100.1" },
       { action: "volume.restore", ip: "" },
     ]);
@@ -163,7 +184,7 @@ describe("an operation on its volume", () => {
     for (const reason of refused) expect(reason).toBeInstanceOf(errors.AgentBusy);
     const { instances } = world;
     for (const verb of [instances.stop, instances.update, instances.remove])
-      await expect(verb(ada, id)).rejects.toThrow(errors.AgentBusy);
+      await expect(verb(ada, id, ip)).rejects.toThrow(errors.AgentBusy);
     expect(await world.open()).toHaveLength(1);
     // Its name is no part of the volume.
     await instances.rename(ada, id, "renamed");
@@ -179,7 +200,7 @@ describe("an operation on its volume", () => {
       expect([backup.status, stop.status].sort()).toEqual(["fulfilled", "rejected"]);
       await world.told("volume.backup", "done");
       await world.backups.settle();
-      await world.instances.remove(ada, id);
+      await world.instances.remove(ada, id, ip);
     }
   });
 
@@ -202,7 +223,7 @@ describe("an operation on its volume", () => {
   });
 
   test("is refused before the first start, for another's instance, an unknown backup, and one that failed", async () => {
-    const id = await world.instances.create(ada, wish);
+    const id = await world.instances.create(ada, wish, ip);
     await expect(world.backups.backup(ada, id, "")).rejects.toThrow(errors.AgentWrongState);
     await sql`update deployment set status = 'stopped' where deploy_id = ${id}`.execute(world.db);
     await expect(world.backups.backup(ada, id, "")).rejects.toThrow(/never started/);
@@ -280,7 +301,7 @@ describe("schedule and retention", () => {
     await saved(id);
     await sql`insert into instance (instance_id, deploy_id, account_id, host_id, generation, gpu_uuids)
       values ('i2', ${id}, ${ada.account}, 'host-1', 1, '{}')`.execute(world.db);
-    await world.instances.remove(ada, id);
+    await world.instances.remove(ada, id, ip);
     await world.backups.tend();
     expect((await world.open()).map((one) => one.kind)).toEqual(["volume.remove_backup"]);
     await sql`delete from instance where instance_id = 'i2'`.execute(world.db);

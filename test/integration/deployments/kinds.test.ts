@@ -2,7 +2,7 @@
 import { randomBytes } from "node:crypto";
 import pino from "pino";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { deleteDeployments, getDeployment } from "../../../control-plane/deployments/change.ts";
+import { deleteDeployment, deleteDeployments, getDeployment } from "../../../control-plane/deployments/change.ts";
 import { DeploymentNotFound } from "../../../control-plane/deployments/errors.ts";
 import type { DeploymentKind, NewDeployment } from "../../../control-plane/deployments/store.ts";
 import { createCatalogStore } from "../../../control-plane/store/catalog-store.ts";
@@ -98,6 +98,26 @@ describe("a deployment's kind", () => {
     expect((await store.list(ada.account, undefined, undefined)).map((one) => one.status)).toEqual(
       Array(3).fill("deleted"),
     );
+  });
+
+  it("of a machine of its own is audited from its creation to its end, with the address of who asked", async () => {
+    const store = createDeploymentStore(database.db);
+    const [container, model] = [wanted("container"), wanted("model")].map((one) => ({ ...one, ip: "203.0.113.9" }));
+    for (const one of [container, model] as NewDeployment[]) {
+      await store.insert(one, () => {});
+      await deleteDeployment(store, ada.account, one.id, one.kind, "203.0.113.10");
+    }
+    const rows = await database.db
+      .selectFrom("audit")
+      .select(["subject", "action", "actor", "ip"])
+      .where("subject", "in", [container?.id ?? "", model?.id ?? ""])
+      .orderBy("audit_id")
+      .execute();
+    const common = { subject: container?.id, actor: ada.account };
+    expect(rows).toEqual([
+      { ...common, action: "container.create", ip: "203.0.113.9" },
+      { ...common, action: "container.delete", ip: "203.0.113.10" },
+    ]);
   });
 });
 
