@@ -17,10 +17,24 @@ export interface KernelLog {
 
 const recordBytes = 16 * 1024;
 const journalLimitMs = 10_000;
+/** A process per look: the journal is asked less often than the device, which costs nothing. */
+const journalEveryMs = 30_000;
+/** Entries are written a little after they happened; what is read twice is told once. */
+const overlapMs = 60_000;
 
-export function openKernelLog(path = "/dev/kmsg", journal = "journalctl"): KernelLog {
+export interface Clocks {
+  /** Never set back; ms. */
+  readonly steady: () => number;
+  /** Of the wall, as the journal's entries have it; ms since 1970. */
+  readonly wall: () => number;
+}
+const systemClocks: Clocks = { steady: () => performance.now(), wall: () => Date.now() };
+
+export function openKernelLog(path = "/dev/kmsg", journal = "journalctl", clocks = systemClocks): KernelLog {
   let file: FileHandle | undefined;
-  let cursor: string | undefined;
+  let lastRead: { readonly steadyMs: number; readonly wallMs: number } | undefined;
+  let lastTry: { readonly steadyMs: number; readonly failure: Error | undefined } | undefined;
+  let newestUs = Number.NEGATIVE_INFINITY;
   let isUnreadable = false;
 
   /** One read of the device is one record; without a record it answers EAGAIN, for a lost one EPIPE. */
@@ -41,17 +55,36 @@ export function openKernelLog(path = "/dev/kmsg", journal = "journalctl"): Kerne
     }
   }
 
-  async function readJournal(signal: AbortSignal): Promise<KernelRecord[]> {
-    const since = cursor === undefined ? [] : [`--after-cursor=${cursor}`];
-    const args = ["--dmesg", "--boot", "--output=json", "--no-pager", "--grep=NVRM: Xid", ...since];
+  async function readJournal(signal: AbortSignal): Promise<readonly KernelRecord[]> {
+    const begun = { steadyMs: clocks.steady(), wallMs: clocks.wall() };
+    if (lastTry && begun.steadyMs - lastTry.steadyMs < journalEveryMs) {
+      if (lastTry.failure) throw lastTry.failure;
+      return [];
+    }
+    const args = ["--dmesg", "--boot", "--output=json", "--no-pager", "--grep=NVRM: Xid", ...since(begun)];
     const end = await runTool(journal, args, journalLimitMs, signal);
     // With --grep an empty answer is exit status 1, in words or without.
-    if (end.kind === "failed" && /No entries|ended with 1$/.test(end.reason)) return [];
-    if (end.kind !== "ok")
-      throw new Error(`neither ${path} nor the journal can be read: run the agent as root or give it CAP_SYSLOG`);
-    const { records, last } = parseJournal(end.output);
-    cursor = last ?? cursor;
+    const isEmpty = end.kind === "failed" && /No entries|ended with 1$/.test(end.reason);
+    if (end.kind !== "ok" && !isEmpty) {
+      const failure = new Error(
+        `neither ${path} nor the journal can be read: run the agent as root or give it CAP_SYSLOG`,
+      );
+      lastTry = { steadyMs: begun.steadyMs, failure };
+      throw failure;
+    }
+    lastTry = { steadyMs: begun.steadyMs, failure: undefined };
+    lastRead = begun;
+    const records = end.kind === "ok" ? parseJournal(end.output).filter(({ bootUs }) => bootUs > newestUs) : [];
+    newestUs = records.reduce((newest, { bootUs }) => Math.max(newest, bootUs), newestUs);
     return records;
+  }
+
+  /** Without a bound the whole boot is searched: at first, and after the wall's clock was set. */
+  function since(now: { readonly steadyMs: number; readonly wallMs: number }): string[] {
+    if (!lastRead) return [];
+    const setByMs = now.wallMs - lastRead.wallMs - (now.steadyMs - lastRead.steadyMs);
+    if (Math.abs(setByMs) > overlapMs / 2) return [];
+    return [`--since=@${Math.floor((lastRead.wallMs - overlapMs) / 1000)}`];
   }
 
   return {
@@ -79,17 +112,14 @@ export function parseKmsg(text: string): KernelRecord[] {
   });
 }
 
-export function parseJournal(text: string): { readonly records: KernelRecord[]; readonly last: string | undefined } {
-  let last: string | undefined;
-  const records = text.split("\n").flatMap((line) => {
+export function parseJournal(text: string): KernelRecord[] {
+  return text.split("\n").flatMap((line) => {
     try {
       const entry = JSON.parse(line) as Record<string, unknown>;
-      if (typeof entry["__CURSOR"] === "string") last = entry["__CURSOR"];
       const bootUs = Number(entry["_SOURCE_MONOTONIC_TIMESTAMP"] ?? entry["__MONOTONIC_TIMESTAMP"]);
       return typeof entry["MESSAGE"] === "string" ? [{ bootUs, message: entry["MESSAGE"] }] : [];
     } catch {
       return [];
     }
   });
-  return { records, last };
 }

@@ -1,7 +1,10 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { pino } from "pino";
 import { describe, expect, it } from "vitest";
 import { memoryFault, xidFault } from "../../../../agent/fingerprint/gpu-faults.ts";
-import { type KernelRecord, parseJournal, parseKmsg } from "../../../../agent/fingerprint/kernel-log.ts";
+import { type KernelRecord, openKernelLog, parseJournal, parseKmsg } from "../../../../agent/fingerprint/kernel-log.ts";
 import { meaningOf, parseXid, pciAddress } from "../../../../agent/fingerprint/xid.ts";
 import { createXidWatch } from "../../../../agent/fingerprint/xid-watch.ts";
 
@@ -19,10 +22,42 @@ describe("the kernel log", () => {
 
   it("is read from the journal, with the time of the kernel's own clock", () => {
     const entry = { __CURSOR: "c7", MESSAGE: offTheBus, _SOURCE_MONOTONIC_TIMESTAMP: "567890123" };
-    expect(parseJournal(`${JSON.stringify(entry)}\n-- No entries --\n`)).toEqual({
-      records: [{ bootUs: 567890123, message: offTheBus }],
-      last: "c7",
-    });
+    expect(parseJournal(`${JSON.stringify(entry)}\n-- No entries --\n`)).toEqual([
+      { bootUs: 567890123, message: offTheBus },
+    ]);
+  });
+
+  it("is searched in the journal from the boot on once, then for what is new, and not at every look", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "stoker-journal-"));
+    const [asked, answer, journal] = ["asked", "answer", "journal"].map((name) => join(folder, name)) as [
+      string,
+      string,
+      string,
+    ];
+    // As journalctl does with --grep: nothing found is exit status 1.
+    writeFileSync(journal, `#!/bin/sh\necho "$*" >> ${asked}\ncat ${answer} 2>/dev/null || exit 1\n`, { mode: 0o755 });
+    let nowMs = 1_000_000;
+    const log = openKernelLog(join(folder, "none"), journal, { steady: () => nowMs, wall: () => 5_000_000 + nowMs });
+    const read = () => log.read(AbortSignal.timeout(10_000));
+    const bounds = () => {
+      const lines = readFileSync(asked, "utf8").trim().split("\n");
+      return lines.map((line) => / --since=@(\d+)$/.exec(line)?.[1] ?? "boot");
+    };
+    try {
+      expect(await read()).toEqual([]);
+      nowMs += 2_000;
+      expect(await read()).toEqual([]);
+      expect(bounds()).toEqual(["boot"]);
+      nowMs += 30_000;
+      writeFileSync(answer, JSON.stringify({ MESSAGE: offTheBus, _SOURCE_MONOTONIC_TIMESTAMP: "7" }));
+      expect(await read()).toEqual([{ bootUs: 7, message: offTheBus }]);
+      nowMs += 30_000;
+      expect(await read()).toEqual([]);
+      expect(bounds()).toEqual(["boot", "5940", "5972"]);
+    } finally {
+      await log.close();
+      rmSync(folder, { recursive: true });
+    }
   });
 });
 
