@@ -45,7 +45,8 @@ export function createProcessDriver(options: ProcessDriverOptions): ContainerDri
     if (!one) continue;
     known.set(id, one);
     one.look(Date.now());
-    if (!one.isEnded) log.info({ instance: id, pid: one.pid }, "found the model server of an earlier agent");
+    if (!one.isEnded && !one.ending)
+      log.info({ instance: id, pid: one.pid }, "found the model server of an earlier agent");
   }
   watchOver();
 
@@ -126,6 +127,7 @@ export function createProcessDriver(options: ProcessDriverOptions): ContainerDri
     async list() {
       const nowMs = Date.now();
       for (const one of known.values()) one.look(nowMs);
+      await Promise.all([...known.values()].map((one) => one.ending));
       return [...known.values()].map((one) => one.observed());
     },
     async pull() {},

@@ -1,6 +1,7 @@
 // One runtime, from its launch to its end, started by this agent or adopted from an earlier one. An adopted process cannot
 // be waited for: looking at its identity is the only way to learn of its end, and its exit code stays unknown.
 import type { ChildProcess } from "node:child_process";
+import { setTimeout as wait } from "node:timers/promises";
 import type { Observed } from "../reconcile/driver.ts";
 import {
   type Exit,
@@ -21,6 +22,8 @@ import { endSurvivors } from "./survivors.ts";
 
 /** A launch whose process cannot be found after this long never happened. */
 const launchLimitMs = 5_000;
+/** An end is told without waiting longer for what it left behind to be found. */
+const survivorsLimitMs = 2_000;
 
 export class RuntimeProcess {
   readonly launch: Launch;
@@ -30,6 +33,7 @@ export class RuntimeProcess {
   #origin: string | undefined;
   #exit: Exit | undefined;
   #isOverLimit = false;
+  #ending: Promise<void> | undefined;
 
   constructor(folder: InstanceFolder, launch: Launch, identity: ProcessIdentity | undefined, exit: Exit | undefined) {
     this.folder = folder;
@@ -54,13 +58,11 @@ export class RuntimeProcess {
     if (identity) writeIdentity(folder, launch, identity);
     one.#isChild = true;
     child.once("exit", (code, signal) => {
-      one.#end(code ?? undefined, signal ?? undefined);
-      onEnd();
+      void one.#end(code ?? undefined, signal ?? undefined).then(onEnd);
     });
     child.once("error", () => {
       if (child.pid !== undefined) return;
-      one.#end(undefined, undefined);
-      onEnd();
+      void one.#end(undefined, undefined).then(onEnd);
     });
     return one;
   }
@@ -69,24 +71,29 @@ export class RuntimeProcess {
     return this.#exit !== undefined;
   }
 
+  /** The process is gone; what it left behind is being ended. Undefined while it lives. */
+  get ending(): Promise<void> | undefined {
+    return this.#ending;
+  }
+
   get pid(): number | undefined {
     return this.#identity?.pid;
   }
 
   /** Looks at the process; true when something changed since the last look. */
   look(nowMs: number): boolean {
-    if (this.#exit) return false;
+    if (this.#exit || this.#ending) return false;
     const before = this.#origin;
     this.#identity ??= this.#findIdentity();
     if (!this.#identity) {
       if (this.#isChild || nowMs - this.launch.launchedAtMs < launchLimitMs) return false;
-      this.#end(undefined, undefined);
+      void this.#end(undefined, undefined);
       return true;
     }
     if (!isAlive(this.#identity)) {
       // A child of ours has a real end coming with its exit event.
       if (this.#isChild) return false;
-      this.#end(undefined, this.#isOverLimit ? "SIGKILL" : undefined);
+      void this.#end(undefined, this.#isOverLimit ? "SIGKILL" : undefined);
       return true;
     }
     this.#origin ??= readOrigin(this.folder, this.#identity.pid, this.launch.instanceId);
@@ -134,12 +141,21 @@ export class RuntimeProcess {
     return identity;
   }
 
-  #end(exitCode: number | undefined, signal: string | undefined): void {
-    if (this.#exit) return;
+  #end(exitCode: number | undefined, signal: string | undefined): Promise<void> {
+    this.#ending ??= this.#exit ? Promise.resolve() : this.#settle(exitCode, signal);
+    return this.#ending;
+  }
+
+  /** Ended only once nothing of it is left: an agent that dies meanwhile leaves no exit, so the next one looks again. */
+  async #settle(exitCode: number | undefined, signal: string | undefined): Promise<void> {
     const { cgroup, launchId } = this.launch;
+    const finishedAtMs = Date.now();
     const hasOom = cgroup !== undefined && hasOomKilled(cgroup);
-    if (this.#identity) endSurvivors(this.#identity.pid, launchId, cgroup);
-    this.#exit = { exitCode, signal, oomKilled: this.#isOverLimit || hasOom, finishedAtMs: Date.now() };
+    if (this.#identity) {
+      const swept = endSurvivors(this.#identity.pid, launchId, cgroup);
+      await Promise.race([swept, wait(survivorsLimitMs, undefined, { ref: false })]);
+    }
+    this.#exit = { exitCode, signal, oomKilled: this.#isOverLimit || hasOom, finishedAtMs };
     try {
       writeExit(this.folder, this.#exit);
     } catch {

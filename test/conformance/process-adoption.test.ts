@@ -5,6 +5,7 @@ import { join } from "node:path";
 import pino from "pino";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { createProcessDriver } from "../../agent/process/process-driver.ts";
+import { isAlive } from "../../agent/process/process-identity.ts";
 import type { ContainerDriver, ContainerPlan } from "../../agent/reconcile/driver.ts";
 import { type DeploymentId, type InstanceId, randomId } from "../../proto/ids.ts";
 
@@ -59,10 +60,14 @@ describe("a process driver after the death of its agent", () => {
   });
 
   it("does not take a process for its own that was given the same pid later", async () => {
-    writeFileSync(record(), JSON.stringify({ ...read(), startedAt: "another boot:1" }));
+    const { pid, startedAt, ...launch } = read();
+    // Whoever got the pid is of no launch of ours; what is of one would be ended as left behind.
+    const before = { ...launch, pid, startedAt: "another boot:1", launchId: "another", cgroup: undefined };
+    writeFileSync(record(), JSON.stringify(before));
     next = open();
     expect(await seen(next)).toMatchObject({ state: "exited", exitCode: undefined });
     await next.remove(plan.instanceId, signal());
+    expect(isAlive({ pid, startedAt })).toBe(true);
     expect((await first.list(signal()))[0]?.state).toBe("running");
   });
 
