@@ -18,7 +18,7 @@ export class BackupError extends Error {
   }
 }
 
-/** What any error of a backup or restore means. */
+/** What any error of a backup or restore means. Paths and words of tools stay in the cause: they are the operator's. */
 export function asBackupError(error: unknown): BackupError {
   if (error instanceof BackupError) return error;
   const { code = "", message = String(error) } = error as { code?: string; message?: string };
@@ -26,7 +26,6 @@ export function asBackupError(error: unknown): BackupError {
     return new BackupError("no_space", "The host has no disk space left for it; nothing was changed.", {
       cause: error,
     });
-  return new BackupError("failed", `It failed on the host: ${message.slice(0, 300)}. Nothing was changed.`, {
-    cause: error,
-  });
+  const text = "It failed on the host; nothing was changed. Try again, and tell your operator if it stays so.";
+  return new BackupError("failed", text, { cause: error });
 }

@@ -99,13 +99,7 @@ async function asking<T>(call: () => Promise<T>): Promise<T> {
     };
     const isConnection = /^(ECONN|ENOTFOUND|EAI_|ETIMEDOUT|EPIPE)/.test(code ?? "") || name === "TimeoutError";
     if (!$metadata?.httpStatusCode && !isConnection) throw error;
-    const why = $metadata?.httpStatusCode ? `${name}, status ${$metadata.httpStatusCode}` : (code ?? name);
-    throw new BackupError(
-      "store_away",
-      `The backup store does not take it at the moment (${why}). Try again shortly.`,
-      {
-        cause: error,
-      },
-    );
+    const text = "The backup store does not take it at the moment; nothing was changed. Try again shortly.";
+    throw new BackupError("store_away", text, { cause: error });
   }
 }

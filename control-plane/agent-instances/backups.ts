@@ -74,7 +74,7 @@ function begun(outcome: Begun): string {
       throw new AgentBusy();
     case "wrong_state":
       throw new AgentWrongState(
-        `An agent instance that is ${outcome.status} cannot be backed up or restored. Wait until it is running or stopped.`,
+        `An agent instance that is ${outcome.status} cannot be backed up or restored. Wait until it is running, stopped or failed.`,
       );
     case "no_volume":
       throw new AgentWrongState(

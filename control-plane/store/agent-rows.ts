@@ -9,22 +9,30 @@ import type { Database } from "./schema.ts";
 
 /** With their deployments, and the address of the host that has their volume. */
 export function selectAgents(db: Kysely<Database>) {
-  return selectDeployments(db)
-    .innerJoin("agent_instance as a", "a.deploy_id", "d.deploy_id")
-    .select([
-      "a.agent_type",
-      "a.plan_id",
-      "a.version as type_version",
-      "a.hour_rate",
-      "a.started_at",
-      "a.was_stopped",
-      "a.operation",
-      "a.last_backup_at",
-      "a.last_fault",
-    ])
-    .select(
-      sql<string | null>`(select h.advertise from host h where h.host_id = d.weights ->> 'host')`.as("advertise"),
-    );
+  return (
+    selectDeployments(db)
+      .innerJoin("agent_instance as a", "a.deploy_id", "d.deploy_id")
+      .select([
+        "a.agent_type",
+        "a.plan_id",
+        "a.version as type_version",
+        "a.started_at",
+        "a.was_stopped",
+        "a.operation",
+        "a.last_backup_at",
+        "a.last_fault",
+      ])
+      // What is billed now: the catalogue may have changed since it was made.
+      .select(
+        sql<bigint>`coalesce((select p.hour_rate from price p where p.kind = 'container' and p.subject = d.price_subject
+        and p.effective_from <= now() order by p.effective_from desc, p.price_version desc limit 1), a.hour_rate)`.as(
+          "hour_rate",
+        ),
+      )
+      .select(
+        sql<string | null>`(select h.advertise from host h where h.host_id = d.weights ->> 'host')`.as("advertise"),
+      )
+  );
 }
 
 type AgentRow = Awaited<ReturnType<ReturnType<typeof selectAgents>["executeTakeFirstOrThrow"]>>;

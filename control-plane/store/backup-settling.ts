@@ -1,6 +1,7 @@
 // What hosts told of operations on volumes becomes the state of backups and instances. Guarded by the command each operation
 // waits for: whoever comes second finds nothing.
 import { type Kysely, sql, type Transaction } from "kysely";
+import { writeAudit } from "./audit-rows.ts";
 import { announce } from "./change-feed.ts";
 import { inTransaction } from "./database.ts";
 import type { Database } from "./schema.ts";
@@ -11,16 +12,20 @@ interface Ended {
   readonly operation_backup: string;
   readonly operation_command: string;
   readonly outcome: string | null;
+  readonly error_code: string;
   readonly error_message: string;
   readonly result: unknown;
 }
+
+/** Whose sentences are written for customers; anything else that a host says is for its operator. */
+const told = new Set(["busy", "volume_missing", "backup_missing", "backup_damaged", "no_space", "store_away"]);
 
 /** A host that says nothing for so long is taken as gone: the instance is free for another try. */
 const silence = "2 hours";
 
 export async function settleOperations(db: Kysely<Database>): Promise<number> {
   const { rows } = await sql<Ended>`
-    select a.deploy_id, a.operation, a.operation_backup, a.operation_command, c.outcome, c.error_message, c.result
+    select a.deploy_id, a.operation, a.operation_backup, a.operation_command, c.outcome, c.error_code, c.error_message, c.result
     from agent_instance a left join host_command c on c.command_id = a.operation_command
     where a.operation_command is not null
       and (c.command_id is null or c.outcome is not null or a.operation_at < now() - ${sql.lit(silence)}::interval)
@@ -62,11 +67,20 @@ async function settle(trx: Transaction<Database>, one: Ended): Promise<boolean> 
       .where("backup_id", "=", one.operation_backup)
       .execute();
   }
+  if (!isDone)
+    await writeAudit(trx, {
+      actor: "system",
+      ip: "",
+      account: null,
+      action: `volume.${one.operation}_failed`,
+      subject: one.deploy_id,
+      after: { outcome: one.outcome, code: one.error_code, said: one.error_message },
+    });
   await announce(trx, "deployment", one.deploy_id);
   return true;
 }
 
-function faultOf({ operation, outcome, error_message: said }: Ended): string {
+function faultOf({ operation, outcome, error_code: code, error_message: said }: Ended): string {
   const what = operation === "backup" ? "backup_failed" : operation === "restore" ? "restore_failed" : "trial_failed";
   switch (outcome) {
     case "interrupted":
@@ -74,7 +88,7 @@ function faultOf({ operation, outcome, error_message: said }: Ended): string {
     case "expired":
       return `${what}: the host was not reached in time, so it was not begun. Try again.`;
     case "failed":
-      return `${what}: ${said}`;
+      return `${what}: ${told.has(code) ? said : "it failed on the host; your data is as it was. Try again, and tell your operator if it stays so."}`;
     case null:
       return `${what}: the host does not answer. Try again when it is back.`;
     default:

@@ -18,7 +18,7 @@ const kinds: Readonly<Record<Operation, string>> = {
   try_restore: "volume.try_restore",
 };
 /** Nothing is moved under a container that is being made or sent away. */
-const quiet = new Set(["deployed", "stopped"]);
+const quiet = new Set(["deployed", "stopped", "failed"]);
 
 export function createBackupStore(db: Kysely<Database>): BackupStore {
   return asked<BackupStore>({

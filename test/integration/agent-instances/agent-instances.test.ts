@@ -103,6 +103,15 @@ describe("creating an agent instance", () => {
   });
 });
 
+describe("an agent instance's price", () => {
+  test("is the one it is billed by, also after the catalogue changed", async () => {
+    const id = await made();
+    await sql`insert into price (kind, subject, hour_rate) select 'container', price_subject, 123 from deployment
+      where deploy_id = ${id}`.execute(world.db);
+    expect((await world.instances.get(ada, id)).hourRate).toBe(123n);
+  });
+});
+
 describe("an agent instance's life", () => {
   test("stops, starts, is updated to the catalogue's version, renamed and deleted, each from the states it may", async () => {
     const id = await made();
@@ -207,19 +216,46 @@ describe("an operation on its volume", () => {
   test.each([
     ["interrupted", /restore_failed.*ended in the middle.*as it was/],
     ["expired", /restore_failed.*not begun/],
-    ["failed", /restore_failed: the disk is full/],
+    ["failed", /^restore_failed: it failed on the host; your data is as it was/],
     ["unknown_kind", /restore_failed.*refused it \(unknown_kind\)/],
   ])("that ends as %s frees the instance and says why", async (outcome, why) => {
     const id = await made();
     const backup = await saved(id);
     await world.backups.restore(ada, id, backup, "");
-    await world.told("volume.restore", outcome, {}, "the disk is full");
+    await world.told("volume.restore", outcome, {}, "EACCES: open '/srv/agent/volumes/x'");
     await world.backups.settle();
     const after = await world.instances.get(ada, id);
     expect(after.operation).toBeNull();
     expect(after.lastFault).toMatch(why);
+    expect(after.lastFault).not.toContain("/srv");
+    const audited = await world.db
+      .selectFrom("audit")
+      .select(["account_id", "after"])
+      .where("subject", "=", id)
+      .execute();
+    expect(audited).toContainEqual({ account_id: null, after: expect.objectContaining({ outcome }) });
     await world.backups.restore(ada, id, backup, "");
     expect((await world.instances.get(ada, id)).lastFault).toBe("");
+  });
+
+  test("that failed for a reason its owner can act on says that reason", async () => {
+    const id = await made();
+    await world.backups.backup(ada, id, "");
+    await world.told("volume.backup", "failed", {}, "The host has no disk space left.");
+    await sql`update host_command set error_code = 'no_space'`.execute(world.db);
+    await world.backups.settle();
+    expect((await world.instances.get(ada, id)).lastFault).toBe("backup_failed: The host has no disk space left.");
+  });
+
+  test("brings a failed instance back", async () => {
+    const id = await made();
+    const backup = await saved(id);
+    await world.runs(id, "failed");
+    await world.backups.restore(ada, id, backup, "");
+    await world.told("volume.restore", "done");
+    await world.backups.settle();
+    expect(await world.instances.get(ada, id)).toMatchObject({ operation: null, lastFault: "" });
+    await world.instances.start(ada, id);
   });
 
   test("is refused before the first start, for another's instance, an unknown backup, and one that failed", async () => {
