@@ -28,7 +28,7 @@ import { createControl, firstDesired } from "./wiring/control.ts";
 import { dieOnDefect, tellAndExit } from "./wiring/defects.ts";
 import { chooseDriver, createDrivers, isolationTrouble } from "./wiring/drivers.ts";
 import { inspection } from "./wiring/inspection.ts";
-import { gpuFaultsOf, watchInventory } from "./wiring/inventory-watch.ts";
+import { gpuFaults, watchInventory } from "./wiring/inventory-watch.ts";
 import { createLogDestination } from "./wiring/log-destination.ts";
 import { measuredDriver } from "./wiring/measured-driver.ts";
 import { createRentals } from "./wiring/rentals.ts";
@@ -164,7 +164,7 @@ async function main(): Promise<void> {
     probe: createProbe(),
     progress: { canary: createCanary(), limits: watchLimits },
     gpuMemory: { read: (signal) => gpuLoad.read(signal), limitMs: 60_000, everyMs: 1_000 },
-    gpuFaults: (uuids) => gpuFaultsOf(inventory.current(), uuids),
+    gpuFaults: gpuFaults(inventory, xids),
     host: {
       driver: driverName,
       runtimeImage: config.runtimeImage,

@@ -52,8 +52,8 @@ export interface GpuFault {
   readonly reason: string;
 }
 
-/** Those of the given GPUs that are known now. */
-export type GpuFaults = (uuids: readonly string[]) => readonly GpuFault[];
+/** Of the given GPUs, looked for now; must not reject. */
+export type GpuFaults = (uuids: readonly string[], signal: AbortSignal) => Promise<readonly GpuFault[]>;
 
 /** For metrics: must not throw or wait. */
 export interface ReconcileEvents {

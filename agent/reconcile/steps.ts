@@ -82,9 +82,12 @@ export function createExecutors(deps: StepDeps): Executors {
   }
 
   /** Of a GPU of this instance, since it was started here. */
-  function newGpuFault({ id, spec }: Of<"count-exit"> | Of<"restart">): GpuFault | undefined {
+  async function newGpuFault(
+    { id, spec }: Of<"count-exit"> | Of<"restart">,
+    signal: AbortSignal,
+  ): Promise<GpuFault | undefined> {
     const old = new Set(book.get(id).oldGpuFaults);
-    return deps.gpuFaults(spec.gpuUuids).find((fault) => !old.has(fault.id));
+    return (await deps.gpuFaults(spec.gpuUuids, signal)).find((fault) => !old.has(fault.id));
   }
 
   return {
@@ -106,8 +109,8 @@ export function createExecutors(deps: StepDeps): Executors {
           return await attempts.failed(step, why, { isTerminal: false, backOff: crashBackOff });
         }
         await writeFiles(outcome.files);
+        const oldGpuFaults = (await deps.gpuFaults(step.spec.gpuUuids, signal)).map((fault) => fault.id);
         await driver.start(outcome.plan, bounded(signal, startLimitMs));
-        const oldGpuFaults = deps.gpuFaults(step.spec.gpuUuids).map((fault) => fault.id);
         book.change(step.id, (facts) => ({ ...facts, wasStartedHere: true, oldGpuFaults }));
         events.took("create", (deps.clock() - beganMs) / 1000);
       } catch (error) {
@@ -144,7 +147,7 @@ export function createExecutors(deps: StepDeps): Executors {
       if (before.restarts === 0) events.took("ready", (nowMs - before.beganMs) / 1000);
     },
 
-    async "count-exit"(step) {
+    async "count-exit"(step, signal) {
       const { seen, spec } = step;
       const facts = book.get(step.id);
       book.change(step.id, (now) => ({ ...now, countedExit: seen.identity }));
@@ -153,7 +156,7 @@ export function createExecutors(deps: StepDeps): Executors {
       // Ended while no agent looked: without a sign of trouble it was stopped, not broken.
       if (!wasWitnessed && !seen.oomKilled && !seen.exitCode) return;
       const reason = reasonOfExit(seen, Number(spec.memoryBytes), await attempts.tail(step));
-      const why = withLostGpu(reason, newGpuFault(step));
+      const why = withLostGpu(reason, await newGpuFault(step, signal));
       attempts.restarted(step.id, spec.deployId, why.reason);
       const hasRefused = seen.exitCode !== undefined && !seen.oomKilled && !facts.hasServed;
       await attempts.failed(step, why.failure, {
@@ -171,7 +174,7 @@ export function createExecutors(deps: StepDeps): Executors {
       await end(step.id, seen.identity, 0, signal);
       const lost = life?.isFrozen ? "engine_frozen" : "health_lost";
       const code = step.why === "health" ? lost : isExternalSpec(spec) ? "external_unreachable" : "start_timeout";
-      const fault = newGpuFault(step);
+      const fault = await newGpuFault(step, signal);
       attempts.restarted(step.id, spec.deployId, fault ? "gpu_lost" : "health");
       const how = { isTerminal: step.why === "start_timeout", backOff: crashBackOff, upMs };
       await attempts.failed(step, fault ? lostGpu(fault) : { code, message: messages[code](trouble) }, how);

@@ -3,9 +3,13 @@
 // for every few seconds, and a fatal one is read into the inventory at once.
 import { setTimeout as wait } from "node:timers/promises";
 import type { Inventory } from "../../proto/gen/stoker/fleet/v1/Inventory.ts";
-import type { GpuFault } from "../reconcile/ports.ts";
+import { xidFault } from "../fingerprint/gpu-faults.ts";
+import type { XidWatch } from "../fingerprint/xid-watch.ts";
+import type { GpuFaults } from "../reconcile/ports.ts";
+import { bootId } from "./boot-id.ts";
 
 const everyMs = 60_000;
+const faultLimitMs = 2_000;
 const faultsEveryMs = 2_000;
 const gib = 1024 ** 3;
 
@@ -49,11 +53,21 @@ export async function watchInventory(
   };
 }
 
-/** Faults of these GPUs; of a slice those of its GPU, which it carries itself. */
-export function gpuFaultsOf({ gpus }: Inventory, uuids: readonly string[]): GpuFault[] {
-  return (gpus ?? []).flatMap(({ uuid = "", faultId = "", unhealthyReason = "" }) =>
-    faultId !== "" && uuids.includes(uuid) ? [{ uuid, id: faultId, reason: unhealthyReason }] : [],
-  );
+/** Faults of GPUs as they are known, the kernel log read up to now: a program may end before the next look for faults. */
+export function gpuFaults(inventory: Pick<InventoryWatch, "current" | "lookSoon">, xids: XidWatch): GpuFaults {
+  const boot = bootId().slice(0, 8);
+  return async (uuids, signal) => {
+    if (uuids.length === 0) return [];
+    const bound = AbortSignal.any([signal, AbortSignal.timeout(faultLimitMs)]);
+    if (await xids.look(bound).catch(() => false)) inventory.lookSoon();
+    const own = (inventory.current().gpus ?? []).filter(({ uuid }) => uuids.includes(uuid ?? ""));
+    return own.flatMap(({ uuid = "", pciBusId = "", faultId = "", unhealthyReason = "" }) => {
+      const xid = xidFault({ pciBusId }, xids.xids, boot);
+      const known = faultId === "" ? undefined : { id: faultId, reason: unhealthyReason };
+      const fault = xid ?? known;
+      return fault ? [{ uuid, ...fault }] : [];
+    });
+  };
 }
 
 /** Free space moves all the time; a gigabyte is news. */

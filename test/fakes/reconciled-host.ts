@@ -49,7 +49,7 @@ export function startReconciledHost(over: Partial<LoopDeps>): ReconciledHost {
       canary: createCanary(1_000),
       limits: { stallMs: 1_000, perPromptTokenMs: 1, longestMs: 60_000, idleMs: 3_000 },
     },
-    gpuFaults: () => [],
+    gpuFaults: async () => [],
     gpuMemory: { read: async () => [], limitMs: 1_000, everyMs: 100 },
     host: { driver: "process", runtimeImage: "", allowedImages: [], filesDir: join(folder, "files"), logLevel: "info" },
     events: { phase: none, took: none, downloadFailed: none, restarted: none, gone: none },

@@ -14,7 +14,7 @@ async function killedUnder(before: readonly GpuFault[], after: readonly GpuFault
   const restarts: string[] = [];
   const none = () => {};
   const running = startReconciledHost({
-    gpuFaults: (uuids) => faults.filter((one) => uuids.includes(one.uuid)),
+    gpuFaults: async (uuids) => faults.filter((one) => uuids.includes(one.uuid)),
     events: {
       phase: none,
       took: none,

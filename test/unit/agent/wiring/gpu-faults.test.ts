@@ -1,0 +1,38 @@
+import { pino } from "pino";
+import { expect, it } from "vitest";
+import type { KernelRecord } from "../../../../agent/fingerprint/kernel-log.ts";
+import { createXidWatch } from "../../../../agent/fingerprint/xid-watch.ts";
+import { gpuFaults } from "../../../../agent/wiring/inventory-watch.ts";
+
+const signal = AbortSignal.timeout(30_000);
+const gpus = [
+  { uuid: "GPU-0", pciBusId: "00000000:3B:00.0" },
+  { uuid: "GPU-1", pciBusId: "00000000:5E:00.0", faultId: "ecc:boot:1", unhealthyReason: "1 uncorrected memory error" },
+];
+
+function machine() {
+  const unread: KernelRecord[] = [];
+  const xids = createXidWatch({ read: async () => unread.splice(0) }, pino({ level: "silent" }));
+  let looks = 0;
+  const inventory = { current: () => ({ gpus }), lookSoon: () => void looks++ };
+  return { unread, faults: gpuFaults(inventory, xids), looks: () => looks };
+}
+
+it("a fault that the kernel has told and nobody has read yet is known, and the inventory hears of it", async () => {
+  const { unread, faults, looks } = machine();
+  expect(await faults(["GPU-0"], signal)).toEqual([]);
+  unread.push({ bootUs: 5, message: "NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus." });
+  const found = await faults(["GPU-0"], signal);
+  expect(found).toMatchObject([{ uuid: "GPU-0", reason: expect.stringContaining("fallen off the bus") }]);
+  expect(looks()).toBe(1);
+  // The same occurrence keeps its name.
+  expect(await faults(["GPU-0"], signal)).toEqual(found);
+});
+
+it("only those of the GPUs that are asked for are told, with what the inventory knows of them", async () => {
+  const { faults } = machine();
+  expect(await faults(["GPU-1"], signal)).toEqual([
+    { uuid: "GPU-1", id: "ecc:boot:1", reason: "1 uncorrected memory error" },
+  ]);
+  expect(await faults([], signal)).toEqual([]);
+});
