@@ -4,12 +4,13 @@ import { once } from "node:events";
 import { type AddressInfo, connect, createServer } from "node:net";
 import { networkInterfaces } from "node:os";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import { createFirewall } from "../../agent/docker/firewall.ts";
 import { modelBridgePrefix } from "../../agent/docker/instance-network.ts";
 import { modelRules } from "../../agent/docker/model-firewall.ts";
 import type { ContainerDriver, ContainerPlan, Observed } from "../../agent/reconcile/driver.ts";
-import { clear, docker, inside, leftOf, testDriver, tinyHost } from "./docker-host.ts";
+import { type LocalAgent, makeLocalAgent } from "../fakes/local-agent.ts";
+import { clear, docker, inside, leftOf, testDriver, testSubnet, tinyHost, tinyImage } from "./docker-host.ts";
 import { tinyPlan } from "./tiny-plan.ts";
 
 const host = await tinyHost(
@@ -132,6 +133,53 @@ describe.skipIf(!host.ok)("a container", () => {
     }
     expect(await leftOf(nodeName)).toEqual([]);
     expect(await rules()).not.toMatch(ownRules);
+  });
+});
+
+describe.skipIf(!host.ok)("an agent that may set no rules", () => {
+  let agent: LocalAgent;
+  let id = "";
+  const begin = (more: Record<string, string> = {}) => {
+    agent = makeLocalAgent();
+    const spec = agent.spec();
+    id = spec.instanceId as string;
+    agent.want([spec]);
+    const docker = { STOKER_DRIVER: "docker", STOKER_RUNTIME_IMAGE: tinyImage, STOKER_CONTAINER_SUBNET: testSubnet };
+    // No iptables is found there, as on a host without it.
+    agent.start({ ...docker, PATH: agent.folder, ...more });
+  };
+  afterEach(async ({ task }) => {
+    if (task.result?.state === "fail") process.stderr.write(agent.log());
+    await agent.kill("SIGKILL");
+    const filter = `label=stoker.instance=${id}`;
+    for (const [list, end] of [
+      ["ps -aq", "rm -f"],
+      ["network ls -q", "network rm"],
+    ] as const) {
+      const found = await docker(...list.split(" "), "--filter", filter);
+      if (found !== "") await docker(...end.split(" "), ...found.split("\n"));
+    }
+    await agent.clean();
+  });
+  const warned = () =>
+    agent
+      .log()
+      .split("\n")
+      .filter((line) => line.includes("iptables cannot be used here"));
+
+  it("says so once, in its log and to whoever inspects it, and serves", async () => {
+    begin();
+    await vi.waitFor(async () => expect((await agent.complete(id))?.status).toBe(200), { timeout: 60_000 });
+    expect(warned()).toHaveLength(1);
+    const page = await fetch(`http://127.0.0.1:${agent.ports().metrics_port}/inspect`, { signal: signal() });
+    expect(await page.text()).toContain("model containers can reach services of this host");
+  });
+
+  it("starts nothing where its operator requires them", async () => {
+    begin({ STOKER_CONTAINER_FIREWALL: "required" });
+    await vi.waitFor(() => expect(agent.log()).toContain("so no container is started."), { timeout: 60_000 });
+    expect(warned()[0]).toContain("STOKER_CONTAINER_FIREWALL=required");
+    expect(await docker("ps", "-aq", "--filter", `label=stoker.instance=${id}`)).toBe("");
   });
 });
 
