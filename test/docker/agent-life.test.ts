@@ -4,6 +4,8 @@ import { spawn } from "node:child_process";
 import { readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { createFirewall } from "../../agent/docker/firewall.ts";
+import { modelRules } from "../../agent/docker/model-firewall.ts";
 import type { InstanceSpec } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import { type FakeHub, startHub } from "../fakes/hub.ts";
 import { type LocalAgent, makeLocalAgent } from "../fakes/local-agent.ts";
@@ -64,6 +66,8 @@ describe.skipIf(!host.ok)("an agent on the machine's engine", () => {
       for (const one of lines(await named(id))) await docker("rm", "-f", one);
       for (const one of lines(await named(id, "network ls -q"))) await docker("network", "rm", one);
     }
+    // An agent that was killed takes no rules out.
+    await createFirewall(modelRules(agent.ports().host_id)).remove();
     await agent.clean();
   });
 

@@ -33,7 +33,7 @@ export interface LocalAgent {
   complete(instanceId: string): Promise<{ status: number; body: { pid?: number } } | undefined>;
   /** Pids of model servers, by the driver's own records. */
   pids(): readonly number[];
-  ports(): { ingress_port: number; metrics_port: number };
+  ports(): { ingress_port: number; metrics_port: number; host_id: string };
   log(): string;
   clean(): Promise<void>;
 }
