@@ -22,6 +22,8 @@ export interface S3Options {
   readonly endpoint: string | undefined;
   /** Undefined: as the client finds them on this machine (profile, instance role). */
   readonly credentials: { readonly accessKeyId: string; readonly secretAccessKey: string } | undefined;
+  /** Longest silence of a connection; 60 s by default. */
+  readonly silenceMs?: number;
 }
 
 /** A store takes 10,000 parts: backups up to 320 GB. Two of them are in memory at a time. */
@@ -38,7 +40,8 @@ export function createS3Blobs(options: S3Options): BlobStore & { close(): void }
     // Ours is checked end to end; many compatible stores refuse the newer trailing checksums.
     requestChecksumCalculation: "WHEN_REQUIRED",
     responseChecksumValidation: "WHEN_REQUIRED",
-    requestHandler: { connectionTimeout: connectLimitMs, requestTimeout: silenceLimitMs },
+    // The client's own limit of a whole request would end the parts of a slow link, and without more it only warns.
+    requestHandler: { connectionTimeout: connectLimitMs, socketTimeout: options.silenceMs ?? silenceLimitMs },
   });
   const nameOf = (key: string) => `${prefix}${checkKey(key)}`;
 

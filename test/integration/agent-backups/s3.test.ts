@@ -1,4 +1,7 @@
 import { createHash } from "node:crypto";
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { Readable } from "node:stream";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createS3Blobs } from "../../../agent/backups/s3-blobs.ts";
@@ -79,3 +82,24 @@ describe.skipIf(!server)("on a real S3 server", () => {
     other.close();
   });
 });
+
+test("a store that takes everything and says nothing is given up as away", async () => {
+  const silent = createServer((request) => void request.resume());
+  await once(silent.listen(0, "127.0.0.1"), "listening");
+  const blobs = createS3Blobs({
+    bucket: "b",
+    prefix: "",
+    region: "us-east-1",
+    endpoint: `http://127.0.0.1:${(silent.address() as AddressInfo).port}`,
+    credentials: { accessKeyId: "test", secretAccessKey: "test" },
+    silenceMs: 300,
+  });
+  try {
+    const put = blobs.put("backups/v/x", Readable.from([Buffer.from("x")]), AbortSignal.timeout(20_000));
+    await expect(put).rejects.toMatchObject({ code: "store_away" });
+  } finally {
+    blobs.close();
+    silent.closeAllConnections();
+    silent.close();
+  }
+}, 25_000);
