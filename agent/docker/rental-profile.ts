@@ -6,7 +6,7 @@ import type { InstanceId } from "../../proto/ids.ts";
 import { DriverError } from "../reconcile/driver.ts";
 import type { Firewall } from "./firewall.ts";
 import { firewalledNetworks } from "./firewalled-networks.ts";
-import { labelFilter } from "./labels.ts";
+import { labelFilter, ownedOf } from "./labels.ts";
 import type { ContainerProfile } from "./profile.ts";
 import { rentalConfig, sshPort, sshPortLabel } from "./rental-config.ts";
 import { ensureRentalNetwork } from "./rental-network.ts";
@@ -85,22 +85,26 @@ async function stopAll(docker: Docker, nodeName: string, abortSignal: AbortSigna
   await Promise.all(running.map((one) => docker.getContainer(one.Id).kill({ abortSignal })));
 }
 
-/** From a place of its own, so that a container made anew usually keeps its port. */
+/** The port it had; else from a place of its own on. A container made anew usually keeps its port. */
 async function freePort(
   docker: Docker,
   id: InstanceId,
   { ports, bind }: RentalProfileOptions,
   abortSignal: AbortSignal,
 ): Promise<number> {
+  const isOwn = ({ Labels }: { readonly Labels: Record<string, string> }) => ownedOf(Labels)?.instanceId === id;
   const containers = await docker.listContainers({ all: true, abortSignal });
+  const [had] = containers.filter(isOwn).map((one) => Number(one.Labels[sshPortLabel] ?? 0));
+  const others = containers.filter((one) => !isOwn(one));
   const taken = new Set(
-    containers.flatMap((one) => [
+    others.flatMap((one) => [
       Number(one.Labels[sshPortLabel] ?? 0),
       ...one.Ports.map(({ PublicPort }) => PublicPort ?? 0),
     ]),
   );
   const count = ports.last - ports.first + 1;
-  const start = [...id].reduce((sum, letter) => (sum * 31 + letter.charCodeAt(0)) % count, 0);
+  const place = [...id].reduce((sum, letter) => (sum * 31 + letter.charCodeAt(0)) % count, 0);
+  const start = had !== undefined && had >= ports.first && had <= ports.last ? had - ports.first : place;
   for (let step = 0; step < count; step++) {
     const port = ports.first + ((start + step) % count);
     if (!taken.has(port) && !(await answers(bind, port, abortSignal))) return port;
