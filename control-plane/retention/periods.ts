@@ -20,6 +20,8 @@ export const periods = {
   "delivered-counts": days(30, 1),
   /** Closed slices of budgets: a record that comes later than this finds only its account's budget. */
   leases: days(35, 2),
+  /** What hosts were to do once: since its end, or since it was to be begun at the latest. */
+  commands: days(30, 1),
   /** Control planes that are gone. */
   replicas: days(35, 2),
   /** Answers kept for a day under an `Idempotency-Key`, after their expiry. */

@@ -19,6 +19,12 @@ const old: Readonly<Record<Kept, (before: Date, limit: number) => RawBuilder<unk
           or exists (select 1 from usage u where u.request_id = d.request_id and u.attempt = d.attempt)) limit ${limit})`,
   leases: (before, limit) => sql`
     delete from lease where lease_id in (select lease_id from lease where closed_at < ${before} limit ${limit})`,
+  // What something still waits for stays.
+  commands: (before, limit) => sql`
+    delete from host_command where command_id in (
+      select command_id from host_command c where coalesce(finished_at, deadline_at) < ${before}
+        and not exists (select 1 from agent_instance a where c.command_id in (a.operation_command, a.removal_command))
+        and not exists (select 1 from instance_backup b where b.removal_command = c.command_id) limit ${limit})`,
   replicas: (before, limit) => sql`
     delete from replica where replica_id in (
       select replica_id from replica r where seen_at < ${before}

@@ -61,6 +61,12 @@ const kinds: Record<Kept, { readonly insert: string; readonly table: string; rea
     table: "lease",
     column: "lease_id",
   },
+  commands: {
+    insert: `insert into host_command (command_id, host_id, kind, arguments, deadline_at, outcome, finished_at)
+      values ($1, 'h', 'backup', '{}', $2, 'done', $2)`,
+    table: "host_command",
+    column: "command_id",
+  },
   replicas: {
     insert: "insert into replica (replica_id, epoch, seen_at) values ($1, 1, $2)",
     table: "replica",
