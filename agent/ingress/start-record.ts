@@ -12,7 +12,7 @@ export function startRecord(ticket: Ticket, nodeEpoch: bigint, nowMs: number, qu
     requestId: ticket.requestId,
     attempt: ticket.attempt,
     admittedAtMs: ticket.admittedAtMs,
-    endedAtMs: Math.round(nowMs),
+    endedAtMs: notBefore(ticket.admittedAtMs, nowMs),
     instanceId: ticket.instanceId,
     deployId: ticket.deployId,
     nodeEpoch: nodeEpoch.toString(),
@@ -40,6 +40,9 @@ export function startRecord(ticket: Ticket, nodeEpoch: bigint, nowMs: number, qu
   };
 }
 
+/** A control plane whose clock was stepped admits in a time that this host has not heard of yet: no interval is negative. */
+const notBefore = (admittedAtMs: number, endedAtMs: number): number => Math.max(admittedAtMs, Math.round(endedAtMs));
+
 const unitRates = ({ rates: [characterRate, audioRate, imageRate, imageUnit] }: TicketUnits) => ({
   characterRate,
   audioRate,
@@ -61,7 +64,7 @@ export interface End {
 export function endRecord(start: UsageRecord, end: End): UsageRecord {
   return {
     ...start,
-    endedAtMs: Math.round(end.endedAtMs),
+    endedAtMs: notBefore(Number(start.admittedAtMs), end.endedAtMs),
     inputTokens: end.figures.input,
     cachedInputTokens: end.figures.cachedInput,
     outputTokens: end.figures.output,
