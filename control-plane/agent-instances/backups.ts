@@ -4,13 +4,13 @@ import type { Logger } from "pino";
 import { type DeploymentId, randomId } from "../../proto/ids.ts";
 import type { AgentOwner } from "./agent-instances.ts";
 import type { AgentCatalog } from "./catalog.ts";
-import { AgentBusy, AgentInstanceNotFound, AgentWrongState, BackupNotFound } from "./errors.ts";
+import { AgentBusy, AgentInstanceNotFound, AgentWrongState, BackupNotFound, TooManyBackups } from "./errors.ts";
 import type { Backup, BackupStore, Begun } from "./store.ts";
 
 export interface AgentBackups {
   /** Ready ones and those under way, the newest first. Throws AgentInstanceNotFound. */
   list(owner: AgentOwner, id: DeploymentId): Promise<readonly Backup[]>;
-  /** Begins one; its id. Throws AgentInstanceNotFound, AgentBusy, AgentWrongState. */
+  /** Begins one; its id. Throws AgentInstanceNotFound, AgentBusy, AgentWrongState, TooManyBackups. */
   backup(owner: AgentOwner, id: DeploymentId, ip: string): Promise<string>;
   /** Begins it: the old data stays until the backup was checked, and for good when it fails. Throws BackupNotFound, too. */
   restore(owner: AgentOwner, id: DeploymentId, backup: string, ip: string): Promise<void>;
@@ -80,6 +80,8 @@ function begun(outcome: Begun): string {
       throw new AgentWrongState(
         "The agent instance has no volume yet: it was never started. Wait until it is running.",
       );
+    case "too_many":
+      throw new TooManyBackups(outcome.limit);
     case "no_instance":
       throw new AgentInstanceNotFound();
     case "no_backup":

@@ -44,6 +44,15 @@ export class TooManyAgents extends ServiceError {
   }
 }
 
+export class TooManyBackups extends ServiceError {
+  readonly code = "backup_limit_reached";
+  constructor(limit: bigint) {
+    super(
+      `This agent instance has ${limit} backups made by hand, the most that are kept; they go with the instance. Restore from one of them or from a scheduled one, or ask your operator for scheduled backups.`,
+    );
+  }
+}
+
 export class NoAgentFunds extends ServiceError {
   readonly code = "insufficient_quota";
   /** `needed`: nano-USD that its first minutes hold. */

@@ -83,6 +83,8 @@ export type Begun =
   | { readonly kind: "wrong_state"; readonly status: string }
   /** Never placed: there is nothing to save, and nowhere to restore to. */
   | { readonly kind: "no_volume" }
+  /** Made by hand and kept. */
+  | { readonly kind: "too_many"; readonly limit: bigint }
   | { readonly kind: "no_instance" }
   | { readonly kind: "no_backup" };
 

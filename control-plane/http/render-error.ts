@@ -117,6 +117,7 @@ const statusOf = new Map<ErrorClass, number>([
   [agents.NoDashboard, 409],
   [agents.AgentBusy, 409],
   [agents.TooManyAgents, 429],
+  [agents.TooManyBackups, 409],
   [agents.NoAgentFunds, 402],
   [agents.NoAgentCapacity, 503],
   [agents.BackupNotFound, 404],

@@ -19,6 +19,9 @@ export async function retireBackups(db: Kysely<Database>, types: ReadonlyMap<str
   });
 }
 
+/** For its owner to see why, and for a host that was silent to say that it succeeded after all. */
+const keepFailed = "7 days";
+
 /** Those made by hand stay until their instance is deleted. */
 async function markSurplus(db: Kysely<Database>, types: ReadonlyMap<string, AgentType>): Promise<void> {
   for (const { id, keepBackups } of types.values())
@@ -30,6 +33,10 @@ async function markSurplus(db: Kysely<Database>, types: ReadonlyMap<string, Agen
           where a.agent_type = ${id} and b.is_scheduled and b.state = 'ready'
             and a.operation_backup is distinct from b.backup_id) ranked
         where place > ${keepBackups})`.execute(db);
+  await sql`
+    update instance_backup b set state = 'deleting' from agent_instance a
+    where a.deploy_id = b.deploy_id and b.state = 'failed' and a.operation_backup is distinct from b.backup_id
+      and b.finished_at < now() - ${sql.lit(keepFailed)}::interval`.execute(db);
   await sql`
     update instance_backup b set state = 'deleting' from deployment d
     where d.deploy_id = b.deploy_id and d.status = 'deleted' and b.state in ('ready', 'failed')`.execute(db);

@@ -32,6 +32,7 @@ export async function settleOperations(db: Kysely<Database>): Promise<number> {
     order by a.deploy_id limit 100`.execute(db);
   let count = 0;
   for (const one of rows) if (await inTransaction(db, (trx) => settle(trx, one))) count += 1;
+  await takeLateOnes(db);
   await settleRemovals(db);
   return count;
 }
@@ -94,6 +95,19 @@ function faultOf({ operation, outcome, error_code: code, error_message: said }: 
     default:
       return `${what}: the host refused it (${outcome}). Try again; tell your operator if it stays so.`;
   }
+}
+
+/** Backups that were given up for their host's silence and had succeeded. */
+async function takeLateOnes(db: Kysely<Database>): Promise<void> {
+  await sql`
+    with late as (
+      update instance_backup b set state = 'ready', fault = '', finished_at = c.finished_at,
+        sha256 = coalesce(c.result ->> 'sha256', ''), size_bytes = coalesce((c.result ->> 'sizeBytes')::bigint, 0)
+      from host_command c
+      where b.state = 'failed' and c.command_id = b.made_by_command and c.outcome = 'done'
+      returning b.deploy_id, c.finished_at)
+    update agent_instance a set last_backup_at = greatest(a.last_backup_at, late.finished_at)
+    from late where a.deploy_id = late.deploy_id`.execute(db);
 }
 
 async function settleRemovals(db: Kysely<Database>): Promise<void> {

@@ -20,6 +20,9 @@ const kinds: Readonly<Record<Operation, string>> = {
 /** Nothing is moved under a container that is being made or sent away. */
 const quiet = new Set(["deployed", "stopped", "failed"]);
 
+/** They go only with their instance, and a disk is finite. */
+const keptByHand = 10n;
+
 export function createBackupStore(db: Kysely<Database>): BackupStore {
   return asked<BackupStore>({
     async list(id, account) {
@@ -56,12 +59,14 @@ export function createBackupStore(db: Kysely<Database>): BackupStore {
         if (!quiet.has(deployment.status)) return { kind: "wrong_state", status: deployment.status };
         if (deployment.host === null) return { kind: "no_volume" };
         const key = known?.blob_key ?? `backups/${of.id}/${of.backup}.tar.zst`;
-        if (!known) await addBackup(trx, of, key);
+        if (operation === "backup" && !of.isScheduled && (await madeByHand(trx, of.id)) >= keptByHand)
+          return { kind: "too_many", limit: keptByHand };
         const command = await putCommand(trx, deployment.host, kinds[operation], {
           volume: of.id,
           key,
           ...(known ? { sha256: known.sha256, size_bytes: Number(known.size_bytes) } : {}),
         });
+        if (!known) await addBackup(trx, of, key, command);
         await trx
           .updateTable("agent_instance")
           .set({
@@ -127,10 +132,23 @@ function readyBackup(trx: Trx, of: { readonly id: string; readonly backup: strin
     .executeTakeFirst();
 }
 
+/** Alone where the instance's row is locked. */
+async function madeByHand(trx: Trx, id: string): Promise<bigint> {
+  const { count } = await trx
+    .selectFrom("instance_backup")
+    .select(sql<bigint>`count(*)`.as("count"))
+    .where("deploy_id", "=", id)
+    .where("is_scheduled", "=", false)
+    .where("state", "in", ["creating", "ready"])
+    .executeTakeFirstOrThrow();
+  return count;
+}
+
 async function addBackup(
   trx: Trx,
   of: { readonly id: string; readonly account: string; readonly backup: string; readonly isScheduled: boolean },
   key: string,
+  command: string,
 ): Promise<void> {
   await trx
     .insertInto("instance_backup")
@@ -141,6 +159,7 @@ async function addBackup(
       is_scheduled: of.isScheduled,
       state: "creating",
       blob_key: key,
+      made_by_command: command,
     })
     .execute();
 }

@@ -38,6 +38,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       is_scheduled boolean not null,
       state text not null check (state in ('creating', 'ready', 'failed', 'deleting')),
       blob_key text not null,
+      made_by_command text,
       sha256 text not null default '',
       size_bytes bigint not null default 0,
       fault text not null default '',
@@ -46,4 +47,5 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       removal_command text
     )`.execute(db);
   await sql`create index instance_backup_of on instance_backup (deploy_id, created_at)`.execute(db);
+  await sql`create index instance_backup_failed on instance_backup (finished_at) where state = 'failed'`.execute(db);
 }

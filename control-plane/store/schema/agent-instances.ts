@@ -40,6 +40,8 @@ export interface AgentInstancesTables {
     state: string;
     /** In the blob store of the hosts. */
     blob_key: string;
+    /** The command that makes it. */
+    made_by_command: string | null;
     sha256: Generated<string>;
     size_bytes: Generated<bigint>;
     fault: Generated<string>;

@@ -284,6 +284,21 @@ describe("an operation on its volume", () => {
     await sql`update agent_instance set operation_at = now() - interval '3 hours'`.execute(world.db);
     await world.backups.settle();
     expect((await world.instances.get(ada, id)).lastFault).toMatch(/does not answer/);
+    expect(await world.backups.list(ada, id)).toMatchObject([{ state: "failed" }]);
+    // It had done it all the while.
+    await world.told("volume.backup", "done", { sha256: "ab", sizeBytes: 1234 });
+    await sql`update host_command set finished_at = now()`.execute(world.db);
+    await world.backups.settle();
+    expect(await world.backups.list(ada, id)).toMatchObject([{ state: "ready", sizeBytes: 1234, fault: "" }]);
+    expect((await world.instances.get(ada, id)).lastBackupAtMs).not.toBeNull();
+  });
+
+  test("makes ten backups by hand of one instance and says why there is no eleventh", async () => {
+    const id = await made();
+    for (let n = 0; n < 10; n++) await saved(id);
+    await expect(world.backups.backup(ada, id, "")).rejects.toThrow(errors.TooManyBackups);
+    expect(await world.open()).toEqual([]);
+    expect(await world.backups.list(ada, id)).toHaveLength(10);
   });
 });
 
@@ -330,6 +345,20 @@ describe("schedule and retention", () => {
     expect(await world.open()).toEqual([]);
     const { rows } = await sql`select from instance_backup where deploy_id = ${id}`.execute(world.db);
     expect(rows).toHaveLength(3);
+  });
+
+  test("a failed backup of a living instance is shown for a week and then removed from the store", async () => {
+    const id = await made();
+    await world.backups.backup(ada, id, "");
+    await world.told("volume.backup", "failed");
+    await world.backups.tend();
+    await sql`update instance_backup set finished_at = now() - interval '6 days'`.execute(world.db);
+    await world.backups.tend();
+    expect(await world.backups.list(ada, id)).toMatchObject([{ state: "failed" }]);
+    await sql`update instance_backup set finished_at = now() - interval '8 days'`.execute(world.db);
+    await world.backups.tend();
+    expect(await world.backups.list(ada, id)).toEqual([]);
+    expect(await world.open()).toMatchObject([{ kind: "volume.remove_backup" }]);
   });
 
   test("of a deleted instance everything goes, its volume only once its container is gone", async () => {
