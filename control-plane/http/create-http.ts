@@ -1,4 +1,5 @@
 // The public edge: parse, authenticate, call one verb, render. Its routes stand in routes/, statuses in render-error.ts.
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { fastifyCookie } from "@fastify/cookie";
 import swagger from "@fastify/swagger";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
@@ -16,6 +17,7 @@ import { bodyLimitBytes, readJsonBodies } from "./json-body.ts";
 import { openApi } from "./open-api.ts";
 import { addLoginPages } from "./pages/add-login-pages.ts";
 import { plainLines } from "./plain-lines.ts";
+import { RelayFront } from "./relay-front.ts";
 import { refusalOf, renderError } from "./render-error.ts";
 import { RequestState, type StateDeps } from "./request-state.ts";
 import { addAdminRoutes } from "./routes/admin.ts";
@@ -103,8 +105,12 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     metrics: createSpineMetrics(deps.registry),
     unixMs: Date.now,
   };
+  const front = new RelayFront({ ...edge, authenticator: deps.authenticator });
+  // Which address a request came from is then Fastify's to say.
+  if (deps.trustedProxies.length > 0) front.isOpen = false;
   app.addHook("preClose", async () => {
     isClosing = true;
+    front.isOpen = false;
   });
   app.addHook("onClose", async () => {
     deadlines.close();
@@ -163,12 +169,17 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     addAdminNodeWeightsRoutes(endpoints, deps);
     addAdminPriceRoutes(endpoints, deps);
     addProgramRoutes(endpoints, deps);
-    addCompletionRoutes(endpoints, spine);
+    addCompletionRoutes(endpoints, spine, front);
   });
 
   await app.register(async (pages) => addLoginPages(endpointsOf(pages, endpointDeps), pages, deps));
 
   await app.ready();
+  const routes = app.server.listeners("request") as ((req: IncomingMessage, res: ServerResponse) => void)[];
+  app.server.removeAllListeners("request");
+  app.server.on("request", (req, res) => {
+    if (!front.take(req, res)) for (const route of routes) route.call(app.server, req, res);
+  });
   return app;
 }
 

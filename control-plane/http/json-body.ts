@@ -28,6 +28,17 @@ function parse(request: FastifyRequest, bytes: Buffer, done: (error: Error | nul
     done(null, undefined);
     return;
   }
+  try {
+    const { value, exact } = readJson(bytes);
+    request.readBody = { bytes, exact };
+    done(null, value);
+  } catch (error) {
+    done(error as Error);
+  }
+}
+
+/** Throws MalformedBody. */
+export function readJson(bytes: Buffer): { readonly value: unknown; readonly exact: ReadBody["exact"] } {
   let value: unknown;
   let exact: Record<string, unknown> | undefined;
   try {
@@ -39,11 +50,9 @@ function parse(request: FastifyRequest, bytes: Buffer, done: (error: Error | nul
       if (json.isRawJSON(seed)) value["seed"] = seedToValidate(BigInt(seed.rawJSON));
     }
   } catch (error) {
-    done(new MalformedBody(error));
-    return;
+    throw new MalformedBody(error);
   }
-  request.readBody = { bytes, exact };
-  done(null, value);
+  return { value, exact };
 }
 
 /** Nothing shorter than 16 digits is beyond 2^53. */

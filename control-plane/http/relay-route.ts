@@ -1,4 +1,5 @@
 // The inference POSTs: an ordinary Fastify route with its schema, then the reply is hijacked and bytes go out by callbacks.
+import type { ServerResponse } from "node:http";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Caller } from "../accounts/caller.ts";
 import { complete, type Spine } from "../inference/complete.ts";
@@ -6,27 +7,35 @@ import type { Completion } from "../inference/completion.ts";
 import { ClientSink } from "./client-sink.ts";
 import { compatError } from "./error-body.ts";
 import type { ReadBody } from "./json-body.ts";
+import type { Lesson, RelayFront } from "./relay-front.ts";
 import { refusalOf, renderError } from "./render-error.ts";
 import type { RequestState } from "./request-state.ts";
 
 /** From a validated body to what the spine works on. */
 export type ReadCompletion = (body: Record<string, unknown>, read: ReadBody) => Completion;
 
-export function relayRoute(spine: Spine, read: ReadCompletion) {
-  return (request: FastifyRequest, reply: FastifyReply): void => {
-    const completion = read(request.body as Record<string, unknown>, request.readBody as ReadBody);
-    const state = request.state as RequestState;
+/** `front` learns from the first request of each path how to take the next ones itself. */
+export function relayRoute(spine: Spine, read: ReadCompletion, front: RelayFront) {
+  const relay: Lesson["relay"] = (body, readBody, state, res) => {
+    const completion = read(body, readBody);
     state.operation = completion.kind;
     state.isStream = completion.stream;
-    const sink = new ClientSink(reply.raw, state);
-    reply.hijack();
+    const sink = new ClientSink(res, state);
     complete(spine, state.caller as Caller, completion, sink, state, state.label).catch((error: unknown) => {
-      answerError(error, sink, state, reply);
+      answerError(error, sink, state, res);
     });
+  };
+  return (request: FastifyRequest, reply: FastifyReply): void => {
+    const state = request.state as RequestState;
+    const url = request.routeOptions.url ?? "";
+    const validate = front.knows(url) ? undefined : request.getValidationFunction("body");
+    if (validate) front.learn(url, { meter: state.meter, dialect: state.dialect, validate, relay });
+    relay(request.body as Record<string, unknown>, request.readBody as ReadBody, state, reply.raw);
+    reply.hijack();
   };
 }
 
-function answerError(error: unknown, sink: ClientSink, state: RequestState, reply: FastifyReply): void {
+function answerError(error: unknown, sink: ClientSink, state: RequestState, res: ServerResponse): void {
   const refusal = refusalOf(error);
   state.refusal = refusal;
   sink.flush();
@@ -36,6 +45,6 @@ function answerError(error: unknown, sink: ClientSink, state: RequestState, repl
     return;
   }
   const { status, headers, body } = renderError(refusal, state.dialect, state.requestId);
-  reply.raw.writeHead(status, [...headers, "content-length", String(Buffer.byteLength(body)), ...state.headers()]);
-  reply.raw.end(body);
+  res.writeHead(status, [...headers, "content-length", String(Buffer.byteLength(body)), ...state.headers()]);
+  res.end(body);
 }

@@ -29,6 +29,9 @@ export interface StateDeps {
   readonly onClosed: () => void;
 }
 
+/** Of the route a request came by. */
+export type RequestMeter = RouteMeter;
+
 const labelForm = /^[\w-]{1,64}$/;
 
 export class RequestState implements Trace {
@@ -57,19 +60,19 @@ export class RequestState implements Trace {
   onGone: (() => void) | undefined;
   isClosed = false;
   readonly #deps: StateDeps;
-  readonly #meter: RouteMeter;
+  readonly meter: RequestMeter;
   readonly #res: ServerResponse;
 
   constructor(
     deps: StateDeps,
-    meter: RouteMeter,
+    meter: RequestMeter,
     dialect: Dialect,
     requestId: string,
     label: string | string[] | undefined,
     res: ServerResponse,
   ) {
     this.#deps = deps;
-    this.#meter = meter;
+    this.meter = meter;
     this.#res = res;
     this.dialect = dialect;
     this.requestId = requestId as RequestId;
@@ -98,11 +101,11 @@ export class RequestState implements Trace {
     const res = this.#res;
     const isGone = !res.writableFinished;
     if (isGone) this.onGone?.();
-    this.#meter.inFlight -= 1;
+    this.meter.inFlight -= 1;
     // 499 stands in logs and metrics only: the client went away before there was a status.
     const status = res.headersSent ? res.statusCode : 499;
     const seconds = (performance.now() - this.startedMs) / 1000;
-    this.#meter.ended(status, seconds);
+    this.meter.ended(status, seconds);
     const error = this.refusal?.code ?? (isGone ? "client_gone" : undefined);
     if (this.operation !== undefined) {
       this.#deps.metrics.served(this, seconds, error);
@@ -117,8 +120,8 @@ export class RequestState implements Trace {
     const line = {
       requestId: this.requestId,
       clientRequestId: this.label,
-      method: this.#meter.method,
-      route: this.#meter.route,
+      method: this.meter.method,
+      route: this.meter.route,
       account: this.caller?.account || undefined,
       status,
       ms: Math.round(seconds * 1e6) / 1e3,

@@ -4,13 +4,14 @@ import type { Completion } from "../../inference/completion.ts";
 import { isForwardable } from "../../inference/forward-body.ts";
 import type { Endpoints } from "../endpoint.ts";
 import type { ReadBody } from "../json-body.ts";
+import type { RelayFront } from "../relay-front.ts";
 import { relayRoute } from "../relay-route.ts";
 import { ChatRequest } from "../schemas/chat-request.ts";
 import { ChatAnswer, CompletionAnswer, CompletionRequest } from "../schemas/completion-request.ts";
 
 const refusals = [400, 402, 403, 404, 405, 413, 429, 502, 503, 504];
 
-export function addCompletionRoutes(endpoints: Endpoints, spine: Spine): void {
+export function addCompletionRoutes(endpoints: Endpoints, spine: Spine, front: RelayFront): void {
   const common = { method: "POST", tag: "inference", access: "inference", dialect: "compat", refusals } as const;
   endpoints.addRaw(
     {
@@ -20,7 +21,7 @@ export function addCompletionRoutes(endpoints: Endpoints, spine: Spine): void {
       body: CompletionRequest,
       answer: CompletionAnswer,
     },
-    relayRoute(spine, readTextCompletion),
+    relayRoute(spine, readTextCompletion, front),
   );
   endpoints.addRaw(
     {
@@ -30,7 +31,7 @@ export function addCompletionRoutes(endpoints: Endpoints, spine: Spine): void {
       body: ChatRequest,
       answer: ChatAnswer,
     },
-    relayRoute(spine, readChat),
+    relayRoute(spine, readChat, front),
   );
 }
 
