@@ -13,7 +13,7 @@ const tryAgainMs = 5_000;
 
 export interface FirewalledNetworks extends Required<Pick<ContainerProfile, "prepare" | "cleanUp">> {
   /** False: not due. Throws what the firewall said, and is due again 5 s later. */
-  uphold(ids: readonly InstanceId[]): Promise<boolean>;
+  uphold(ids: readonly InstanceId[], docker: Docker, signal: AbortSignal): Promise<boolean>;
   /** With no network made and no rule changed meanwhile. */
   alone<T>(work: () => Promise<T>): Promise<T>;
 }
@@ -48,10 +48,14 @@ export function firewalledNetworks(options: {
         if (left.length === 0) await firewall.remove();
       }),
     // What was adopted has its rules before anything else, and a firewall that somebody reloads gets them back.
-    async uphold(ids) {
+    async uphold(ids, docker, signal) {
       if (ids.length === 0 || nowMs() < nextAtMs) return false;
       nextAtMs = nowMs() + tryAgainMs;
-      await alone(() => firewall.apply());
+      await alone(async () => {
+        // The last one may have been removed since it was looked at: rules would stay behind it.
+        const networks = docker.listNetworks({ filters: labelFilter(nodeName), abortSignal: signal });
+        if ((await networks.catch(() => undefined))?.length !== 0) await firewall.apply();
+      });
       nextAtMs = nowMs() + upholdEveryMs;
       return true;
     },

@@ -21,8 +21,8 @@ export function modelProfile(
     prepare: networks.prepare,
     cleanUp: networks.cleanUp,
     // What serves goes on serving, and is looked at, where its rules cannot be set again.
-    async uphold(ids) {
-      await networks.uphold(ids).catch(facts.onTrouble);
+    async uphold(ids, docker, signal) {
+      await networks.uphold(ids, docker, signal).catch(facts.onTrouble);
     },
     seen: (observed) => observed,
   };

@@ -57,7 +57,7 @@ export function rentalProfile(options: RentalProfileOptions): ContainerProfile {
     // Whoever is only looked at is told of no firewall; strangers without rules around them are stopped.
     async uphold(ids, docker, signal) {
       try {
-        if (await networks.uphold(ids)) failures = 0;
+        if (await networks.uphold(ids, docker, signal)) failures = 0;
       } catch (err) {
         failures += 1;
         log.error({ err, failures }, "the firewall of rented containers could not be upheld");

@@ -8,8 +8,9 @@ const ids = ["instance-1" as InstanceId];
 const { signal } = new AbortController();
 
 function rentals() {
-  const world = { nowMs: 0, isBroken: false, applied: 0, killed: [] as string[] };
+  const world = { nowMs: 0, isBroken: false, networks: 1, applied: 0, killed: [] as string[] };
   const docker = {
+    listNetworks: async () => Array(world.networks).fill({}),
     listContainers: async () => [{ Id: "c-1" }, { Id: "c-2" }],
     getContainer: (id: string) => ({ kill: async () => void world.killed.push(id) }),
   } as unknown as Docker;
@@ -48,6 +49,13 @@ describe("a firewall of rentals that cannot be upheld", () => {
     world.isBroken = false;
     for (const nowMs of [10_000, 15_000, 39_999, 40_000]) await lookAt(nowMs);
     expect(world.applied).toBe(4);
+  });
+
+  it("is not set around what was removed since it was looked at", async () => {
+    const { world, lookAt } = rentals();
+    world.networks = 0;
+    await lookAt(0);
+    expect(world.applied).toBe(0);
   });
 
   it("ends them after six failures in a row, and not before", async () => {
