@@ -184,11 +184,17 @@ export function createReconciler(deps: LoopDeps): Reconciler {
       const specs = (desired?.instances ?? []).filter((spec) => spec.deployId === deployId);
       const own = found.filter((one) => one.deployId === deployId);
       const ids = new Set([...specs.map((spec) => spec.instanceId as InstanceId), ...own.map((one) => one.instanceId)]);
-      for (const id of ids) while (running.has(id)) await running.get(id)?.work;
-      // No step begins on what is busy.
       const busy = { kind: "restart", generation: Number.MAX_SAFE_INTEGER };
-      for (const id of ids) book.change(id, (facts) => ({ ...facts, busy }));
       try {
+        for (;;) {
+          // No step begins on what is busy: each is taken in the turn in which nothing runs on it.
+          for (const id of ids) if (!running.has(id)) book.change(id, (facts) => ({ ...facts, busy }));
+          const steps = [...ids].flatMap((id) => running.get(id) ?? []);
+          if (steps.length === 0) break;
+          // A download may take hours and goes on from where it was.
+          for (const id of ids) if (book.get(id).busy?.kind === "fetch") running.get(id)?.own.abort();
+          await orAborted(Promise.race(steps.map(({ work }) => work)), signal);
+        }
         const alive = (await driver.list(signal)).filter((one) => ids.has(one.instanceId) && one.state !== "exited");
         for (const one of alive) await endNow(one, signal);
         return await work();
@@ -207,6 +213,18 @@ export function createReconciler(deps: LoopDeps): Reconciler {
       log.info({ stopped: alive.length }, "model servers stopped with the agent");
     },
   };
+}
+
+async function orAborted(work: Promise<void>, signal: AbortSignal): Promise<void> {
+  signal.throwIfAborted();
+  const { promise, reject } = Promise.withResolvers<never>();
+  const abort = () => reject(signal.reason);
+  signal.addEventListener("abort", abort, { once: true });
+  try {
+    await Promise.race([work, promise]);
+  } finally {
+    signal.removeEventListener("abort", abort);
+  }
 }
 
 const whyOf = (step: Step) => ("why" in step ? { why: step.why } : {});

@@ -6,7 +6,7 @@ import pino from "pino";
 import { createProcessDriver } from "../../agent/process/process-driver.ts";
 import { createCanary } from "../../agent/reconcile/canary.ts";
 import { createProbe } from "../../agent/reconcile/health.ts";
-import { createReconciler, type LoopDeps } from "../../agent/reconcile/loop.ts";
+import { createReconciler, type LoopDeps, type Reconciler } from "../../agent/reconcile/loop.ts";
 import type { DataPathStats } from "../../agent/reconcile/ports.ts";
 import type { OneReport } from "../../agent/reconcile/report.ts";
 import type { DesiredState__Output } from "../../proto/gen/stoker/fleet/v1/DesiredState.ts";
@@ -23,6 +23,7 @@ export interface ReconciledHost {
   /** What the data path says of an instance from now on. */
   stats(id: string, stats: Partial<DataPathStats>): void;
   pid(id: string): number;
+  readonly whileEnded: Reconciler["whileEnded"];
   close(): Promise<void>;
 }
 
@@ -79,6 +80,7 @@ export function startReconciledHost(over: Partial<LoopDeps>): ReconciledHost {
     report: (id) => reconciler.report()?.instances.find((one) => one.instanceId === id),
     stats: (id, given) => void stats.set(id, given),
     pid: (id) => Number(JSON.parse(readFileSync(join(folder, "instances", id, "process.json"), "utf8")).pid),
+    whileEnded: reconciler.whileEnded,
     async close() {
       ending.abort();
       await running;
