@@ -11,6 +11,8 @@ export interface EnrolmentRequest {
   /** PKCS#10, DER. */
   readonly csr: Uint8Array;
   readonly hostId: string;
+  /** Where it comes from, for the audit. */
+  readonly ip: string;
 }
 
 export interface GivenCertificate {
@@ -73,9 +75,13 @@ export function createEnrolment(deps: {
   const demandKnown = async (host: HostId) => {
     if (!(await deps.fleet.hosts()).some((one) => one.id === host)) throw new NodeNotFound(host);
   };
+  /** A host that joined and opened no session yet is one, too. */
+  const demandJoined = async (host: HostId) => {
+    if (!(await store.identity(host))) await demandKnown(host);
+  };
 
   return {
-    async enroll({ joinToken, csr, hostId }) {
+    async enroll({ joinToken, csr, hostId, ip }) {
       const [id = "", secret = ""] = joinToken.trim().split(".");
       const isStanding = id === standingTokenId;
       if (isStanding && !isEqual(secret, deps.standingSecret)) throw refusal("unknown_token", hostId);
@@ -88,6 +94,7 @@ export function createEnrolment(deps: {
         keyHash: request.keyHash,
         serial: times.serial,
         notAfter: new Date(times.notAfterMs),
+        ip,
         token: isStanding ? undefined : { id, secretHash: hashOf(secret) },
       });
       if (verdict !== "enrolled") throw refusal(verdict, host);
@@ -123,7 +130,7 @@ export function createEnrolment(deps: {
     },
 
     async createToken({ pool, ttlMs, forHost }, act) {
-      if (forHost !== undefined) await demandKnown(forHost);
+      if (forHost !== undefined) await demandJoined(forHost);
       const id = randomId<"token">(12);
       const secret = randomBytes(32).toString("base64url");
       const expiresAtMs = deps.nowMs() + ttlMs;
@@ -132,7 +139,7 @@ export function createEnrolment(deps: {
     },
 
     async revoke(host, act) {
-      await demandKnown(host);
+      await demandJoined(host);
       if (!(await store.revoke(host, act))) throw new NodeRevoked(host);
     },
 

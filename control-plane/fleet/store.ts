@@ -132,6 +132,7 @@ export interface EnrolmentClaim {
   readonly keyHash: Buffer;
   readonly serial: string;
   readonly notAfter: Date;
+  readonly ip: string;
   /** Undefined: the standing token of the installation. */
   readonly token: { readonly id: string; readonly secretHash: Buffer } | undefined;
 }
@@ -161,7 +162,7 @@ export interface EnrolmentStore {
   /** Undefined: no host of that id was enrolled here. */
   identity(host: HostId): Promise<KnownIdentity | undefined>;
   /** A newer certificate of the same key; also of a host that this database forgot. False: revoked, or another key. */
-  renewed(host: HostId, certificate: Omit<EnrolmentClaim, "hostId" | "token">): Promise<boolean>;
+  renewed(host: HostId, certificate: Omit<EnrolmentClaim, "hostId" | "token" | "ip">): Promise<boolean>;
   /** No session and no route from here on; audited. False: unknown, or revoked already. */
   revoke(host: HostId, act: FleetAct): Promise<boolean>;
 }

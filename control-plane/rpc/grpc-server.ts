@@ -65,7 +65,7 @@ export function createGrpcServer(deps: GrpcDeps): GrpcServer {
   };
   const enroll: FleetHandlers["Enroll"] = (call, done) => {
     const { joinToken, csr, hostId } = call.request;
-    deps.enroll({ joinToken, csr, hostId }).then(
+    deps.enroll({ joinToken, csr, hostId, ip: addressOf(call.getPeer()) }).then(
       (given) => {
         deps.log.info({ host: given.hostId, peer: call.getPeer() }, "a host joined");
         done(null, wireCertificate(given));
@@ -116,3 +116,10 @@ function serviceOf(loaded: grpc.GrpcObject): grpc.ServiceDefinition {
   const v1 = (stoker["fleet"] as grpc.GrpcObject)["v1"] as grpc.GrpcObject;
   return (v1["Fleet"] as grpc.ServiceClientConstructor).service;
 }
+
+/** A peer is an address and a port. */
+const addressOf = (peer: string): string =>
+  peer
+    .replace(/^ipv[46]:/, "")
+    .replace(/:\d+$/, "")
+    .replace(/^\[(.*)\]$/, "$1");

@@ -173,7 +173,7 @@ async function enroll(trx: Transaction<Database>, claim: EnrolmentClaim): Promis
     action: "node.enroll",
     subject: claim.hostId,
     account: null,
-    ip: "",
+    ip: claim.ip,
     after: { token: claim.token?.id ?? "standing", serial: claim.serial, not_after: claim.notAfter.toISOString() },
   });
   return "enrolled";

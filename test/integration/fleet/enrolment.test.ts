@@ -8,6 +8,7 @@ import { makeKey } from "../../../agent/session/certificate-request.ts";
 import { enroll } from "../../../agent/session/enroll.ts";
 import { createIdentity, type IdentityOptions } from "../../../agent/session/identity.ts";
 import { fleetClient, type TlsParts } from "../../../agent/session/wire.ts";
+import { NodeNotFound } from "../../../control-plane/fleet/errors.ts";
 import type { HostId } from "../../../proto/ids.ts";
 import { type FakeAgent, type FakeAgentOptions, startFakeAgent } from "../../fakes/agent-session.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
@@ -221,6 +222,17 @@ describe("a revoked host", () => {
     const [row] = await replica.db.selectFrom("node_identity").selectAll().execute();
     expect(row?.revoked_at).toBeNull();
     expect(await audited(replica)).toContain("node.revoke host-1");
+  });
+
+  it("need not have opened a session; where it joined from is audited", async () => {
+    const replica = await start();
+    const key = makeKey();
+    await joins(replica, await tokenOf(replica), "host-a", key);
+    await replica.enrolment.revoke("host-a" as HostId, act);
+    await expect(joins(replica, replica.joinToken, "host-a", key)).rejects.toThrow("was revoked");
+    const [entry] = await replica.db.selectFrom("audit").select("ip").where("action", "=", "node.enroll").execute();
+    expect(entry?.ip).toMatch(/^(::ffff:)?127\.0\.0\.1$|^::1$/);
+    await expect(replica.enrolment.revoke("host-b" as HostId, act)).rejects.toThrow(NodeNotFound);
   });
 
   it("does not come back by a token from before, used or not", async () => {
