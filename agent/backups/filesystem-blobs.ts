@@ -1,15 +1,18 @@
 import { createReadStream, createWriteStream } from "node:fs";
-import { mkdir, open, readdir, rename, rm } from "node:fs/promises";
+import { mkdir, open, readdir, rename, rm, statfs } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { BackupError } from "./backup-error.ts";
 import { type BlobStore, checkKey } from "./blob-store.ts";
 
+/** The host and its spool need room to go on. */
+const reserveBytes = 1024 ** 3;
+
 /**
  * Backups as files below `folder`, which may be a network file system that several hosts share: `owner` keeps their
  * unfinished files apart.
  */
-export function createFilesystemBlobs(folder: string, owner: string): BlobStore {
+export function createFilesystemBlobs(folder: string, owner: string, keepFree = reserveBytes): BlobStore {
   const pathOf = (key: string) => join(folder, checkKey(key));
   const partOf = `.part-${owner}`;
   return {
@@ -18,6 +21,12 @@ export function createFilesystemBlobs(folder: string, owner: string): BlobStore 
     async put(key, body, signal) {
       const path = pathOf(key);
       await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+      const { bavail, bsize } = await statfs(dirname(path));
+      if (bavail * bsize < keepFree) {
+        // Whoever makes it must not wait for a reader that never comes.
+        body.destroy();
+        throw new BackupError("no_space", "The host has no disk space left for backups; nothing was changed.");
+      }
       const part = `${path}${partOf}`;
       try {
         await pipeline(body, createWriteStream(part, { mode: 0o600, flush: true }), { signal });

@@ -25,6 +25,14 @@ describe("on the filesystem store", () => {
       await expect(blobs.get(key, signal)).rejects.toThrow("no key of a backup");
   });
 
+  test("a backup that would take the host's last space is refused, and its maker is let go", async () => {
+    const blobs = createFilesystemBlobs(folder, "host-a", Number.MAX_SAFE_INTEGER);
+    const body = Readable.from([Buffer.from("x")]);
+    const put = blobs.put("backups/v/full", body, new AbortController().signal);
+    await expect(put).rejects.toMatchObject({ code: "no_space" });
+    expect(body.destroyed).toBe(true);
+  });
+
   test("half a file of another host that shares the folder is left alone", async () => {
     const blobs = createFilesystemBlobs(folder, "host-a");
     const signal = new AbortController().signal;
