@@ -18,6 +18,8 @@ const settings = [
   "shared_buffers=32MB",
   "max_wal_size=128MB",
   "fsync=on",
+  // One call a file system instead of one a file: a cluster of many databases is back in a second after a kill.
+  ...(process.platform === "linux" ? ["recovery_init_sync_method=syncfs"] : []),
 ];
 /** The server refuses to run as root; this user exists on every machine. */
 const nobody = 65534;

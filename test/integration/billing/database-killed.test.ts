@@ -4,7 +4,7 @@ import { BudgetStoreAway, type Hold } from "../../../control-plane/billing/hold.
 import { checkBooks } from "../../../control-plane/store/check-books.ts";
 import { nano } from "../../../proto/money.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
-import { ask, openWorld, patience, tokenPrice, usageRecord, wholeBooks } from "./world.ts";
+import { ask, openWorld, tokenPrice, usageRecord, wholeBooks } from "./world.ts";
 
 let postgres: TestPostgres;
 beforeAll(async () => {
@@ -13,9 +13,13 @@ beforeAll(async () => {
 afterAll(() => postgres.stop());
 
 const usd = 1_000_000_000n;
+/** Recovery waits for the disk, which may be slow and shared. */
+const patience = { timeout: 20_000, interval: 25 };
 
 describe("a limit", () => {
-  it("holds and nothing is captured twice when PostgreSQL is killed and started again in the middle", async () => {
+  it("holds and nothing is captured twice when PostgreSQL is killed and started again in the middle", {
+    timeout: 240_000,
+  }, async () => {
     const world = await openWorld(postgres);
     const account = await world.account(usd);
     const budgets = await world.replica({ timing: { tickMs: 100, idleMs: 300 } });
