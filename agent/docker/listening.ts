@@ -1,7 +1,7 @@
 // A container runs before its program listens, and a program that is PID 1 ignores SIGTERM until it asked for it. So an
 // instance counts as running only once its port was open; looked at once per life.
-import { connect } from "node:net";
 import type { Observed } from "../reconcile/driver.ts";
+import { isPortOpen } from "./port-open.ts";
 
 const connectLimitMs = 500;
 
@@ -16,7 +16,8 @@ export function createListening(): Listening {
     async check(observed, signal) {
       if (observed.state === "exited") open.delete(observed.instanceId);
       if (observed.state !== "running" || open.get(observed.instanceId) === observed.identity) return observed;
-      if (await isOpen(new URL(observed.origin), signal)) {
+      const { hostname, port } = new URL(observed.origin);
+      if (await isPortOpen(hostname, Number(port), connectLimitMs, signal)) {
         open.set(observed.instanceId, observed.identity);
         return observed;
       }
@@ -24,17 +25,4 @@ export function createListening(): Listening {
       return { instanceId, deployId, generation, identity, state: "starting" };
     },
   };
-}
-
-function isOpen({ hostname, port }: URL, signal: AbortSignal): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = connect({ host: hostname, port: Number(port), signal, timeout: connectLimitMs });
-    const end = (found: boolean): void => {
-      socket.destroy();
-      resolve(found);
-    };
-    socket.once("connect", () => end(true));
-    socket.once("timeout", () => end(false));
-    socket.once("error", () => end(false));
-  });
 }

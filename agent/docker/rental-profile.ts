@@ -1,5 +1,4 @@
 // Rentals on a Docker engine.
-import { connect } from "node:net";
 import type Docker from "dockerode";
 import type { Logger } from "pino";
 import type { InstanceId } from "../../proto/ids.ts";
@@ -7,6 +6,7 @@ import { DriverError } from "../reconcile/driver.ts";
 import type { Firewall } from "./firewall.ts";
 import { firewalledNetworks } from "./firewalled-networks.ts";
 import { labelFilter, ownedOf } from "./labels.ts";
+import { isPortOpen } from "./port-open.ts";
 import type { ContainerProfile } from "./profile.ts";
 import { rentalConfig, sshPort, sshPortLabel } from "./rental-config.ts";
 import { ensureRentalNetwork } from "./rental-network.ts";
@@ -85,6 +85,9 @@ async function stopAll(docker: Docker, nodeName: string, abortSignal: AbortSigna
   await Promise.all(running.map((one) => docker.getContainer(one.Id).kill({ abortSignal })));
 }
 
+/** Somebody else of this machine who listens on a port answers within this. */
+const otherLimitMs = 300;
+
 /** The port it had; else from a place of its own on. A container made anew usually keeps its port. */
 async function freePort(
   docker: Docker,
@@ -105,25 +108,11 @@ async function freePort(
   const count = ports.last - ports.first + 1;
   const place = [...id].reduce((sum, letter) => (sum * 31 + letter.charCodeAt(0)) % count, 0);
   const start = had !== undefined && had >= ports.first && had <= ports.last ? had - ports.first : place;
+  const host = bind === "0.0.0.0" ? "127.0.0.1" : bind;
   for (let step = 0; step < count; step++) {
     const port = ports.first + ((start + step) % count);
-    if (!taken.has(port) && !(await answers(bind, port, abortSignal))) return port;
+    if (!taken.has(port) && !(await isPortOpen(host, port, otherLimitMs, abortSignal))) return port;
   }
   const text = `All ports from ${ports.first} to ${ports.last} of this host are taken: its operator must give more with STOKER_RENTAL_PORTS.`;
   throw new DriverError("port_in_use", text, { retryable: true });
-}
-
-/** Somebody else of this machine listens there. */
-function answers(bind: string, port: number, signal: AbortSignal): Promise<boolean> {
-  return new Promise((resolve) => {
-    const host = bind === "0.0.0.0" ? "127.0.0.1" : bind;
-    const socket = connect({ host, port, signal, timeout: 300 });
-    const end = (found: boolean): void => {
-      socket.destroy();
-      resolve(found);
-    };
-    socket.once("connect", () => end(true));
-    socket.once("timeout", () => end(false));
-    socket.once("error", () => end(false));
-  });
 }
