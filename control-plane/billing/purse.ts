@@ -188,9 +188,11 @@ export class Purse {
       await this.#grant(scopes, mine);
       this.#serve(scopes, isMine);
     } catch (error) {
+      // Also those who came while it was tried: whoever leaves the queue is answered.
+      const refused = this.#waiters.filter(isMine);
       this.#waiters = this.#waiters.filter((waiter) => !isMine(waiter));
       const reason = error instanceof SpendingSuspended ? error : new BudgetStoreAway(error);
-      for (const waiter of mine) waiter.reject(reason);
+      for (const waiter of refused) waiter.reject(reason);
     }
   }
 
