@@ -7,6 +7,7 @@ import {
   GetObjectCommand,
   ListMultipartUploadsCommand,
   NoSuchKey,
+  NoSuchUpload,
   S3Client,
 } from "@aws-sdk/client-s3";
 import { Upload } from "@aws-sdk/lib-storage";
@@ -80,12 +81,19 @@ export function createS3Blobs(options: S3Options): BlobStore & { close(): void }
       // One page of a thousand: what is left comes at the next backup.
       const list = new ListMultipartUploadsCommand({ Bucket, Prefix });
       const { Uploads = [] } = await asking(() => client.send(list, { abortSignal: signal }));
-      for (const { Key, UploadId } of Uploads)
-        await client.send(new AbortMultipartUploadCommand({ Bucket, Key, UploadId }), { abortSignal: signal });
+      for (const { Key, UploadId } of Uploads) {
+        const abort = new AbortMultipartUploadCommand({ Bucket, Key, UploadId });
+        await asking(() => client.send(abort, { abortSignal: signal }).catch(unlessGone));
+      }
     },
 
     close: () => client.destroy(),
   };
+}
+
+/** An upload that was cut off aborts itself as well, perhaps after it was listed here. */
+function unlessGone(error: unknown): void {
+  if (!(error instanceof NoSuchUpload)) throw error;
 }
 
 /** A store that refuses or does not answer, in a sentence; errors of the body come through as they are. */
