@@ -68,7 +68,7 @@ install_packages() {
   [ "${free_kb:-9999999}" -ge 1500000 ] ||
     fail "no disk space: installing needs about 1.5 GB in $root, and $((free_kb / 1024)) MB are free."
 
-  printf 'Installing packages (about 600 MB, once) ...'
+  printf 'Installing packages (about 700 MB, once) ...'
   started=$(date +%s)
   log=$(mktemp "${TMPDIR:-/tmp}/stoker-install.XXXXXX") || fail "the temporary folder ${TMPDIR:-/tmp} is not writable."
   tick &
