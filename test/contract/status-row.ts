@@ -76,9 +76,29 @@ const forwarder = (look: () => object) =>
 const isPlain = (value: unknown) =>
   typeof value === "object" && value !== null && Object.getPrototypeOf(value) === Object.prototype;
 
+type App = Awaited<ReturnType<typeof createHttp>>;
+type Paths = Record<string, Record<string, { readonly responses: Record<string, unknown> }>>;
+
+/** Of the operation with the fewest parameters that a call fits; undefined when none is described. */
+function declaredStatuses(edge: App, call: string): readonly number[] | undefined {
+  const [method = "", url = ""] = call.split(" ");
+  const asked = url.split("?")[0] as string;
+  const fitting = Object.entries(edge.swagger().paths as Paths)
+    .filter(([path, methods]) => methods[method.toLowerCase()] && formOf(path).test(asked))
+    .sort(([a], [b]) => a.split("{").length - b.split("{").length);
+  const operation = fitting[0]?.[1][method.toLowerCase()];
+  return operation && Object.keys(operation.responses).map(Number);
+}
+
+const formOf = (path: string) =>
+  new RegExp(`^${path.replaceAll(/\{model_name\}/g, ".+").replaceAll(/\{\w+\}/g, "[^/]+")}/?$`);
+
 export async function check(row: Row): Promise<void> {
   const answer = await answerTo(row);
   expect(answer.statusCode, answer.body).toBe(row.status);
+  const declared = declaredStatuses(await (app as NonNullable<typeof app>), row.call);
+  // An alias is not described twice, and a fault of ours is no answer to plan for.
+  if (declared && row.status !== 500) expect(declared, `${row.call} declares its statuses`).toContain(row.status);
   expect(answer.body.length).toBeGreaterThan(0);
   if (row.holds) expect(answer.json()).toMatchObject(row.holds);
   for (const [name, value] of Object.entries(row.headers ?? {})) expect(answer.headers[name], name).toBe(value);

@@ -9,7 +9,7 @@ import { relayRoute } from "../relay-route.ts";
 import { ChatRequest } from "../schemas/chat-request.ts";
 import { ChatAnswer, CompletionAnswer, CompletionRequest } from "../schemas/completion-request.ts";
 
-const refusals = [400, 402, 403, 404, 405, 413, 429, 502, 503, 504];
+const refusals = [400, 402, 403, 404, 405, 413, 429, 500, 502, 503, 504];
 
 export function addCompletionRoutes(endpoints: Endpoints, spine: Spine, front: RelayFront): void {
   const common = { method: "POST", tag: "inference", access: "inference", dialect: "compat", refusals } as const;

@@ -39,6 +39,7 @@ const meanings: Readonly<Record<number, string>> = {
   422: "A field is missing or out of range",
   423: "The account is suspended",
   429: "Busy; see Retry-After",
+  500: "Our fault; tell your operator the request id",
   502: "The model's instance failed",
   503: "Not at the moment; see Retry-After",
   504: "The model's instance stopped answering",
