@@ -21,6 +21,7 @@ import { createCanary } from "./reconcile/canary.ts";
 import { createProbe } from "./reconcile/health.ts";
 import { createReconciler, type Reconciler } from "./reconcile/loop.ts";
 import { watchLimits } from "./reconcile/progress.ts";
+import { lockFolder } from "./state/folder-lock.ts";
 import { openState } from "./state/open-state.ts";
 import { choosePort, metricsAddress, writeAgentFile } from "./wiring/agent-file.ts";
 import { bootId } from "./wiring/boot-id.ts";
@@ -51,6 +52,7 @@ async function main(): Promise<void> {
 
   // State and what this host has.
   mkdirSync(config.dataDir, { recursive: true, mode: 0o700 });
+  const lock = await lockFolder(config.dataDir, log);
   const state = await openState(join(config.dataDir, "state.db"), log);
   const hostId = state.session.hostId();
   const kernelLog = openKernelLog();
@@ -113,7 +115,7 @@ async function main(): Promise<void> {
     state,
     inventory: inventory.current,
     advertise: () => config.advertise ?? origin(),
-    reconciler: () => ({ report: reconciler.report, setDesired: obey }),
+    reconciler: () => ({ report: reconciler.report, setDesired: obey, hold: reconciler.hold }),
     weights: weights.report,
 
     samples: () => samples,
@@ -186,7 +188,8 @@ async function main(): Promise<void> {
     ?.recover(AbortSignal.timeout(60_000))
     .catch((err) => log.error({ err }, "volumes could not be looked after"));
 
-  // Serving begins from what was kept, before any session.
+  // Serving begins from what was kept, before any session; a fenced agent begins nothing.
+  reconciler.hold(control.state().isFenced);
   const desired = firstDesired(config, state, log);
   if (desired) obey(desired);
   ingressPort = (await ingress.listen()).port;
@@ -258,6 +261,7 @@ async function main(): Promise<void> {
   await kernelLog.close();
   await meter.close();
   await state.close();
+  lock.release();
   log.info("the agent has stopped");
   log.flush(() => process.exit(0));
 }

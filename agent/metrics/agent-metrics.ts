@@ -4,6 +4,7 @@ import { Counter, Gauge, Histogram, Registry } from "prom-client";
 export interface AgentFacts {
   session(): {
     readonly isConnected: boolean;
+    readonly isFenced: boolean;
     readonly nodeEpoch: bigint;
     readonly leaseRemainingSeconds: number;
     readonly reconnects: ReadonlyMap<string, number>;
@@ -60,6 +61,11 @@ export function createAgentMetrics(): AgentMetrics {
   });
   gauge("stoker_agent_control_connected", "1 while a session with the control plane is open", (f) =>
     Number(f.session().isConnected),
+  );
+  gauge(
+    "stoker_agent_fenced",
+    "1 while nothing is served or started here: revoked, or another agent has its identity",
+    (f) => Number(f.session().isFenced),
   );
   gauge(
     "stoker_agent_lease_remaining_seconds",

@@ -48,6 +48,8 @@ export interface View {
   readonly facts: ReadonlyMap<InstanceId, Facts>;
   /** A step of theirs ended while the driver was asked, so what was seen may be older than it: the next pass decides. */
   readonly unsettled: ReadonlySet<InstanceId>;
+  /** The agent is fenced: nothing is started, and what does not run is not brought back. */
+  readonly isHeld: boolean;
   /** Monotonic. */
   readonly nowMs: number;
 }
@@ -62,7 +64,7 @@ export function diff(view: View): readonly Step[] {
     const seen = view.observed.get(id);
     const spec = specs.get(id);
     if (tombstones.has(id)) return retire(id, seen, facts);
-    const next = spec ? converge(id, spec, seen, facts, view.nowMs) : undefined;
+    const next = spec && (view.isHeld ? hold(id, facts) : converge(id, spec, seen, facts, view.nowMs));
     const probe = seen?.state === "running" && isProbeDue(facts, view.nowMs);
     return [...(next ? [next] : []), ...(probe ? [{ kind: "probe", id, seen, spec } as const] : [])];
   });
@@ -85,6 +87,11 @@ function retire(id: InstanceId, seen: Observed | undefined, facts: Facts): reado
   if (!seen) return [];
   if (seen.state === "exited") return [{ kind: "remove", id, why: "tombstone" }];
   return [{ kind: "stop", id, seen, why: "tombstone" }];
+}
+
+/** Somebody else may run it by now, or nobody is to. */
+function hold(id: InstanceId, { busy }: Facts): Step | undefined {
+  return busy?.kind === "fetch" || busy?.kind === "start" ? { kind: "cancel", id } : undefined;
 }
 
 function converge(

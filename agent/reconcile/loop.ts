@@ -21,6 +21,8 @@ export interface LoopDeps extends Omit<StepDeps, "book" | "progressed"> {
 export interface Reconciler {
   /** The whole set; wakes the loop. */
   setDesired(desired: DesiredState__Output): void;
+  /** Nothing is started until it is called with false again. Wakes the loop. */
+  hold(isHeld: boolean): void;
   /** As of the last pass; undefined before the first. */
   report(): (Reported & { readonly generation: string }) | undefined;
   /** Until aborted. Instances go on running. */
@@ -57,6 +59,7 @@ export function createReconciler(deps: LoopDeps): Reconciler {
   let desired: DesiredState__Output | undefined;
   let last: View | undefined;
   let isAway = false;
+  let isHeld = false;
 
   driver.watch(wake.now);
 
@@ -124,7 +127,7 @@ export function createReconciler(deps: LoopDeps): Reconciler {
       events.gone(id);
     }
     const unsettled = new Set(wereBusy.filter((id) => !book.get(id).busy));
-    return { desired, observed, facts: book.all, unsettled, nowMs };
+    return { desired, observed, facts: book.all, unsettled, isHeld, nowMs };
   }
 
   /** Routes and reports follow what was seen and what is being done. */
@@ -160,6 +163,11 @@ export function createReconciler(deps: LoopDeps): Reconciler {
   return {
     setDesired(next) {
       desired = next;
+      wake.now();
+    },
+    hold(next) {
+      if (next === isHeld) return;
+      isHeld = next;
       wake.now();
     },
     report: () => last && { ...reportOf(last, deps.dataPath.stats), generation: last.desired?.generation ?? "0" },

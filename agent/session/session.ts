@@ -47,6 +47,8 @@ export interface SessionOptions {
   /** Live figures of the host, as last sampled. */
   readonly figures: () => Partial<HostReport>;
   readonly onDesired: (desired: DesiredState__Output) => void;
+  /** Whether anything may be started here. */
+  readonly onFenced: (isFenced: boolean) => void;
   readonly commands: Commands;
   readonly monotonicMs: () => number;
   readonly random: () => number;
@@ -63,8 +65,12 @@ export interface HostInstances {
 
 export interface SessionState {
   readonly isConnected: boolean;
-  /** Revoked, or another agent with this identity came later. */
+  /** Revoked, or another agent with this identity came later: nothing is served or started. Lasts over a restart. */
   readonly isFenced: boolean;
+  /** Empty unless fenced. */
+  readonly fencedWhy: string;
+  /** Tickets can be verified, so requests are admitted. */
+  readonly hasKeys: boolean;
   readonly nodeEpoch: bigint;
   readonly leaseRemainingSeconds: number;
   readonly reconnects: ReadonlyMap<ConnectionEnd["reason"], number>;
@@ -95,7 +101,7 @@ export function createSession(options: SessionOptions): Session {
   let nodeEpoch = store.highestEpoch();
   let leaseEndsMs = 0;
   let isConnected = false;
-  let isFenced = false;
+  let fencedWhy = store.fencedWhy();
   let reportNow = () => {};
   let spreadMs = ownSpreadMs;
   let newest: Serving | undefined;
@@ -165,7 +171,7 @@ export function createSession(options: SessionOptions): Session {
       );
     nodeEpoch = epoch;
     isConnected = true;
-    isFenced = false;
+    fence("");
     log.info({ epoch: welcome.nodeEpoch }, "connected to the control plane");
     store.sawEpoch(epoch).catch((error) => log.error({ err: error }, "the epoch could not be kept"));
 
@@ -253,12 +259,23 @@ export function createSession(options: SessionOptions): Session {
     options.onDesired(desired);
   }
 
-  /** Somebody else may serve as this host, or nobody: no ticket opens anything here until a control plane takes us again. */
+  /**
+   * Somebody else may serve as this host, or nobody: no ticket opens anything here and nothing is started until a control
+   * plane takes us again, which is told by an empty `why`.
+   */
   function fence(why: string): void {
-    if (!isFenced)
-      log.error({ alert: "fenced", why }, "this agent is fenced: it serves nothing until it is taken again");
-    isFenced = true;
-    keys = [];
+    const wasFenced = fencedWhy !== "";
+    fencedWhy = why;
+    store.sawFenced(why).catch((error) => log.error({ err: error }, "that the agent is fenced could not be kept"));
+    if (why !== "") {
+      keys = [];
+      if (!wasFenced)
+        log.error(
+          { alert: "fenced", why },
+          "this agent is fenced: it serves nothing and starts nothing until it is taken again",
+        );
+    } else if (wasFenced) log.info("the control plane takes this agent again");
+    options.onFenced(why !== "");
   }
 
   let wakeUsage = () => {};
@@ -271,7 +288,9 @@ export function createSession(options: SessionOptions): Session {
     neighbours: questions.ask,
     state: () => ({
       isConnected,
-      isFenced,
+      isFenced: fencedWhy !== "",
+      fencedWhy,
+      hasKeys: keys.length > 0,
       nodeEpoch,
       leaseRemainingSeconds: Math.max(0, (leaseEndsMs - monotonicMs()) / 1000),
       reconnects,
@@ -282,7 +301,7 @@ export function createSession(options: SessionOptions): Session {
           addresses: options.addresses,
           talk: once,
           onEnd: (end) => {
-            if (end.reason === "fenced") fence(end.detail);
+            if (end.reason === "fenced") fence(end.detail || "the control plane does not take it");
             reconnects.set(end.reason, (reconnects.get(end.reason) ?? 0) + 1);
           },
           spreadMs: () => spreadMs,

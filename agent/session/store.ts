@@ -11,6 +11,9 @@ export interface SessionStore {
   /** Durable when the promise resolves. Keeps the highest epoch seen. */
   save(desired: DesiredState__Output): Promise<void>;
   sawEpoch(epoch: bigint): Promise<void>;
+  /** Why the last control plane that answered did not take this agent; empty: it did. */
+  fencedWhy(): string;
+  sawFenced(why: string): Promise<void>;
 }
 
 /** What became of a command, as it is told again. */

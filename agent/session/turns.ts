@@ -120,7 +120,8 @@ export async function takeTurns(options: TurnsOptions, signal: AbortSignal): Pro
     };
     // Once per trouble: a control plane that stays away for a night must not fill the disk.
     const isNew = end.reason !== lastTold || end.wasWelcomed;
-    log[isNew ? "warn" : "debug"](facts, "no session with the control plane; everything goes on being served");
+    const meanwhile = end.reason === "fenced" ? "nothing is served or started here" : "what runs here runs on";
+    log[isNew ? "warn" : "debug"](facts, `no session with the control plane; ${meanwhile}`);
     lastTold = end.reason;
     await wait(delayMs, undefined, { signal }).catch(() => {});
     if (!signal.aborted) conversation = begin(addresses[turn % addresses.length] ?? "");

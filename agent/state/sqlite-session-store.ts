@@ -8,6 +8,7 @@ import type { TextSeal } from "./text-seal.ts";
 
 export function sqliteSessionStore(thread: StateThread, host: HostId, seal: TextSeal, log: Logger): SessionStore {
   let epoch = BigInt(thread.meta.highest_epoch ?? "0");
+  let fenced = thread.meta.fenced ?? "";
   let desired = parse(thread.meta.desired, seal, log);
   const sawEpoch = async (seen: bigint) => {
     if (seen <= epoch) return;
@@ -24,6 +25,12 @@ export function sqliteSessionStore(thread: StateThread, host: HostId, seal: Text
       await Promise.all([thread.write(["set", "desired", sealed]), sawEpoch(BigInt(next.nodeEpoch))]);
     },
     sawEpoch,
+    fencedWhy: () => fenced,
+    sawFenced: async (why) => {
+      if (why === fenced) return;
+      fenced = why;
+      await thread.write(["set", "fenced", why]);
+    },
   };
 }
 

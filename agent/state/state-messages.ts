@@ -41,7 +41,7 @@ export function* readEnds(lines: string): Generator<End> {
   }
 }
 
-export type MetaKey = "host_id" | "highest_epoch" | "desired" | "metering" | "commands";
+export type MetaKey = "host_id" | "highest_epoch" | "desired" | "metering" | "commands" | "fenced";
 
 export type ToWorker =
   /** `through` numbers the last write of the batch; the answer `written` repeats it. */

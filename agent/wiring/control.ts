@@ -29,7 +29,7 @@ export interface ControlParts {
   readonly inventory: () => Inventory;
   readonly advertise: () => string;
   /** Set before `run`. */
-  readonly reconciler: () => Pick<Reconciler, "report" | "setDesired">;
+  readonly reconciler: () => Pick<Reconciler, "report" | "setDesired" | "hold">;
   /** What lies in the weights cache. */
   readonly weights: () => readonly KeptWeights[];
   /** By kind: what a control plane may have done once (session/commands.ts). */
@@ -82,6 +82,7 @@ export function createControl(parts: ControlParts): Control {
       };
     },
     onDesired: (desired) => parts.reconciler().setDesired(desired),
+    onFenced: (isFenced) => parts.reconciler().hold(isFenced),
     commands: createCommands({
       log: state.commands,
       executors: parts.executors,
@@ -115,7 +116,15 @@ export function firstDesired(config: AgentConfig, state: AgentState, log: Logger
 
 function localControl(config: AgentConfig, clock: ControlClock): Control {
   const key = localTicketKey(config.dataDir);
-  const none = { isConnected: false, isFenced: false, nodeEpoch: 0n, leaseRemainingSeconds: 0, reconnects: new Map() };
+  const none = {
+    isConnected: false,
+    isFenced: false,
+    fencedWhy: "",
+    hasKeys: true,
+    nodeEpoch: 0n,
+    leaseRemainingSeconds: 0,
+    reconnects: new Map(),
+  };
   return {
     clock,
     run: async () => {},

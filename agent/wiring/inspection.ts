@@ -22,7 +22,7 @@ export interface InspectionParts {
 }
 
 export function inspection(parts: InspectionParts) {
-  const { isConnected, nodeEpoch, leaseRemainingSeconds, reconnects } = parts.control.state();
+  const { isConnected, nodeEpoch, leaseRemainingSeconds, reconnects, fencedWhy, hasKeys } = parts.control.state();
   const inventory = parts.inventory();
   const report = parts.report();
   const { gpus: loads = [], gpuSampleAgeMs } = parts.samples.figures();
@@ -37,6 +37,8 @@ export function inspection(parts: InspectionParts) {
     control: {
       addresses: parts.addresses,
       connected: isConnected,
+      fenced_why: fencedWhy,
+      admits_requests: hasKeys,
       epoch: Number(nodeEpoch),
       lease_remaining_seconds: leaseRemainingSeconds,
       reconnects: Object.fromEntries(reconnects),

@@ -25,6 +25,9 @@ interface Inspection {
   readonly control: {
     readonly addresses: readonly string[];
     readonly connected: boolean;
+    /** Not told by agents of an earlier version, as the next one. */
+    readonly fenced_why?: string;
+    readonly admits_requests?: boolean;
     readonly epoch: number;
     readonly lease_remaining_seconds: number;
     readonly clock_skew_seconds: number;
@@ -102,14 +105,11 @@ async function inspect(folder: string): Promise<Inspection> {
 
 function describe(host: Inspection): string {
   const { control, usage_spool: spool } = host;
-  const session = control.connected
-    ? `connected, epoch ${control.epoch}, lease ${Math.round(control.lease_remaining_seconds)} s`
-    : `NOT connected; everything goes on being served, usage is kept`;
   const age = host.gpu_sample_age_seconds;
   const facts = [
     ["id", host.node_id],
     ["agent", `${host.agent_version}, driver ${host.driver}`],
-    ["control", `${control.addresses.join(", ") || "none: obeys a file"} (${session})`],
+    ["control", `${control.addresses.join(", ") || "none: obeys a file"} (${sessionOf(control)})`],
     ["data path", host.advertise],
     ["spool", `${spool.records} records, ${spool.bytes} bytes, the oldest ${Math.round(spool.oldest_age_seconds)} s`],
     ["system", host.os],
@@ -130,4 +130,13 @@ function describe(host: Inspection): string {
       ...(one.fail_reason ? [`    ${one.fail_reason}`] : []),
     ]),
   ].join("\n");
+}
+
+function sessionOf(control: Inspection["control"]): string {
+  if (control.fenced_why) return `FENCED: nothing is served and nothing is started here, because ${control.fenced_why}`;
+  if (control.connected)
+    return `connected, epoch ${control.epoch}, lease ${Math.round(control.lease_remaining_seconds)} s`;
+  if (control.admits_requests === false)
+    return "NOT connected since this agent started: instances run on, requests wait for the control plane";
+  return "NOT connected; everything goes on being served, usage is kept";
 }

@@ -22,6 +22,8 @@ describe("an agent's session", () => {
   let folder: string;
   let kept: DesiredState__Output | undefined;
   let highest: bigint;
+  let fenced: string;
+  let fences: boolean[];
   let obeyed: DesiredState__Output[];
   let toSend: string[];
   let told: HostInstances | undefined;
@@ -41,6 +43,10 @@ describe("an agent's session", () => {
     },
     async sawEpoch(epoch) {
       if (epoch > highest) highest = epoch;
+    },
+    fencedWhy: () => fenced,
+    async sawFenced(why) {
+      fenced = why;
     },
   };
   const start = (token = plane.joinToken) => {
@@ -75,6 +81,7 @@ describe("an agent's session", () => {
       figures: () => ({}),
       report: () => told,
       onDesired: (desired) => void obeyed.push(desired),
+      onFenced: (isFenced) => void fences.push(isFenced),
       monotonicMs: () => performance.now(),
       // Reconnects at once, so that a test need not wait.
       random: () => 0.01,
@@ -91,6 +98,8 @@ describe("an agent's session", () => {
     folder = mkdtempSync(join(tmpdir(), "stoker-identity-"));
     kept = undefined;
     highest = 0n;
+    fenced = "";
+    fences = [];
     obeyed = [];
     warnings = [];
     toSend = [];
@@ -217,9 +226,25 @@ describe("an agent's session", () => {
     await expect.poll(() => session.state().isFenced, patient).toBe(true);
     expect(session.keys()).toEqual([]);
     expect(alerts.join()).toContain("came later, so this one is fenced");
+    expect(warnings.join()).toContain("nothing is served or started here");
+    expect(warnings.join()).not.toContain("goes on being served");
+    expect(fences.at(-1)).toBe(true);
+    expect(fenced).toContain("came later");
     plane.fences = false;
     await expect.poll(() => session.keys().length, patient).toBe(1);
     expect(session.state().isFenced).toBe(false);
+    expect(fences.at(-1)).toBe(false);
+    expect(fenced).toBe("");
+  });
+
+  it("is fenced from its first moment when its last life was", async () => {
+    fenced = "the certificate was revoked";
+    plane.fences = true;
+    start();
+    expect(session.state()).toMatchObject({ isFenced: true, fencedWhy: "the certificate was revoked" });
+    await expect.poll(() => session.state().reconnects.get("fenced") ?? 0, patient).toBeGreaterThan(0);
+    expect(session.state()).toMatchObject({ isFenced: true, hasKeys: false });
+    expect(fences).not.toContain(false);
   });
 
   it("says when the join token is wrong, and goes on trying", async () => {

@@ -53,6 +53,8 @@ beforeEach(async () => {
     sawEpoch: async (seen) => {
       epoch = seen > epoch ? seen : epoch;
     },
+    fencedWhy: () => "",
+    sawFenced: async () => {},
   };
   ending = new AbortController();
   session = createSession({
@@ -82,6 +84,7 @@ beforeEach(async () => {
     inventory: () => ({ os: "linux", cpuCores: 2 }),
     figures: () => ({}),
     report: () => ({ generation: "0", instances: [], removed: [], weights: [] }),
+    onFenced: () => {},
     onDesired: () => {},
     monotonicMs: () => performance.now(),
     // The first address first, and hardly any pause.

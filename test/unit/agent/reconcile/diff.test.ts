@@ -16,9 +16,10 @@ interface Given {
   readonly observed?: readonly Observed[];
   readonly facts?: Partial<Facts>;
   readonly isTold?: boolean;
+  readonly isHeld?: boolean;
 }
 
-function view({ specs = [], tombstones = [], observed = [], facts = {}, isTold = true }: Given): View {
+function view({ specs = [], tombstones = [], observed = [], facts = {}, isTold = true, isHeld = false }: Given): View {
   const ids = new Set([...specs.map((s) => s.instanceId), ...tombstones, ...observed.map((o) => o.instanceId)]);
   return {
     desired: isTold ? { generation: "1", instances: [...specs], tombstones: [...tombstones] } : undefined,
@@ -32,6 +33,7 @@ function view({ specs = [], tombstones = [], observed = [], facts = {}, isTold =
       }),
     ),
     unsettled: new Set(),
+    isHeld,
     nowMs,
   };
 }
@@ -55,6 +57,20 @@ describe("what is wanted and not there", () => {
     expect(
       kinds({ specs: [instanceSpec({ generation: "2" })], facts: { busy: { kind: "fetch", generation: 1 } } }),
     ).toEqual(["cancel"]));
+});
+
+describe("what is wanted by an agent that is fenced", () => {
+  const specs = [instanceSpec()];
+  it("is neither fetched nor started, and work on it ends", () => {
+    expect(kinds({ specs, isHeld: true })).toEqual([]);
+    expect(kinds({ specs, isHeld: true, facts: { weights: here } })).toEqual([]);
+    for (const kind of ["fetch", "start"] as const)
+      expect(kinds({ specs, isHeld: true, facts: { busy: { kind, generation: 1 } } })).toEqual(["cancel"]);
+  });
+  it("is left alone while it runs, and not brought back once it ended", () => {
+    expect(kinds({ specs, isHeld: true, observed: [sighting("running")] })).toEqual(["probe"]);
+    expect(kinds({ specs, isHeld: true, observed: [sighting("exited")], facts: { weights: here } })).toEqual([]);
+  });
 });
 
 describe("what is wanted and runs", () => {

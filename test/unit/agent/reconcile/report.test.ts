@@ -24,6 +24,7 @@ function view(
     desired: { generation: "1", instances: spec ? [spec] : [], tombstones: [...tombstones] },
     observed: new Map(seen ? [[id, seen]] : []),
     facts: new Map([[id, { ...known, life, ...over }]]),
+    isHeld: false,
     unsettled: new Set(),
     nowMs: 0,
   };
