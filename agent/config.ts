@@ -26,6 +26,8 @@ export interface AgentConfig {
   readonly driver: "process" | "docker" | "auto";
   readonly modelsDir: string;
   readonly runtimeImage: string;
+  /** Images of engines from elsewhere, by digest; undefined: this host does not run that engine. */
+  readonly engineImages: { readonly vllm: string | undefined; readonly sglang: string | undefined };
   /** Script that the process driver runs as the model server. */
   readonly runtimeEntry: string;
   /** Images this host runs besides its own runtime's; engines/allowed-image.ts says how they are written. */
@@ -126,6 +128,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): A
     driver: oneOf("STOKER_DRIVER", drivers, "auto"),
     modelsDir: resolve(text("STOKER_MODELS_DIR") ?? join(dataDir, "models")),
     runtimeImage: text("STOKER_RUNTIME_IMAGE") ?? "",
+    engineImages: { vllm: text("STOKER_VLLM_IMAGE"), sglang: text("STOKER_SGLANG_IMAGE") },
     runtimeEntry: resolve(text("STOKER_RUNTIME_ENTRY") ?? join(root, "runtime", "main.ts")),
     allowedImages: (text("STOKER_ALLOWED_IMAGES") ?? "").split(/[\s,]+/).filter((one) => one !== ""),
     containerSubnet: text("STOKER_CONTAINER_SUBNET"),

@@ -27,7 +27,7 @@ import { choosePort, metricsAddress, writeAgentFile } from "./wiring/agent-file.
 import { bootId } from "./wiring/boot-id.ts";
 import { createControl, firstDesired } from "./wiring/control.ts";
 import { dieOnDefect, tellAndExit } from "./wiring/defects.ts";
-import { chooseDriver, createDrivers, isolationTrouble } from "./wiring/drivers.ts";
+import { chooseDriver, createDrivers, engineNames, isolationTrouble } from "./wiring/drivers.ts";
 import { inspection } from "./wiring/inspection.ts";
 import { gpuFaults, watchInventory } from "./wiring/inventory-watch.ts";
 import { createLogDestination } from "./wiring/log-destination.ts";
@@ -63,6 +63,7 @@ async function main(): Promise<void> {
   const fingerprint = createInventory({
     dataDir: config.dataDir,
     overrides: { gpus: config.gpus, gpuMemoryBytes: config.gpuMemoryBytes },
+    engines: engineNames(config),
     hostname: config.nodeName,
     xids,
     bootId: bootId(),
@@ -170,6 +171,7 @@ async function main(): Promise<void> {
     host: {
       driver: driverName,
       runtimeImage: config.runtimeImage,
+      engineImages: config.engineImages,
       allowedImages: config.allowedImages,
       filesDir: join(config.dataDir, "files"),
       logLevel: config.logLevel,

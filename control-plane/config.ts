@@ -44,6 +44,8 @@ export interface ControlPlaneConfig {
   readonly redisUrl: string | undefined;
   /** Under which clients reach this control plane; undefined: as each request says. */
   readonly publicUrl: string | undefined;
+  /** The model hub, asked what a repository holds before it is deployed; undefined: it is not asked. */
+  readonly hubEndpoint: string | undefined;
   /** Without it the operator takes the money and credits it. */
   readonly stripe:
     | { readonly secretKey: string; readonly webhookSecret: string; readonly apiBase: string | undefined }
@@ -143,6 +145,9 @@ export function readConfig(env: Env): ControlPlaneConfig {
     },
     redisUrl,
     publicUrl,
+    hubEndpoint: /^(1|true|yes|on)$/i.test(text("HF_HUB_OFFLINE") ?? "")
+      ? undefined
+      : (text("HF_ENDPOINT") ?? "https://huggingface.co"),
     stripe: readStripe(text, problems),
   };
   if (problems.length > 0) throw new ConfigRefused(problems.join("\n"));

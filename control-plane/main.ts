@@ -11,6 +11,7 @@ import { createDataKeys } from "./accounts/data-keys.ts";
 import { findOwnKey } from "./accounts/own-key.ts";
 import { readSecretFiles } from "./accounts/secret-files.ts";
 import { createDirectory } from "./catalog/directory.ts";
+import { createHubLook } from "./catalog/hub-look.ts";
 import { readConfig } from "./config.ts";
 import { hostClockLimits } from "./fleet/host-clocks.ts";
 import { createNodeWeights } from "./fleet/node-weights.ts";
@@ -204,6 +205,7 @@ async function main(): Promise<void> {
     funds: billing.left,
     firstMinutes: money.gpu.holds.firstMinutes,
     gpuDefaults: config.quotas.gpus,
+    lookAtRepo: createHubLook(config.hubEndpoint),
   };
   const http = await createHttp({
     authenticator,

@@ -17,6 +17,7 @@ export function containerConfig(plan: ContainerPlan, { nodeName, runtimeImage }:
   const config = {
     name: containerName(plan),
     Image: plan.image || runtimeImage,
+    ...(plan.entrypoint ? { Entrypoint: [...plan.entrypoint] } : {}),
     Cmd: [...plan.args],
     Env: environmentOf(plan),
     User: "2000:0",
@@ -27,7 +28,10 @@ export function containerConfig(plan: ContainerPlan, { nodeName, runtimeImage }:
       // An address nobody has: an engine's own resolver would else carry names out of a network without a way out.
       Dns: ["192.0.2.1"],
       ReadonlyRootfs: true,
-      Tmpfs: { "/tmp": `rw,nosuid,nodev,size=${256 * mib},mode=1777` },
+      // What an engine compiles for itself is loaded from there: only then may it be run.
+      Tmpfs: {
+        "/tmp": `rw,nosuid,nodev,${plan.scratchBytes ? "exec," : ""}size=${plan.scratchBytes ?? 256 * mib},mode=1777`,
+      },
       CapDrop: ["ALL"],
       SecurityOpt: ["no-new-privileges:true"],
       PidsLimit: 4096,

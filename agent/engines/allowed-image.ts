@@ -2,10 +2,14 @@
 // other hands must not run what it likes here.
 import type { HostFacts } from "./host-facts.ts";
 
-type Rules = Pick<HostFacts, "runtimeImage" | "allowedImages">;
+type Rules = Pick<HostFacts, "runtimeImage" | "engineImages" | "allowedImages">;
 
 /** What an instance runs in: its own image, else the host's. */
-export function imageOf(spec: { readonly image: string }, host: Pick<HostFacts, "runtimeImage">): string {
+export function imageOf(
+  spec: { readonly image: string; readonly engine: string },
+  host: Pick<HostFacts, "runtimeImage" | "engineImages">,
+): string {
+  if (spec.engine === "vllm" || spec.engine === "sglang") return spec.image || (host.engineImages?.[spec.engine] ?? "");
   return spec.image || host.runtimeImage;
 }
 
@@ -15,7 +19,8 @@ export function imageOf(spec: { readonly image: string }, host: Pick<HostFacts, 
  * because a tag may be anything tomorrow.
  */
 export function whyImageRefused(image: string, host: Rules): string | undefined {
-  if (image === host.runtimeImage || (hasVersion(image) && host.allowedImages.includes(image))) return undefined;
+  const own = [host.runtimeImage, host.engineImages?.vllm, host.engineImages?.sglang];
+  if (own.includes(image) || (hasVersion(image) && host.allowedImages.includes(image))) return undefined;
   const shown = JSON.stringify(image.slice(0, 200));
   const [name = "", digest, ...rest] = image.split("@");
   const isNamed = host.allowedImages.some((rule) => isMatch(rule, name));

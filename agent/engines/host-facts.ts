@@ -7,6 +7,8 @@ export interface HostFacts {
   readonly runtimeImage: string;
   /** What else the operator lets this host run; see allowed-image.ts. */
   readonly allowedImages: readonly string[];
+  /** Images of engines from elsewhere; without one the host does not run that engine. */
+  readonly engineImages?: { readonly vllm?: string | undefined; readonly sglang?: string | undefined };
   /** Folder for files made from a specification. */
   readonly filesDir: string;
   readonly logLevel: string;

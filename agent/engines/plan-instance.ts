@@ -1,19 +1,25 @@
 // What the control plane asks for becomes what a driver runs. Pure; nothing the control plane sent is trusted with a path
 // or an argument: a compromised control plane must not mean arbitrary mounts or flags.
+
+import { whyArgsRefused } from "../../proto/engine-args.ts";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import { imageOf, whyImageRefused } from "./allowed-image.ts";
 import { type HostFacts, type PlanOutcome, refused } from "./host-facts.ts";
 import { planAgentInstance } from "./plan-agent-instance.ts";
 import { planExternal } from "./plan-external.ts";
 import { planRental } from "./plan-rental.ts";
+import { planSglang } from "./plan-sglang.ts";
 import { planStoker } from "./plan-stoker.ts";
+import { planVllm } from "./plan-vllm.ts";
 
+const modelEngines: ReadonlySet<string> = new Set(["stoker", "vllm", "sglang"]);
 const idForm = /^[A-Za-z0-9][\w.-]{0,63}$/;
-const argForm = /^--[a-z0-9-]+(=.{0,512})?$/s;
+
+const planners = { stoker: planStoker, vllm: planVllm, sglang: planSglang } as const;
 
 /** Whether the engine reads weights that this host must hold first. */
 export function needsWeights(spec: InstanceSpec__Output): boolean {
-  return spec.engine === "stoker";
+  return modelEngines.has(spec.engine);
 }
 
 /** Whether anything must come to this host before a start: weights, or an image. */
@@ -25,18 +31,19 @@ export function needsFetch(spec: InstanceSpec__Output): boolean {
 export function planInstance(spec: InstanceSpec__Output, modelPath: string | undefined, host: HostFacts): PlanOutcome {
   if (!idForm.test(spec.instanceId) || !idForm.test(spec.deployId))
     return refused("bad_spec", "the instance's id cannot name a folder; the control plane sent it wrongly.");
-  const arg = spec.extraArgs.find((one) => !argForm.test(one));
-  if (arg !== undefined)
-    return refused("bad_extra_args", `${JSON.stringify(arg.slice(0, 80))} is not of the form --name or --name=value.`);
+  const badArgs = whyArgsRefused(spec.engine, spec.extraArgs);
+  if (badArgs !== undefined) return refused("bad_extra_args", badArgs);
   // Rentals have a list of their own.
   const isListed = host.driver === "docker" && spec.engine !== "external" && spec.engine !== "container";
   const forbidden = isListed ? whyImageRefused(imageOf(spec, host), host) : undefined;
   if (forbidden !== undefined) return refused("image_refused", forbidden);
   switch (spec.engine) {
     case "stoker":
+    case "vllm":
+    case "sglang":
       if (modelPath === undefined)
         return refused("bad_spec", "the engine needs weights and the deployment names none.");
-      return planStoker(spec, modelPath, host);
+      return planners[spec.engine](spec, modelPath, host);
     case "external":
       return planExternal(spec);
     case "agent_instance":

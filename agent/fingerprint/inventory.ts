@@ -21,6 +21,8 @@ export interface InventoryOptions {
   readonly dockerSocket?: string | undefined;
   /** Names of the drivers this agent runs instances with. */
   readonly drivers?: readonly string[] | undefined;
+  /** Engines from elsewhere that it has images of: they run where Docker does. */
+  readonly engines?: readonly string[];
   readonly hostname?: string;
   readonly xids?: Pick<XidWatch, "xids" | "trouble">;
   /** Counts and times of faults belong to it. */
@@ -159,7 +161,10 @@ export function createInventory(options: InventoryOptions): HostInventory {
         disks: [...parts.disks],
         networks: [...parts.networks],
         gpus: [...gpus],
-        drivers: [...(options.drivers ?? [...(docker.dockerVersion ? ["docker"] : []), "process", "external"])],
+        drivers: [
+          ...(options.drivers ?? [...(docker.dockerVersion ? ["docker"] : []), "process", "external"]),
+          ...(docker.dockerVersion ? (options.engines ?? []) : []),
+        ],
         dockerVersion: docker.dockerVersion,
         hasNvidiaRuntime: docker.hasNvidiaRuntime,
         nvidiaDriverVersion: isNvidia ? last.driverVersion : "",

@@ -11,6 +11,8 @@ export interface ContainerPlan {
   readonly kind: "runtime" | "external" | "rental";
   /** Docker only. */
   readonly image: string;
+  /** Docker only: what runs instead of the image's entry point. */
+  readonly entrypoint?: readonly string[];
   /** argv after the runtime's entry point (process) or the image's entry point (docker). */
   readonly args: readonly string[];
   /** Paths in it are as seen inside: under docker, `mounts` targets; under process, the host's own. */
@@ -22,6 +24,8 @@ export interface ContainerPlan {
   readonly cpus: number;
   readonly gpuUuids: readonly string[];
   readonly shmBytes: number;
+  /** Of the memory that holds temporary files, where the driver gives one; its own choice without it. */
+  readonly scratchBytes?: number;
   /** Id of the persistent volume that must be there before the start. */
   readonly volume?: string;
   /** For kind `external`: origin of the server that already runs. */

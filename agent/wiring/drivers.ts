@@ -16,6 +16,12 @@ export function chooseDriver(config: Pick<AgentConfig, "driver" | "runtimeImage"
   return dockerVersion !== "" && config.runtimeImage !== "" ? "docker" : "process";
 }
 
+/** Engines from elsewhere that this host can run: those whose image its operator named, in containers. */
+export function engineNames(config: Pick<AgentConfig, "driver" | "engineImages">): readonly string[] {
+  if (config.driver === "process") return [];
+  return (["vllm", "sglang"] as const).filter((name) => config.engineImages[name] !== undefined);
+}
+
 export async function createDrivers(
   name: DriverName,
   config: AgentConfig,

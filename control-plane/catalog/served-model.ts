@@ -22,7 +22,10 @@ export interface ServedModel {
   readonly createdAtMs: number;
   /** deployed, updating, ... : what a caller is told when no instance is ready. */
   readonly status: string;
-  /** Our own runtime reads unknown body keys strictly and always sends usage; an external engine gets only known keys. */
+  /**
+   * Our own runtime reads unknown body keys strictly and always sends usage; an external engine, and one from elsewhere that
+   * we start, gets only known keys.
+   */
   readonly engine: "stoker" | "external";
 }
 

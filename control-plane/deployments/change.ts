@@ -43,7 +43,7 @@ export function updateDeployment(
     const maxInstances = update.maxInstances ?? now.maxInstances;
     if (minInstances > maxInstances)
       throw new DeploymentRefused("settings: min_instances is above max_instances.", { param: "settings" });
-    const extraArgs = update.extraArgs && checkExtraArgs(update.extraArgs);
+    const extraArgs = update.extraArgs && checkExtraArgs(update.extraArgs, now.engine);
     const isOtherArgs = extraArgs !== undefined && JSON.stringify(extraArgs) !== JSON.stringify(now.extraArgs);
     const isOtherScale = minInstances !== now.minInstances || maxInstances !== now.maxInstances;
     if (!isOtherArgs && !isOtherScale) return undefined;

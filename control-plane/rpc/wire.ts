@@ -144,6 +144,7 @@ function writeSpec(want: DesiredInstance): InstanceSpec {
       revision: weights.revision,
       token: want.weightsToken,
       file: weights.file ?? "",
+      format: weights.format ?? "",
       sha256: weights.sha256 ?? "",
       sizeBytes: weights.sizeBytes ?? 0,
       localPath: weights.localPath ?? "",
@@ -157,7 +158,7 @@ function writeSpec(want: DesiredInstance): InstanceSpec {
     memoryBytes: want.memoryBytes,
     cpus: want.cpus,
     extraArgs: [...want.extraArgs],
-    image: want.rental?.image ?? want.agentInstance?.image ?? "",
+    image: want.rental?.image ?? want.agentInstance?.image ?? want.image,
     agentInstance: want.agentInstance
       ? { port: want.agentInstance.port, volumePath: want.agentInstance.volumePath }
       : null,

@@ -37,7 +37,7 @@ export function createCatalogStore(db: Kysely<Database>): CatalogStore {
         servedName: typeof row.weights["servedName"] === "string" ? row.weights["servedName"] : row.model_name,
         version: row.version,
         task: row.task,
-        engine: row.engine === "external" ? "external" : "stoker",
+        engine: row.engine === "stoker" ? "stoker" : "external",
         status: row.status,
         maxBatchSize: row.max_batch_size,
         contextLength: row.reported_length || row.context_length,

@@ -26,6 +26,7 @@ export async function insertDeployment(trx: Transaction<Database>, next: NewDepl
       weights_token: next.weightsToken,
       container: next.container ? JSON.stringify(next.container) : null,
       extra_args: [...next.extraArgs],
+      image: next.image ?? "",
       external_url: next.externalUrl,
       context_length: next.contextLength,
       memory_bytes: BigInt(next.memoryBytes),

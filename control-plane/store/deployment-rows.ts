@@ -54,6 +54,7 @@ export function asDeployment(row: DeploymentRow): Deployment {
     hasWeightsToken: row.weights_token !== null,
     ...(row.container === null ? {} : { container: row.container }),
     extraArgs: row.extra_args,
+    ...(row.image === "" ? {} : { image: row.image }),
     externalUrl: row.external_url,
     contextLength: row.context_length,
     memoryBytes: Number(row.memory_bytes),

@@ -2,6 +2,7 @@
 import type { AccountId } from "../../proto/ids.ts";
 import type { Caller } from "../accounts/caller.ts";
 import type { Directory } from "../catalog/directory.ts";
+import type { LookAtRepo } from "../catalog/hub-look.ts";
 import { offerModel } from "../catalog/offer-model.ts";
 import type { CatalogStore } from "../catalog/store.ts";
 import {
@@ -33,6 +34,7 @@ interface VerbDeps {
   readonly funds: FundsDeps["funds"];
   readonly firstMinutes: FundsDeps["firstMinutes"];
   readonly gpuDefaults: GpuDefaults;
+  readonly lookAtRepo: LookAtRepo;
 }
 
 export function createDeploymentVerbs({ fleet, directory, tokens, ...paying }: VerbDeps): DeploymentVerbs {

@@ -50,6 +50,8 @@ export function addDeployRoutes(endpoints: Endpoints, { deployments }: Pick<Http
         minInstances: settings?.min_instances ?? 1,
         maxInstances: settings?.max_instances ?? Math.max(1, settings?.min_instances ?? 1),
         extraArgs: (body.extra_args ?? []) as string[],
+        engine: body.engine,
+        image: (body.container_image as string | null | undefined) ?? undefined,
       });
       return renderDeployment(created);
     },

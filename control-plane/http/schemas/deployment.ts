@@ -1,5 +1,6 @@
 import { type Static, Type } from "typebox";
 import { gpuTypes } from "../../../proto/gpu.ts";
+import { type ModelEngine, modelEngines } from "../../deployments/choose-engine.ts";
 import { nullable } from "./sampling.ts";
 
 const Gpu = Type.Unsafe<(typeof gpuTypes)[number]>({ type: "string", enum: [...gpuTypes] });
@@ -22,6 +23,14 @@ export const DeployLlmRequest = Type.Object({
     }),
   ),
   base_model: Type.Optional(nullable.string()),
+  engine: Type.Optional(
+    Type.Unsafe<ModelEngine>({
+      type: "string",
+      enum: [...modelEngines],
+      description: "Which engine serves it; by default the format of the weights and the GPU decide",
+    }),
+  ),
+  container_image: Type.Optional(nullable.string({ description: "Where the operator of the host allows it" })),
   settings: Type.Optional(
     nullable.object({
       properties: {

@@ -23,6 +23,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       weights_token bytea,
       container jsonb,
       extra_args text[] not null default '{}',
+      image text not null default '',
       external_url text,
       context_length integer not null default 0,
       memory_bytes bigint not null default 0,

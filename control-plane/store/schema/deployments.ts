@@ -19,7 +19,7 @@ export interface DeploymentsTables {
     version: string;
     task: string;
     type: "legacy" | "llm" | "lora" | "tts";
-    engine: "stoker" | "external" | "container" | "agent_instance";
+    engine: "stoker" | "vllm" | "sglang" | "external" | "container" | "agent_instance";
     status: string;
     fail_reason: Generated<string>;
     gpu: string;
@@ -34,6 +34,8 @@ export interface DeploymentsTables {
     /** Of kind container: its image and whom it lets in. */
     container: Json<{ image: string; sshKeys: readonly string[] }> | null;
     extra_args: string[];
+    /** The image a customer brought; empty: the host's for the engine. */
+    image: Generated<string>;
     external_url: string | null;
     context_length: number;
     memory_bytes: bigint;

@@ -110,6 +110,7 @@ export async function startReplica(
           sealToken: async (_, token) => Buffer.from(`sealed ${token}`),
           demoModel: () => undefined,
           publicModel: async () => undefined,
+          lookAtRepo: async () => ({ kind: "unreachable" }),
         },
         ada,
         {

@@ -67,6 +67,7 @@ const deploy = (name: string, maxInstances = 1, numGpus = 1, owner = account) =>
       sealToken: async (_, token) => Buffer.from(token),
       demoModel: () => undefined,
       publicModel: async () => undefined,
+      lookAtRepo: async () => ({ kind: "unreachable" }),
     },
     { account: owner, displayName: "ada", suspendReason: null },
     {

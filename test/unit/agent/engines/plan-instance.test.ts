@@ -100,7 +100,7 @@ describe("a server that already runs", () => {
 
 describe("what a compromised control plane might send", () => {
   it.each([
-    ["an engine nobody knows", instanceSpec({ engine: "vllm" }), "unknown_engine"],
+    ["an engine nobody knows", instanceSpec({ engine: "tgi" }), "unknown_engine"],
     ["an id that is a path", instanceSpec({ instanceId: "../../etc" }), "bad_spec"],
     ["an argument that is no option", instanceSpec({ extraArgs: ["--ok=1", "; rm -rf /"] }), "bad_extra_args"],
   ])("is refused: %s", (_, spec, code) => expect(planInstance(spec, model, host)).toMatchObject({ ok: false, code }));

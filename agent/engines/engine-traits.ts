@@ -1,0 +1,32 @@
+// Where each engine keeps what the agent asks it for. Paths are those of its own server; customers reach none of them.
+import { isAtLeast, versionOf } from "./image-version.ts";
+
+export interface EngineTraits {
+  /** POST {lora_name, lora_path} / {lora_name}. */
+  readonly loadLora: string;
+  readonly unloadLora: string;
+  readonly metrics: string;
+  /** Whether SIGTERM cuts what runs, so that it must be drained before. By the image's tag. */
+  readonly abortsOnTerm: (version: string) => boolean;
+}
+
+export const engineTraits = {
+  stoker: {
+    loadLora: "/v1/load_lora_adapter",
+    unloadLora: "/v1/unload_lora_adapter",
+    metrics: "/metrics",
+    abortsOnTerm: () => false,
+  },
+  vllm: {
+    loadLora: "/v1/load_lora_adapter",
+    unloadLora: "/v1/unload_lora_adapter",
+    metrics: "/metrics",
+    abortsOnTerm: (version) => !isAtLeast(versionOf(`:${version}`), 0, 18),
+  },
+  sglang: {
+    loadLora: "/load_lora_adapter",
+    unloadLora: "/unload_lora_adapter",
+    metrics: "/metrics",
+    abortsOnTerm: () => true,
+  },
+} as const satisfies Readonly<Record<string, EngineTraits>>;

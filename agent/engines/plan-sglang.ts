@@ -1,0 +1,40 @@
+// SGLang in the image the operator named.
+import { basename } from "node:path";
+import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
+import { containerPlan, driverGpus, engineCaches, setsOwn } from "./container-plan.ts";
+import type { HostFacts, PlanOutcome } from "./host-facts.ts";
+
+const port = 30_000;
+
+export function planSglang(spec: InstanceSpec__Output, modelPath: string, host: HostFacts): PlanOutcome {
+  return containerPlan(spec, modelPath, host, {
+    name: "SGLang",
+    image: host.engineImages?.sglang,
+    setting: "STOKER_SGLANG_IMAGE",
+    port,
+    command: () => ["python3", "-m", "sglang.launch_server", ...argvOf(spec, modelPath)],
+    env: { ...engineCaches, DO_NOT_TRACK: "1" },
+  });
+}
+
+function argvOf(spec: InstanceSpec__Output, modelPath: string): string[] {
+  const own = setsOwn(spec.extraArgs);
+  return [
+    "--model-path",
+    `/models/${basename(modelPath)}`,
+    "--served-model-name",
+    spec.servedModelName,
+    "--host",
+    "0.0.0.0",
+    "--port",
+    String(port),
+    "--tp",
+    String(Math.max(1, driverGpus(spec).length)),
+    "--max-running-requests",
+    String(Math.max(1, spec.maxBatchSize)),
+    ...(own("context-length") || spec.contextLength === 0 ? [] : ["--context-length", String(spec.contextLength)]),
+    "--enable-metrics",
+    "--enable-cache-report",
+    ...spec.extraArgs,
+  ];
+}

@@ -1,0 +1,84 @@
+// What a hub repository says of itself, before anything is downloaded: its task and the formats of its weights.
+
+export type WeightsFormat = "gguf" | "safetensors" | "onnx";
+
+export type RepoLook =
+  | {
+      readonly kind: "found";
+      readonly formats: ReadonlySet<WeightsFormat>;
+      /** As the hub names it; undefined: it says none. */
+      readonly task: string | undefined;
+      /** An adapter's; undefined: it names none. */
+      readonly baseModel: string | undefined;
+      readonly files: readonly string[];
+    }
+  /** Not there, or not for this token. */
+  | { readonly kind: "missing" }
+  | { readonly kind: "unreachable" };
+
+/** Never throws. The token is not kept. */
+export type LookAtRepo = (repo: string, revision: string, token: string | undefined) => Promise<RepoLook>;
+
+const limitMs = 5_000;
+const mostBytes = 8 * 1024 * 1024;
+
+/** `endpoint`: HF_ENDPOINT; undefined: the hub is not asked. https://huggingface.co/docs/hub/api */
+export function createHubLook(endpoint: string | undefined): LookAtRepo {
+  return async (repo, revision, token) => {
+    if (endpoint === undefined) return { kind: "unreachable" };
+    try {
+      const url = `${endpoint.replace(/\/+$/, "")}/api/models/${repo}/revision/${encodeURIComponent(revision)}`;
+      const answer = await fetch(url, {
+        headers: token === undefined ? {} : { authorization: `Bearer ${token}` },
+        redirect: "error",
+        signal: AbortSignal.timeout(limitMs),
+      });
+      if ([401, 403, 404].includes(answer.status)) {
+        await answer.body?.cancel();
+        return { kind: "missing" };
+      }
+      if (!answer.ok) {
+        await answer.body?.cancel();
+        return { kind: "unreachable" };
+      }
+      return readLook(JSON.parse(await boundedText(answer)));
+    } catch {
+      return { kind: "unreachable" };
+    }
+  };
+}
+
+/** Pure: the hub's answer as we read it. */
+export function readLook(value: unknown): RepoLook {
+  const facts = asObject(value);
+  const siblings = Array.isArray(facts["siblings"]) ? facts["siblings"] : [];
+  const files = siblings.map((one) => asObject(one)["rfilename"]).filter((name) => typeof name === "string");
+  const formats = new Set<WeightsFormat>();
+  for (const file of files) {
+    const format = /\.(gguf|safetensors|onnx)$/i.exec(file)?.[1]?.toLowerCase();
+    if (format !== undefined) formats.add(format as WeightsFormat);
+  }
+  const baseModel = asObject(facts["cardData"])["base_model"];
+  return {
+    kind: "found",
+    formats,
+    files,
+    task: typeof facts["pipeline_tag"] === "string" ? facts["pipeline_tag"] : undefined,
+    baseModel: typeof baseModel === "string" ? baseModel : undefined,
+  };
+}
+
+async function boundedText(answer: Response): Promise<string> {
+  const parts: Buffer[] = [];
+  let bytes = 0;
+  for await (const part of answer.body ?? []) {
+    bytes += part.length;
+    if (bytes > mostBytes) throw new Error("the hub's answer is too long");
+    parts.push(Buffer.from(part));
+  }
+  return Buffer.concat(parts).toString();
+}
+
+function asObject(value: unknown): Record<string, unknown> {
+  return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
+}

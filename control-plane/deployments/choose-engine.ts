@@ -1,0 +1,37 @@
+// Which engine serves a repository where nobody said: its format of weights and the GPU decide. Pure.
+import type { GpuType } from "../../proto/gpu.ts";
+import type { RepoLook, WeightsFormat } from "../catalog/hub-look.ts";
+
+export const modelEngines = ["stoker", "vllm", "sglang"] as const;
+export type ModelEngine = (typeof modelEngines)[number];
+
+export interface EngineChoice {
+  readonly engine: ModelEngine;
+  /** What it reads; undefined: one GGUF model, which the agent chooses. */
+  readonly format: WeightsFormat | undefined;
+}
+
+/** A language model's. Or why none fits: what happened, why, what would work. */
+export function chooseEngine(
+  asked: ModelEngine | undefined,
+  gpu: GpuType,
+  look: RepoLook | undefined,
+): EngineChoice | { readonly why: string } {
+  if (asked !== undefined) return { engine: asked, format: asked === "stoker" ? undefined : "safetensors" };
+  // What cannot be looked at from here the host may still reach, and says what it finds.
+  if (look?.kind !== "found") return { engine: "stoker", format: undefined };
+  const { formats } = look;
+  if (gpu !== "other" && formats.has("safetensors")) return { engine: "vllm", format: "safetensors" };
+  if (formats.has("gguf")) return { engine: "stoker", format: undefined };
+  if (formats.has("safetensors"))
+    return {
+      why: "the repository holds its weights as safetensors, which vLLM serves on a GPU of a named type; choose one, or a repository with GGUF weights.",
+    };
+  if (formats.has("onnx"))
+    return {
+      why: "the repository holds ONNX weights, which are no language model here; deploy it with POST /deploy/hf/, or a repository with GGUF or safetensors weights.",
+    };
+  return {
+    why: "the repository holds no weights in a format that can be served (safetensors or GGUF); pickled files are refused because they run code.",
+  };
+}

@@ -1,0 +1,164 @@
+// A stand-in for vLLM or SGLang as a process: it reads the argv that a plan gives the real one, refuses what that version does
+// not know as argparse would, and speaks its paths, its metrics and its manner of ending. Generates scripted tokens.
+//   node test/fakes/foreign-engine.ts --version 0.18 --listen 0 -- python3 -m vllm.entrypoints.openai.api_server --model ...
+// Prints `listening on http://127.0.0.1:PORT`. SIGTERM aborts what runs, or waits --shutdown-timeout seconds for it.
+import { existsSync, statSync } from "node:fs";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+
+type Flags = Readonly<Record<string, "value" | "flag">>;
+
+const vllmFlags = (version: number): Flags => ({
+  model: "value",
+  "served-model-name": "value",
+  host: "value",
+  port: "value",
+  "tensor-parallel-size": "value",
+  "max-num-seqs": "value",
+  "gpu-memory-utilization": "value",
+  "max-model-len": "value",
+  "enable-prefix-caching": "flag",
+  "no-enable-prefix-caching": "flag",
+  "enable-prompt-tokens-details": "flag",
+  "enable-lora": "flag",
+  "max-loras": "value",
+  "max-lora-rank": "value",
+  dtype: "value",
+  "tool-call-parser": "value",
+  "enable-auto-tool-choice": "flag",
+  ...(version >= 16 ? { "disable-access-log-for-endpoints": "value" as const } : {}),
+  ...(version >= 18 ? { "shutdown-timeout": "value" as const } : {}),
+});
+
+const sglangFlags: Flags = {
+  "model-path": "value",
+  "served-model-name": "value",
+  host: "value",
+  port: "value",
+  tp: "value",
+  "max-running-requests": "value",
+  "context-length": "value",
+  "enable-metrics": "flag",
+  "enable-cache-report": "flag",
+  "mem-fraction-static": "value",
+};
+
+const [own, command] = [process.argv.slice(2, 6), process.argv.slice(7)];
+const minor = Number(own[1]?.split(".")[1]);
+const [python, dashM, module, ...argv] = command;
+const isVllm = module === "vllm.entrypoints.openai.api_server";
+if (python !== "python3" || dashM !== "-m" || (!isVllm && module !== "sglang.launch_server"))
+  refuse(`No module named ${module}`);
+const values = parse(argv, isVllm ? vllmFlags(minor) : sglangFlags);
+const model = values.get("model") ?? values.get("model-path") ?? "";
+if (!existsSync(model) || !statSync(model).isDirectory()) refuse(`${model} is not a local folder`);
+const served = values.get("served-model-name") ?? model;
+const maxRunning = Number(values.get("max-num-seqs") ?? values.get("max-running-requests"));
+const shutdownMs = Number(values.get("shutdown-timeout") ?? 0) * 1000;
+const loras = new Map<string, string>();
+const running = new Set<ServerResponse>();
+const tokenMs = 20;
+let generated = 0;
+let isEnding = false;
+
+function refuse(why: string): never {
+  process.stderr.write(`error: ${why}\n`);
+  process.exit(2);
+}
+
+function parse(args: readonly string[], flags: Flags): Map<string, string> {
+  const found = new Map<string, string>();
+  for (let i = 0; i < args.length; i++) {
+    const [name = "", value] = (args[i] as string).replace(/^--/, "").split(/=(.*)/s);
+    const kind = args[i]?.startsWith("--") && Object.hasOwn(flags, name) ? flags[name] : undefined;
+    if (kind === undefined) refuse(`unrecognized arguments: ${args[i]}`);
+    else found.set(name, kind === "flag" ? "true" : (value ?? args[++i] ?? refuse(`--${name} expects one argument`)));
+  }
+  return found;
+}
+
+const json = (res: ServerResponse, status: number, value: unknown) =>
+  res.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(value));
+
+async function bodyOf(req: IncomingMessage): Promise<Record<string, unknown>> {
+  const parts: Buffer[] = [];
+  for await (const part of req) parts.push(part as Buffer);
+  return JSON.parse(Buffer.concat(parts).toString() || "{}");
+}
+
+async function complete(req: IncomingMessage, res: ServerResponse): Promise<void> {
+  const body = await bodyOf(req);
+  if (isEnding) return void json(res, 503, { error: { message: "shutting down" } });
+  if (body["model"] !== served && !loras.has(String(body["model"])))
+    return void json(res, 404, { error: { message: `The model ${body["model"]} does not exist.` } });
+  running.add(res);
+  res.once("close", () => running.delete(res));
+  const tokens = Number(body["max_tokens"] ?? 16);
+  const usage = { prompt_tokens: 3, completion_tokens: tokens, total_tokens: 3 + tokens };
+  const text = loras.get(String(body["model"])) ?? " tok";
+  if (body["stream"] === true) res.writeHead(200, { "content-type": "text/event-stream" });
+  for (let i = 0; i < tokens && !res.destroyed; i++) {
+    await new Promise((next) => setTimeout(next, tokenMs));
+    generated += 1;
+    if (body["stream"] === true)
+      res.write(`data: ${JSON.stringify({ choices: [{ index: 0, text, delta: { content: text } }] })}\n\n`);
+  }
+  if (res.destroyed) return;
+  if (body["stream"] === true) res.end(`data: ${JSON.stringify({ choices: [], usage })}\n\ndata: [DONE]\n\n`);
+  else
+    json(res, 200, {
+      choices: [{ index: 0, text: text.repeat(tokens), message: { content: text.repeat(tokens) } }],
+      usage,
+    });
+}
+
+function metrics(): string {
+  return isVllm
+    ? `# TYPE vllm:num_requests_running gauge\nvllm:num_requests_running{model_name="${served}"} ${running.size}\n# TYPE vllm:generation_tokens_total counter\nvllm:generation_tokens_total{model_name="${served}"} ${generated}\n`
+    : `# TYPE sglang:num_running_reqs gauge\nsglang:num_running_reqs{model_name="${served}"} ${running.size}\n# TYPE sglang:generation_tokens_total counter\nsglang:generation_tokens_total{model_name="${served}"} ${generated}\n`;
+}
+
+async function lora(req: IncomingMessage, res: ServerResponse, isLoad: boolean): Promise<void> {
+  if (isVllm && (values.get("enable-lora") !== "true" || process.env["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] !== "True"))
+    return void json(res, 404, { detail: "Not Found" });
+  const body = await bodyOf(req);
+  const name = String(body["lora_name"]);
+  if (isLoad) loras.set(name, ` ${name}`);
+  else if (!loras.delete(name))
+    return void json(res, 404, { error: { message: `The lora adapter ${name} cannot be found.` } });
+  json(res, 200, `Success: LoRA adapter '${name}' ${isLoad ? "added" : "removed"} successfully.`);
+}
+
+const server = createServer((req, res) => {
+  const path = (req.url ?? "").split("?")[0];
+  const loraPaths = isVllm
+    ? ["/v1/load_lora_adapter", "/v1/unload_lora_adapter"]
+    : ["/load_lora_adapter", "/unload_lora_adapter"];
+  if (req.method === "POST" && loraPaths.includes(path ?? "")) return void lora(req, res, path === loraPaths[0]);
+  if (req.method === "POST" && /^\/v1\/(chat\/)?completions$/.test(path ?? "")) return void complete(req, res);
+  // vLLM answers with nothing; SGLang too.
+  if (path === "/health" || (!isVllm && path === "/health_generate")) return void res.writeHead(200).end();
+  if (path === "/v1/models") {
+    const data = [served, ...loras.keys()].map((id) => ({ id, object: "model" }));
+    return void json(res, 200, { object: "list", data });
+  }
+  if (path === "/metrics" && (isVllm || values.get("enable-metrics") === "true"))
+    return void res.writeHead(200, { "content-type": "text/plain; version=0.0.4" }).end(metrics());
+  json(res, 404, { detail: "Not Found" });
+});
+if (!(maxRunning >= 1)) refuse("no bound of the batch was given");
+server.listen(Number(own[3]), "127.0.0.1", () => {
+  process.stdout.write(`listening on http://127.0.0.1:${(server.address() as AddressInfo).port}\n`);
+});
+
+process.on("SIGTERM", () => {
+  isEnding = true;
+  const abort = () => {
+    for (const res of running) res.destroy();
+    process.exit(0);
+  };
+  if (shutdownMs === 0) return abort();
+  const until = Date.now() + shutdownMs;
+  const look = () => (running.size === 0 || Date.now() > until ? abort() : void setTimeout(look, 5));
+  look();
+});
