@@ -27,6 +27,7 @@ const text = (oid: number, format?: "text" | "binary") => pg.types.getTypeParser
 export function openDatabase(url: string, options: DatabaseOptions): OpenDatabase {
   const statementTimeoutMs = options.statementTimeoutMs ?? 5_000;
   const pool = new pg.Pool({
+    Client: PreparingClient,
     connectionString: url,
     max: options.maxConnections,
     connectionTimeoutMillis: options.connectTimeoutMs ?? 2_000,
@@ -51,6 +52,21 @@ export function openDatabase(url: string, options: DatabaseOptions): OpenDatabas
   pool.on("connect", (client) => client.on("error", () => {}));
   const db = new Kysely<Database>({ dialect: new PostgresDialect({ pool }) });
   return { db, pool, close: () => db.destroy() };
+}
+
+const preparedName = /^\s*\/\* prepared: (\w+) \*\//;
+
+/**
+ * Statements that begin with the comment `prepared: NAME` are parsed and planned once per connection and kept there. For the
+ * few that run with every group of records: a name stands for one text for ever.
+ */
+class PreparingClient extends pg.Client {
+  // biome-ignore lint/suspicious/noExplicitAny: the overloads of pg's own method.
+  override query(config: any, values?: any, ...rest: any[]): any {
+    const name = typeof config === "string" && Array.isArray(values) ? preparedName.exec(config)?.[1] : undefined;
+    const statement = name === undefined ? config : { name, text: config };
+    return (super.query as (...args: unknown[]) => unknown)(statement, values, ...rest);
+  }
 }
 
 const retryable = new Set(["40001", "40P01"]);

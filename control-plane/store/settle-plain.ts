@@ -21,8 +21,6 @@ export const isPlain = (record: SettledRecord): boolean =>
 interface Lot {
   readonly n: number;
   readonly budget_ids: readonly BudgetId[];
-  cost: bigint;
-  readonly shared: object;
 }
 
 /** False: nothing was written, at least one of them needs more than this. */
@@ -31,19 +29,29 @@ export async function settlePlain(
   records: readonly SettledRecord[],
   months: MoneyRules["months"],
 ): Promise<boolean> {
-  const { lots, numbers } = lotsOf(records, months);
-  const budgets = new Set(lots.flatMap((lot) => lot.budget_ids));
-  const leases = new Set(records.flatMap((record) => record.leaseIds));
-  const admitted = records.map((record) => record.admittedAtMs);
-  const shared = JSON.stringify(
-    lots.map(({ shared, n, budget_ids, cost }) => ({ ...shared, n, budget_ids, cost: `${cost}` })),
-  );
-  const column = (value: (record: SettledRecord) => number | bigint) => `{${records.map(value).join()}}`;
+  const lots = new Map<string, Lot>();
+  const numbers: number[] = [];
+  const budgets = new Map<BudgetId, bigint>();
+  const leases = new Map<string, bigint>();
+  let firstMs = Number.POSITIVE_INFINITY;
+  let lastMs = 0;
+  for (const record of records) {
+    const lot = lotOf(lots, record, months);
+    numbers.push(lot.n);
+    for (const id of lot.budget_ids) budgets.set(id, (budgets.get(id) ?? 0n) + record.cost);
+    for (const id of record.leaseIds) leases.set(id, (leases.get(id) ?? 0n) + record.cost);
+    firstMs = Math.min(firstMs, record.admittedAtMs);
+    lastMs = Math.max(lastMs, record.admittedAtMs);
+  }
+  const list = (values: Iterable<number | bigint>) => `{${[...values].join()}}`;
+  const column = (value: (record: SettledRecord) => number | bigint) => list(records.map(value));
   const { rows } = await retrying(() =>
     sql<{ done: boolean }>`
-      select settle_plain(${shared}, ${[...budgets]}::text[], ${[...leases]}::text[],
-        ${new Date(least(admitted) - attemptsWithinMs)}::timestamptz, ${new Date(most(admitted) + attemptsWithinMs)}::timestamptz,
-        ${records.map((record) => record.requestId)}::text[], ${`{${numbers.join()}}`}::integer[],
+      /* prepared: settle_plain */ select settle_plain(${JSON.stringify([...lots.values()])}::json,
+        ${[...budgets.keys()]}::text[], ${list(budgets.values())}::bigint[],
+        ${[...leases.keys()]}::text[], ${list(leases.values())}::bigint[],
+        ${new Date(firstMs - attemptsWithinMs)}::timestamptz, ${new Date(lastMs + attemptsWithinMs)}::timestamptz,
+        ${records.map((record) => record.requestId)}::text[], ${list(numbers)}::integer[],
         ${column((r) => r.admittedAtMs)}::bigint[], ${column((r) => r.endedAtMs)}::bigint[],
         ${column((r) => r.hold)}::bigint[], ${column((r) => r.cost)}::bigint[], ${column((r) => r.inputTokens)}::bigint[],
         ${column((r) => r.cachedInputTokens)}::bigint[], ${column((r) => r.outputTokens)}::bigint[],
@@ -53,22 +61,16 @@ export async function settlePlain(
   return rows[0]?.done === true;
 }
 
-function lotsOf(records: readonly SettledRecord[], months: MoneyRules["months"]) {
-  const known = new Map<string, Lot>();
-  const numbers: number[] = [];
-  for (const record of records) {
-    const shared = sharedOf(record);
-    const owned = months(record, record.admittedAtMs).map((scope) => scope.budgetId);
-    const key = `${owned.join()}|${Object.values(shared).join("|")}`;
-    let lot = known.get(key);
-    if (!lot) {
-      lot = { n: known.size, budget_ids: [accountBudget(record.account), ...owned], cost: 0n, shared };
-      known.set(key, lot);
-    }
-    lot.cost += record.cost;
-    numbers.push(lot.n);
+function lotOf(known: Map<string, Lot>, record: SettledRecord, months: MoneyRules["months"]): Lot {
+  const shared = sharedOf(record);
+  const owned = months(record, record.admittedAtMs).map((scope) => scope.budgetId);
+  const key = `${owned.join()}|${Object.values(shared).join("|")}`;
+  let lot = known.get(key);
+  if (!lot) {
+    lot = { n: known.size, budget_ids: [accountBudget(record.account), ...owned], ...shared };
+    known.set(key, lot);
   }
-  return { lots: [...known.values()], numbers };
+  return lot;
 }
 
 const sharedOf = (record: SettledRecord) => ({
@@ -88,6 +90,3 @@ const sharedOf = (record: SettledRecord) => ({
   output_rate: `${record.rates.output}`,
   discount_id: record.discountId,
 });
-
-const least = (numbers: readonly number[]) => numbers.reduce((a, b) => Math.min(a, b));
-const most = (numbers: readonly number[]) => numbers.reduce((a, b) => Math.max(a, b));

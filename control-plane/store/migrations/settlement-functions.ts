@@ -98,44 +98,52 @@ export async function createSettlementFunctions(db: Kysely<unknown>): Promise<vo
 /**
  * Records that need no thought: first and only attempts, within their holds, on open leases that have room for all of them.
  * Writes what `post` would answer about them and says true, or says false and has written nothing. Records come as columns;
- * what many of them share comes once, as a lot.
+ * what many of them share comes once, as a lot; what budgets and leases pay comes summed.
  */
 async function createSettlePlain(db: Kysely<unknown>): Promise<void> {
   await sql`
     create type settle_lot as (n integer, account_id text, key_id text, replica_id text, model text, deploy_id text,
       instance_id text, node_epoch bigint, lease_ids text[], source text, end_reason text, price_version bigint,
-      input_rate bigint, cached_input_rate bigint, output_rate bigint, discount_id text, budget_ids text[], cost bigint)`.execute(
+      input_rate bigint, cached_input_rate bigint, output_rate bigint, discount_id text, budget_ids text[])`.execute(
     db,
   );
   await sql`
-    create function settle_plain(lots_json json, budget_ids text[], wanted_leases text[], from_at timestamptz, to_at timestamptz,
+    create function settle_plain(lots_json json, budget_ids text[], budget_costs bigint[], wanted_leases text[],
+      lease_costs bigint[], from_at timestamptz, to_at timestamptz,
       requests text[], lot_numbers integer[], admitted_ms bigint[], ended_ms bigint[], holds bigint[], costs bigint[],
       inputs bigint[], cached_inputs bigint[], outputs bigint[], reasonings bigint[],
       queue integer[], first_byte integer[], total integer[])
     returns boolean language plpgsql set plan_cache_mode = 'force_generic_plan' as $$
-    declare lots settle_lot[]; wanted text[];
+    declare lots settle_lot[]; found_budgets text[]; limited text[]; owners text[];
     begin
       lots := array(select l from json_populate_recordset(null::settle_lot, lots_json) l);
-      wanted := budget_ids || array(select l.budget_id from lease l where l.lease_id = any(wanted_leases));
       -- The order of every lock: budgets by id, then leases by id. Only then is looked whether a request is known.
-      perform from budget where budget_id = any(wanted) order by budget_id for update;
-      perform from lease where lease_id = any(wanted_leases) order by lease_id for update;
-      if exists (select from usage where request_id = any(requests) and admitted_at >= from_at and admitted_at <= to_at)
+      select array_agg(b.budget_id), array_agg(b.budget_id) filter (where b.lim is not null) into found_budgets, limited from (
+        select budget_id, lim from budget
+        where budget_id = any(budget_ids || array(select l.budget_id from lease l where l.lease_id = any(wanted_leases)))
+        order by budget_id for update) b;
+      select array_agg(l.budget_id) into owners from (
+        select lease.budget_id from unnest(wanted_leases, lease_costs) as w (lease_id, cost) join lease using (lease_id)
+        where lease.closed_at is null and lease.granted - lease.settled >= w.cost
+        order by lease.lease_id for update of lease) l;
+      -- A lease that is gone or has not room for all, or a budget that is not there.
+      if cardinality(owners) is distinct from cardinality(wanted_leases) or not budget_ids <@ found_budgets
+        -- A budget with a limit that no lease keeps.
+        or exists (select from unnest(limited) as id where id = any(budget_ids) and id <> all(owners))
+        or exists (select from unnest(owners) as id where id <> all(budget_ids) and id not like 'jwt/%')
+        or exists (select from usage where request_id = any(requests) and admitted_at >= from_at and admitted_at <= to_at)
         or exists (select from delivered_count where request_id = any(requests))
-        -- A lease that is gone, or has not room for all.
-        or exists (
-          select from (select lease_id, sum(l.cost) as cost from unnest(lots) l, unnest(l.lease_ids) lease_id group by 1) w
-          left join lease on lease.lease_id = w.lease_id and lease.closed_at is null
-          where lease.lease_id is null or lease.granted - lease.settled < w.cost)
-        -- A budget that is not there, or has a limit that no lease of the record keeps.
-        or exists (
-          select from unnest(lots) l, unnest(l.budget_ids) as id left join budget on budget.budget_id = id
-          where budget.budget_id is null or budget.lim is not null
+      then return false; end if;
+      -- What holds for all of them together may not hold for each lot.
+      if cardinality(lots) + cardinality(wanted_leases) > 2 and (
+        exists (
+          select from unnest(lots) l, unnest(l.budget_ids) as id where id = any(limited)
             and not exists (select from lease where lease.lease_id = any(l.lease_ids) and lease.budget_id = id))
-        -- Two leases on one budget.
+        -- Two leases on one budget, or one on a budget of somebody else.
         or exists (
           select from unnest(lots) l join lease on lease.lease_id = any(l.lease_ids)
-          group by l.n having count(*) <> count(distinct lease.budget_id))
+          group by l.n, l.budget_ids having count(*) <> count(distinct lease.budget_id)
+            or not array_agg(lease.budget_id) filter (where lease.budget_id not like 'jwt/%') <@ l.budget_ids))
       then return false; end if;
 
       with lot as materialized (
@@ -158,26 +166,25 @@ async function createSettlePlain(db: Kysely<unknown>): Promise<void> {
         returning request_id, account_id, key_id, model, price_version, discount_id, charge
       ), moves as materialized (
         select *, replace(gen_random_uuid()::text, '-', '') as transaction_id from added where charge <> 0
+      ), entered as (
+        insert into ledger_entry (transaction_id, book, account_id, amount, kind, request_id, attempt, key_id, model,
+          price_version, discount_id)
+        select transaction_id, side.book, account_id, side.sign * charge, 'capture', request_id, 1, key_id, model,
+          price_version, discount_id
+        from moves, (values ('customer_available', -1), ('customer_spent', 1)) as side (book, sign)
+      ), paid as (
+        -- A budget that only leases name, a token's, has spent what they did.
+        update budget set spent = budget.spent + coalesce(m.own, m.leased), leased = budget.leased - coalesce(m.leased, 0)
+        from (
+          select budget_id, sum(own)::bigint as own, sum(leased)::bigint as leased from (
+            select budget_id, own, null as leased from unnest(budget_ids, budget_costs) as own (budget_id, own)
+            union all
+            select lease.budget_id, null, w.cost from unnest(wanted_leases, lease_costs) as w (lease_id, cost) join lease using (lease_id)
+          ) part group by 1
+        ) m where budget.budget_id = m.budget_id
       )
-      insert into ledger_entry (transaction_id, book, account_id, amount, kind, request_id, attempt, key_id, model,
-        price_version, discount_id)
-      select transaction_id, side.book, account_id, side.sign * charge, 'capture', request_id, 1, key_id, model,
-        price_version, discount_id
-      from moves, (values ('customer_available', -1), ('customer_spent', 1)) as side (book, sign);
-
-      update budget set spent = budget.spent + m.cost, leased = budget.leased - m.leased
-      from (
-        select budget_id, sum(cost)::bigint as cost, sum(leased)::bigint as leased from (
-          select lease.budget_id, l.cost, l.cost as leased
-          from unnest(lots) l join lease on lease.lease_id = any(l.lease_ids)
-          union all
-          select id, l.cost, 0 from unnest(lots) l, unnest(l.budget_ids) as id
-          where not exists (select from lease where lease.lease_id = any(l.lease_ids) and lease.budget_id = id)
-        ) part group by 1
-      ) m where budget.budget_id = m.budget_id and m.cost <> 0;
-      update lease set settled = lease.settled + m.cost
-      from (select lease_id, sum(l.cost)::bigint as cost from unnest(lots) l, unnest(l.lease_ids) lease_id group by 1) m
-      where lease.lease_id = m.lease_id and m.cost <> 0;
+      update lease set settled = lease.settled + w.cost from unnest(wanted_leases, lease_costs) as w (lease_id, cost)
+      where lease.lease_id = w.lease_id;
       return true;
     end $$`.execute(db);
 }
