@@ -12,7 +12,9 @@ type Store = Pick<DeploymentStore, "get" | "change">;
 export interface SettingsUpdate {
   readonly minInstances?: number;
   readonly maxInstances?: number;
-  /** Replaces the whole set. Running instances are restarted in place, one generation up, without a spare. */
+  /** Seconds without a request until it sleeps; null: the default. Only with min_instances 0. */
+  readonly inactiveShutdown?: number | null;
+  /** Replaces the whole set. Instances are replaced one after the other, beside the old ones where there is room. */
   readonly extraArgs?: readonly string[];
 }
 
@@ -46,12 +48,20 @@ export function updateDeployment(
     const extraArgs = update.extraArgs && checkExtraArgs(update.extraArgs, now.engine);
     const isOtherArgs = extraArgs !== undefined && JSON.stringify(extraArgs) !== JSON.stringify(now.extraArgs);
     const isOtherScale = minInstances !== now.minInstances || maxInstances !== now.maxInstances;
-    if (!isOtherArgs && !isOtherScale) return undefined;
+    // It means nothing to what is never to sleep.
+    const asked = update.inactiveShutdown === undefined ? now.inactiveShutdown : update.inactiveShutdown;
+    if (update.inactiveShutdown && minInstances > 0)
+      throw new DeploymentRefused("settings: inactive_shutdown lets a deployment sleep, which wants min_instances 0.", {
+        param: "settings",
+      });
+    const inactiveShutdown = minInstances > 0 ? null : asked;
+    if (!isOtherArgs && !isOtherScale && inactiveShutdown === now.inactiveShutdown) return undefined;
     return {
       minInstances,
       maxInstances,
-      ...(isOtherArgs ? { extraArgs, contextLength: contextLengthAfter(now, extraArgs), isNewGeneration: true } : {}),
-      ...(now.status === "deployed" ? { status: "updating" as const } : {}),
+      inactiveShutdown,
+      ...(isOtherArgs ? { spec: { extraArgs, contextLength: contextLengthAfter(now, extraArgs) } } : {}),
+      ...(now.status === "deployed" && (isOtherArgs || isOtherScale) ? { status: "updating" as const } : {}),
     };
   });
 }
@@ -78,7 +88,7 @@ export async function startDeployment(
   await changeFrom(store, account, id, deps.gpuDefaults, (now) => {
     if (now.status !== "stopped")
       throw new WrongDeploymentState(`Only a stopped deployment can be started; this one is ${now.status}.`);
-    return { status: "initializing", failReason: "" };
+    return { status: "initializing", failReason: "", target: 1 };
   });
 }
 

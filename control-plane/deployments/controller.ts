@@ -3,13 +3,13 @@
 // revisions keep two placements from meeting on one GPU.
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
-import { type DeploymentId, type InstanceId, randomId } from "../../proto/ids.ts";
+import { type DeploymentId, type HostId, type InstanceId, randomId } from "../../proto/ids.ts";
 import type { HostState, HostView } from "../fleet/host.ts";
-import type { Deployment, Instance, PendingReason, PlacedInstance } from "./deployment.ts";
+import type { Deployment, Instance, Leaving, PendingReason, PlacedInstance } from "./deployment.ts";
 import { type Outcome, statusAfter, targetOf } from "./lifecycle.ts";
 import { place } from "./place.ts";
-import { type Plan, planInstances } from "./plan.ts";
-import type { Claimed, DeploymentStore, NewInstance } from "./store.ts";
+import { type Plan, planInstances, replacementsAt } from "./plan.ts";
+import type { Claimed, DeploymentStore, NewInstance, Verdict } from "./store.ts";
 
 export interface Controller {
   /** A deployment, or what it could be placed on, changed. */
@@ -36,51 +36,69 @@ export function createController(deps: {
   readonly hostState: (host: Instance["hostId"]) => HostState;
   readonly owner: string;
   readonly log: Logger;
+  /** Hosts that are being emptied; read once per pass. */
+  readonly leaving?: () => Promise<ReadonlyMap<HostId, Leaving>>;
   readonly onTransition?: (transition: Transition) => void;
   readonly resyncMs?: number;
+  /** Unix ms. */
+  readonly unixMs?: () => number;
 }): Controller {
   const { store, log } = deps;
   let isWanted = true;
   let wakeUp = () => {};
+  const unixMs = deps.unixMs ?? Date.now;
 
-  const decide = (deployment: Deployment, instances: readonly Instance[]): { outcome: Outcome; plan: Plan } => {
+  const decide = (deployment: Deployment, instances: readonly Instance[], leaving: LeavingHosts): Decision => {
+    // What lives on one host's disk cannot go on elsewhere: it waits for its host.
+    const isMovable = deployment.kind === "model";
     const placed: PlacedInstance[] = instances.map((instance) => ({
       ...instance,
-      // What lives on one host's disk cannot go on elsewhere: it waits for its host.
-      isHostLost: deployment.kind === "model" && deps.hostState(instance.hostId) === "lost",
+      isHostLost: isMovable && deps.hostState(instance.hostId) === "lost",
+      leaving: isMovable ? leaving.get(instance.hostId) : undefined,
     }));
     const target = targetOf(deployment);
     const outcome = statusAfter({ ...deployment, target }, placed);
-    return { outcome, plan: planInstances({ status: outcome.status, target }, placed) };
+    const { count, isDue } = replacementsAt(deployment, unixMs());
+    const plan = planInstances({ ...outcome, target, mayReplace: isDue }, placed);
+    return { outcome, plan, replacements: plan.replaced > 0 ? count + plan.replaced : undefined };
   };
 
-  async function work(id: DeploymentId): Promise<boolean> {
+  async function work(id: DeploymentId, leaving: LeavingHosts): Promise<boolean> {
     for (let attempt = 1; attempt <= maxTries; attempt++) {
       const claimed = await store.claim(id, deps.owner, claimTtlMs);
       if (!claimed) return false;
-      const isWritten = await settle(claimed);
+      const isWritten = await settle(claimed, leaving);
       if (isWritten !== "lost-race") return isWritten;
     }
     log.info({ deployment: id }, "another controller moved the hosts meanwhile; the next pass looks again");
     return false;
   }
 
-  async function settle(claimed: Claimed): Promise<boolean | "lost-race"> {
+  async function settle(claimed: Claimed, leaving: LeavingHosts): Promise<boolean | "lost-race"> {
     const { deployment } = claimed;
     try {
-      const { outcome, plan } = decide(deployment, claimed.instances);
-      const { placements, reasons } =
-        plan.place > 0 ? await choose(deployment, plan.place) : { placements: [], reasons: [] };
-      if (!isNews(deployment, outcome, plan.tombstone, placements, reasons)) {
+      const { outcome, plan, replacements } = decide(deployment, claimed.instances, leaving);
+      const chosen = plan.place > 0 ? await choose(deployment, plan.place) : { placements: [], reasons: [] };
+      // No room beside the old one: it gives its own, and does not serve until it has started anew.
+      const isInPlace = chosen.placements.length === 0 && plan.inPlace !== undefined;
+      const revised = isInPlace ? [plan.inPlace as InstanceId] : plan.revise;
+      const verdict: Verdict = {
+        ...outcome,
+        pendingReasons: isInPlace ? [] : chosen.reasons,
+        placements: chosen.placements,
+        tombstones: plan.tombstone,
+        revised,
+        replacements,
+      };
+      if (!isNews(deployment, verdict)) {
         await store.release(claimed);
         return false;
       }
-      const verdict = { ...outcome, pendingReasons: reasons, placements, tombstones: plan.tombstone };
       if (!(await store.commit(claimed, verdict))) {
         await store.release(claimed);
         return "lost-race";
       }
-      tell(deployment, outcome, placements, plan.tombstone);
+      tell(deployment, verdict, isInPlace);
       return true;
     } catch (error) {
       await store.release(claimed).catch(() => {});
@@ -121,27 +139,31 @@ export function createController(deps: {
     return { placements, reasons: [] };
   }
 
-  function tell(
-    deployment: Deployment,
-    outcome: Outcome,
-    placements: readonly NewInstance[],
-    tombstones: readonly InstanceId[],
-  ): void {
+  function tell(deployment: Deployment, verdict: Verdict, isInPlace: boolean): void {
+    const { status, failReason, updateError, placements, tombstones, revised } = verdict;
     const hosts = placements.map((placement) => placement.hostId);
-    const facts = { deployment: deployment.id, from: deployment.status, to: outcome.status, hosts, tombstones };
-    log.info(outcome.failReason ? { ...facts, failReason: outcome.failReason } : facts, "deployment moved");
-    if (deployment.status === outcome.status) return;
-    const seconds = Math.max(0, Date.now() - deployment.updatedAtMs) / 1000;
-    deps.onTransition?.({ from: deployment.status, to: outcome.status, seconds });
+    const facts = { deployment: deployment.id, from: deployment.status, to: status, hosts, tombstones, revised };
+    log.info(failReason ? { ...facts, failReason } : facts, "deployment moved");
+    if (isInPlace) log.info({ deployment: deployment.id, revised }, "no room beside it: updated in place, with a gap");
+    if (verdict.spec !== deployment.spec)
+      log.warn(
+        { deployment: deployment.id, updateError },
+        "the update did not come up; what ran before is wanted again",
+      );
+    if (deployment.status === status) return;
+    const seconds = Math.max(0, unixMs() - deployment.updatedAtMs) / 1000;
+    deps.onTransition?.({ from: deployment.status, to: status, seconds });
   }
 
   async function pass(): Promise<number> {
     let moved = 0;
+    const leaving = (await deps.leaving?.()) ?? nobodyLeaves;
     for (const { deployment, instances } of await store.active(undefined)) {
-      const { outcome, plan } = decide(deployment, instances);
+      const { outcome, plan } = decide(deployment, instances, leaving);
       // Most have nothing to do: they cost no claim.
-      if (plan.place === 0 && plan.tombstone.length === 0 && isSame(deployment, outcome)) continue;
-      if (await work(deployment.id)) moved += 1;
+      const isIdle = plan.place === 0 && plan.tombstone.length === 0 && plan.revise.length === 0;
+      if (isIdle && deployment.pendingReasons.length === 0 && isSame(deployment, outcome)) continue;
+      if (await work(deployment.id, leaving)) moved += 1;
     }
     return moved;
   }
@@ -174,21 +196,30 @@ export function createController(deps: {
   };
 }
 
-const isSame = (deployment: Deployment, outcome: Outcome) =>
-  deployment.status === outcome.status && deployment.failReason === outcome.failReason;
+type LeavingHosts = ReadonlyMap<HostId, Leaving>;
 
-function isNews(
-  deployment: Deployment,
-  outcome: Outcome,
-  tombstones: readonly InstanceId[],
-  placements: readonly NewInstance[],
-  reasons: readonly PendingReason[],
-): boolean {
-  if (!isSame(deployment, outcome) || tombstones.length > 0 || placements.length > 0) return true;
+const nobodyLeaves: LeavingHosts = new Map();
+
+interface Decision {
+  readonly outcome: Outcome;
+  readonly plan: Plan;
+  readonly replacements: number | undefined;
+}
+
+const isSame = (deployment: Deployment, outcome: Outcome) =>
+  deployment.status === outcome.status &&
+  deployment.failReason === outcome.failReason &&
+  deployment.spec === outcome.spec &&
+  deployment.servingSpec === outcome.servingSpec &&
+  deployment.updateError === outcome.updateError;
+
+function isNews(deployment: Deployment, verdict: Verdict): boolean {
+  const { tombstones, placements, revised, pendingReasons } = verdict;
+  if (!isSame(deployment, verdict) || tombstones.length + placements.length + revised.length > 0) return true;
   // By field: a jsonb column gives its keys back in an order of its own.
   const known = deployment.pendingReasons;
   return (
-    reasons.length !== known.length ||
-    reasons.some(({ host, why }, i) => host !== known[i]?.host || why !== known[i]?.why)
+    pendingReasons.length !== known.length ||
+    pendingReasons.some(({ host, why }, i) => host !== known[i]?.host || why !== known[i]?.why)
   );
 }

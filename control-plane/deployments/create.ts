@@ -30,6 +30,8 @@ export interface DeployRequest {
   readonly baseModel: string | undefined;
   readonly minInstances: number;
   readonly maxInstances: number;
+  /** Seconds without a request until it sleeps. */
+  readonly inactiveShutdown?: number;
   readonly extraArgs: readonly string[];
   /** Undefined: the format of the weights and the GPU decide. */
   readonly engine?: ModelEngine | undefined;
@@ -70,6 +72,8 @@ export async function createDeployment(deps: CreateDeps, owner: Owner, request: 
     throw refusedField("settings", "min_instances is above max_instances; raise the one or lower the other.");
   if (request.image !== undefined && !imageForm.test(request.image))
     throw refusedField("container_image", "an image is written registry/name:tag, or registry/name@sha256:digest.");
+  if (request.inactiveShutdown !== undefined && request.minInstances > 0)
+    throw refusedField("settings", "inactive_shutdown lets a deployment sleep, which wants min_instances 0.");
   const model = await modelFor(deps, request, modelName);
   const { engine, format } = await engineFor(deps, request, model);
   const extraArgs = checkExtraArgs(request.extraArgs, engine);
@@ -92,6 +96,7 @@ export async function createDeployment(deps: CreateDeps, owner: Owner, request: 
     maxBatchSize: request.maxBatchSize,
     minInstances: request.minInstances,
     maxInstances: request.maxInstances,
+    inactiveShutdown: request.inactiveShutdown ?? null,
     weights: format === undefined ? model.weights : { ...model.weights, format },
     weightsToken: token ? await deps.sealToken(owner.account, token) : null,
     extraArgs,

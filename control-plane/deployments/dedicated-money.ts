@@ -5,7 +5,7 @@ import type { AccountId, DeploymentId, HostId, InstanceId } from "../../proto/id
 import { nano, toUsd } from "../../proto/money.ts";
 import type { HostState } from "../fleet/host.ts";
 import { NoFunds } from "./errors.ts";
-import { isWanted, targetOf } from "./lifecycle.ts";
+import { isWanted } from "./lifecycle.ts";
 import type { DeploymentStore } from "./store.ts";
 
 export interface RunningInstance {
@@ -46,7 +46,7 @@ export async function requireFunds(
 ): Promise<void> {
   const funds = await deps.funds(account);
   if (funds === null) return;
-  const needed = await deps.firstMinutes(want.gpu, want.numGpus, targetOf(want));
+  const needed = await deps.firstMinutes(want.gpu, want.numGpus, Math.max(1, want.minInstances));
   if (funds <= 0n || funds < needed) throw new NoFunds(needed);
 }
 

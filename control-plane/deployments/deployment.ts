@@ -75,6 +75,10 @@ export interface Deployment {
   readonly maxBatchSize: number;
   readonly minInstances: number;
   readonly maxInstances: number;
+  /** Wanted by load, between the two; 0: asleep until somebody asks. */
+  readonly target: number;
+  /** Seconds without a request until it sleeps; null: the default. Counts only with min_instances 0. */
+  readonly inactiveShutdown: number | null;
   readonly weights: WeightsSource;
   readonly hasWeightsToken: boolean;
   /** Of kind container. */
@@ -91,11 +95,25 @@ export interface Deployment {
   readonly pendingReasons: readonly PendingReason[];
   /** Rises with every change of what runs. */
   readonly generation: number;
+  /** Names what is to run: extra arguments and context length. */
+  readonly spec: number;
+  /** The last one that served; 0: none has yet. What a failed update returns to. */
+  readonly servingSpec: number;
+  /** Why the last update was taken back; empty otherwise. */
+  readonly updateError: string;
+  /** Instances that failed beside serving ones and were replaced, since the last calm time. */
+  readonly replacements: number;
+  /** Unix ms; 0: never. */
+  readonly replacedAtMs: number;
+  /** Unix ms of the last caller that waited for an instance; 0: none. */
+  readonly awaitedAtMs: number;
   readonly revision: bigint;
   readonly createdAtMs: number;
   readonly updatedAtMs: number;
   /** Instances that serve. */
   readonly running: number;
+  /** Of the live instances: on their way, serving what is wanted, and serving what was wanted before. */
+  readonly rollout: { readonly booting: number; readonly upToDate: number; readonly outdated: number };
   /** How far the first instance has come: bytes of weights, 0 while unknown. Null before it is placed. */
   readonly progress: { readonly phase: InstancePhase; readonly doneBytes: number; readonly totalBytes: number } | null;
 }
@@ -104,9 +122,11 @@ export interface Instance {
   readonly id: InstanceId;
   readonly deployId: DeploymentId;
   readonly hostId: HostId;
-  /** Of the spec it should run. */
+  /** Of what it should run; rises when it is to run something else in its place. */
   readonly generation: number;
-  /** Of the spec it last reported to run; 0 before its first report. */
+  /** What it should run. */
+  readonly spec: number;
+  /** Of what it last reported to run; 0 before its first report. */
   readonly observedGeneration: number;
   readonly phase: InstancePhase;
   readonly failCode: string;
@@ -119,4 +139,9 @@ export interface Instance {
 /** An instance and what the clocks say of its host. */
 export interface PlacedInstance extends Instance {
   readonly isHostLost: boolean;
+  /** Its host is being emptied: it serves until it is replaced elsewhere, or until that may take no longer. */
+  readonly leaving?: Leaving | undefined;
 }
+
+/** How urgently a host is being emptied. */
+export type Leaving = "moving" | "due";

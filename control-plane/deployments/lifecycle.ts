@@ -5,12 +5,14 @@ import type { DeploymentStatus, PlacedInstance } from "./deployment.ts";
 export interface Outcome {
   readonly status: DeploymentStatus;
   readonly failReason: string;
+  /** What is to run: the last that served where an update did not come up. */
+  readonly spec: number;
+  readonly servingSpec: number;
+  /** Why the update was taken back. */
+  readonly updateError: string;
 }
 
-export interface Standing {
-  readonly status: DeploymentStatus;
-  readonly failReason: string;
-  readonly generation: number;
+export interface Standing extends Outcome {
   /** Instances wanted. */
   readonly target: number;
 }
@@ -19,22 +21,29 @@ const progress = ["initializing", "downloading", "deploying"] as const;
 
 /** Where a deployment stands after its instances reported. The same as before when nothing speaks for a change. */
 export function statusAfter(standing: Standing, instances: readonly PlacedInstance[]): Outcome {
-  const same: Outcome = { status: standing.status, failReason: standing.failReason };
+  const { status, failReason, spec, servingSpec, updateError } = standing;
+  const same: Outcome = { status, failReason, spec, servingSpec, updateError };
   const live = instances.filter((instance) => !instance.isTombstoned);
-  switch (standing.status) {
+  if (isWanted(status)) {
+    const broken = brokenUpdate(standing, live);
+    if (broken) return { ...same, spec: servingSpec, updateError: reasonOf(broken) };
+  }
+  const failed = (): Outcome => ({ ...same, status: "failed", failReason: reasonOf(live[0] as PlacedInstance) });
+  const upToDate = live.filter((one) => one.spec === spec && isUpToDate(one));
+  const deployed = (): Outcome => ({ ...same, status: "deployed", failReason: "", ...servedBy(standing, upToDate) });
+  switch (status) {
     case "initializing":
     case "downloading":
     case "deploying":
-      if (allFailed(live)) return failed(live);
-      if (live.some((instance) => serves(instance, standing.generation))) return { status: "deployed", failReason: "" };
-      return { status: furthest(standing.status, live), failReason: "" };
+      if (allFailed(live)) return failed();
+      if (upToDate.length > 0) return deployed();
+      return { ...same, status: furthest(status, live), failReason: "" };
     case "deployed":
-      return allFailed(live) ? failed(live) : same;
+      return allFailed(live) ? failed() : { ...same, ...servedBy(standing, upToDate) };
     case "updating": {
-      if (allFailed(live)) return failed(live);
-      const upToDate = live.filter((instance) => serves(instance, standing.generation));
+      if (allFailed(live)) return failed();
       const isDone = upToDate.length >= standing.target && upToDate.length === live.length;
-      return isDone ? { status: "deployed", failReason: "" } : same;
+      return isDone ? deployed() : same;
     }
     case "stopping":
       // A lost host cannot confirm; its tombstones wait for its return and hold nobody up.
@@ -45,8 +54,25 @@ export function statusAfter(standing: Standing, instances: readonly PlacedInstan
     case "deleted":
       return same;
     default:
-      return unreachable(standing.status);
+      return unreachable(status);
   }
+}
+
+/** Of an update that was never seen to serve, an instance that gave up while no other of it serves. */
+function brokenUpdate({ spec, servingSpec }: Standing, live: readonly PlacedInstance[]): PlacedInstance | undefined {
+  if (spec === servingSpec || servingSpec === 0) return undefined;
+  const own = live.filter((one) => one.spec === spec);
+  return own.some(isUpToDate) ? undefined : own.find(hasFailed);
+}
+
+/** A deployment that was woken or finished its update has shown that what is wanted can serve. */
+function servedBy(
+  { spec, servingSpec, updateError }: Standing,
+  upToDate: readonly PlacedInstance[],
+): Pick<Outcome, "servingSpec" | "updateError"> {
+  return upToDate.length > 0 && spec !== servingSpec
+    ? { servingSpec: spec, updateError: "" }
+    : { servingSpec, updateError };
 }
 
 /** How many are still wanted beside those that serve. */
@@ -73,26 +99,28 @@ export function isWanted(status: DeploymentStatus): boolean {
   }
 }
 
-/** Instances wanted. At least one: scale to zero needs a way to start on demand, which does not exist yet. */
-export function targetOf(scale: { readonly minInstances: number }): number {
-  return Math.max(1, scale.minInstances);
+/** Instances wanted: what load asks for, within the bounds that its owner set. 0: asleep. */
+export function targetOf(scale: {
+  readonly target: number;
+  readonly minInstances: number;
+  readonly maxInstances: number;
+}): number {
+  return Math.max(scale.minInstances, Math.min(scale.target, scale.maxInstances));
 }
 
-const serves = (instance: PlacedInstance, generation: number) =>
-  instance.phase === "ready" && instance.observedGeneration >= generation && !instance.isHostLost;
+/** Serves what it should; one of an older generation may serve on until it is changed. */
+export const isUpToDate = (instance: PlacedInstance) =>
+  instance.phase === "ready" && instance.observedGeneration >= instance.generation && !instance.isHostLost;
 
-// A failure of the generation before speaks of arguments that were replaced since.
-const allFailed = (live: readonly PlacedInstance[]) =>
-  live.length > 0 &&
-  live.every((instance) => instance.phase === "failed" && instance.observedGeneration >= instance.generation);
+/** Its agent has tried what there was to try. A failure of the generation before speaks of what was replaced since. */
+export const hasFailed = (instance: PlacedInstance) =>
+  instance.phase === "failed" && instance.observedGeneration >= instance.generation;
 
-function failed(live: readonly PlacedInstance[]): Outcome {
-  const first = live[0] as PlacedInstance;
-  const reason = [first.failCode, first.failMessage].filter((part) => part !== "").join(": ");
-  return {
-    status: "failed",
-    failReason: reason || "instance_failed: the instance ended without saying why; see its log",
-  };
+const allFailed = (live: readonly PlacedInstance[]) => live.length > 0 && live.every(hasFailed);
+
+function reasonOf({ failCode, failMessage }: PlacedInstance): string {
+  const reason = [failCode, failMessage].filter((part) => part !== "").join(": ");
+  return reason || "instance_failed: the instance ended without saying why; see its log";
 }
 
 /** Never backwards: a restart inside one instance is not a new beginning of the deployment. */

@@ -13,6 +13,7 @@ import type {
   PendingReason,
   WeightsSource,
 } from "./deployment.ts";
+import type { Outcome } from "./lifecycle.ts";
 
 export type { Deployment, DeploymentKind, DeploymentStatus, Instance, WeightsSource };
 
@@ -21,7 +22,16 @@ export type NewDeployment = Omit<
   | "status"
   | "failReason"
   | "pendingReasons"
+  | "target"
+  | "inactiveShutdown"
   | "generation"
+  | "spec"
+  | "servingSpec"
+  | "updateError"
+  | "replacements"
+  | "replacedAtMs"
+  | "awaitedAtMs"
+  | "rollout"
   | "revision"
   | "createdAtMs"
   | "updatedAtMs"
@@ -30,6 +40,7 @@ export type NewDeployment = Omit<
   | "hasWeightsToken"
 > & {
   readonly weightsToken: Buffer | null;
+  readonly inactiveShutdown?: number | null;
   /** Address of who asks, for the audit log. */
   readonly ip?: string;
 };
@@ -49,12 +60,14 @@ export interface NewInstance {
   readonly gpus: readonly { readonly uuid: string; readonly memoryBytes: number }[];
 }
 
-export interface Verdict {
-  readonly status: DeploymentStatus;
-  readonly failReason: string;
+export interface Verdict extends Outcome {
   readonly pendingReasons: readonly PendingReason[];
   readonly placements: readonly NewInstance[];
   readonly tombstones: readonly InstanceId[];
+  /** Are to run what is wanted where they are. */
+  readonly revised: readonly InstanceId[];
+  /** Set when failed ones are replaced: how many were, this one included. */
+  readonly replacements: number | undefined;
 }
 
 /** What a host says of one instance. */
@@ -113,10 +126,24 @@ export interface Change {
   readonly failReason?: string;
   readonly minInstances?: number;
   readonly maxInstances?: number;
-  readonly extraArgs?: readonly string[];
-  readonly contextLength?: number;
-  /** What runs changes: every instance is to run the next generation. */
+  readonly inactiveShutdown?: number | null;
+  /** Instances wanted by load. */
+  readonly target?: number;
+  /** What is to run from now on; instances are replaced by and by. */
+  readonly spec?: { readonly extraArgs: readonly string[]; readonly contextLength: number };
+  /** What runs changes where it is: every instance is to run the next generation, at once. */
   readonly isNewGeneration?: boolean;
+}
+
+/** How far the next instance of a deployment is. */
+export interface ColdStart {
+  readonly deployment: Deployment;
+  /** Of the live instances. */
+  readonly phases: readonly InstancePhase[];
+  /** Since the first instance that does not serve yet was placed, or else since one was asked for. */
+  readonly elapsedMs: number;
+  /** How long a start took of late; 0 unknown. */
+  readonly startMs: number;
 }
 
 export interface DeploymentStore {
@@ -137,6 +164,12 @@ export interface DeploymentStore {
 
   /** Deployments that should run, or of which something is left; all, or the named ones. */
   active(ids: readonly DeploymentId[] | undefined): Promise<readonly Omit<Claimed, "lockToken">[]>;
+  /**
+   * Somebody waits for an instance: counts as use of it, and asks for one instance where none is wanted. One guarded write,
+   * whoever else asks meanwhile. Undefined when there is no such deployment.
+   */
+  wake(id: DeploymentId, account: AccountId): Promise<ColdStart | undefined>;
+
   /** Undefined when another controller holds it. */
   claim(id: DeploymentId, owner: string, ttlMs: number): Promise<Claimed | undefined>;
   /** False when the claim, the deployment or a host moved meanwhile: nothing was written. */

@@ -17,6 +17,7 @@ export function renderDeployment(one: Deployment): DeploymentRecord {
     instances: {
       running: one.running,
       pending: pendingOf({ status: one.status, target: targetOf(one) }, one.running),
+      warming: one.rollout.booting,
     },
     config: {
       gpu: one.gpu,
@@ -28,7 +29,13 @@ export function renderDeployment(one: Deployment): DeploymentRecord {
         token: one.hasWeightsToken ? "********" : null,
       },
     },
-    settings: { min_instances: one.minInstances, max_instances: one.maxInstances },
+    settings: {
+      min_instances: one.minInstances,
+      max_instances: one.maxInstances,
+      inactive_shutdown: one.inactiveShutdown,
+    },
+    update_error: one.updateError,
+    rollout: { up_to_date: one.rollout.upToDate, outdated: one.rollout.outdated, booting: one.rollout.booting },
     extra_args: [...one.extraArgs],
     progress: one.progress && {
       phase: one.progress.phase,

@@ -6,6 +6,7 @@ import { writeAudit } from "./audit-rows.ts";
 import { announce } from "./change-feed.ts";
 import { inTransaction, uniqueViolation } from "./database.ts";
 import { asDeployment, asInstance, selectDeployments } from "./deployment-rows.ts";
+import { addSpec, type Spec } from "./deployment-specs.ts";
 import { lockAccount, readGpuUse } from "./limit-rows.ts";
 import type { Database } from "./schema.ts";
 
@@ -36,6 +37,7 @@ export async function changeIn(
 ): Promise<boolean> {
   // Before the deployment's row: the order of everybody who counts GPUs.
   if (check) await lockAccount(trx, account);
+  const nextSpec = change.spec ? await addSpec(trx, id, change.spec) : 0;
   const moved = await trx
     .updateTable("deployment")
     .set((eb) => ({
@@ -46,16 +48,22 @@ export async function changeIn(
       ...(change.failReason === undefined ? {} : { fail_reason: change.failReason }),
       ...(change.minInstances === undefined ? {} : { min_instances: change.minInstances }),
       ...(change.maxInstances === undefined ? {} : { max_instances: change.maxInstances }),
-      ...(change.extraArgs === undefined ? {} : { extra_args: [...change.extraArgs] }),
-      ...(change.contextLength === undefined ? {} : { context_length: change.contextLength }),
-      ...(change.isNewGeneration ? { generation: eb("generation", "+", 1) } : {}),
+      ...(change.inactiveShutdown === undefined ? {} : { inactive_shutdown: change.inactiveShutdown }),
+      ...(change.target === undefined ? {} : { target: change.target }),
+      ...(change.spec === undefined ? {} : { ...columnsOf(change.spec), spec: nextSpec, update_error: "" }),
+      ...(change.isNewGeneration || change.spec ? { generation: eb("generation", "+", 1) } : {}),
     }))
     .where("deploy_id", "=", id)
     .where("account_id", "=", account)
     .where("revision", "=", ifRevision)
     .returning(["generation", "gpu", "kind", "model_name"])
     .executeTakeFirst();
-  if (!moved) return false;
+  // A number that nothing points at would be harmless, but the write is to leave nothing behind.
+  if (!moved) {
+    if (change.spec)
+      await trx.deleteFrom("deployment_spec").where("deploy_id", "=", id).where("spec", "=", nextSpec).execute();
+    return false;
+  }
   if (check) check(await readGpuUse(trx, account, moved.gpu, id));
   if (change.isNewGeneration) await regenerate(trx, id, moved.generation);
   // Its data goes with it: who ended it must be known afterwards.
@@ -67,6 +75,11 @@ export async function changeIn(
   await announce(trx, "deployment", id);
   return true;
 }
+
+export const columnsOf = ({ extraArgs, contextLength }: Spec) => ({
+  extra_args: [...extraArgs],
+  context_length: contextLength,
+});
 
 /** Every instance that stays is to run the new generation. Hosts are locked first, in the order all writers use. */
 async function regenerate(trx: Transaction<Database>, id: DeploymentId, generation: number): Promise<void> {

@@ -1,10 +1,12 @@
 // What a controller decided, in one transaction that writes everything or nothing: guarded by its lock token, the
 // deployment's revision and the revision of every host it placed on.
-import { type Kysely, sql, type Transaction } from "kysely";
+import { type Kysely, sql, type Transaction, type UpdateObject } from "kysely";
+import type { InstanceId } from "../../proto/ids.ts";
 import type { Claimed, NewInstance, Verdict } from "../deployments/store.ts";
 import { announce } from "./change-feed.ts";
 import { inTransaction, uniqueViolation } from "./database.ts";
-import { bumpHost } from "./deployment-changes.ts";
+import { bumpHost, columnsOf } from "./deployment-changes.ts";
+import { readSpecs } from "./deployment-specs.ts";
 import type { Database } from "./schema.ts";
 
 class LostRace extends Error {}
@@ -22,12 +24,24 @@ export async function commitVerdict(db: Kysely<Database>, claimed: Claimed, verd
 async function write(trx: Transaction<Database>, claimed: Claimed, verdict: Verdict): Promise<void> {
   const { deployment, lockToken } = claimed;
   const isNewStatus = verdict.status !== deployment.status;
+  // What ran before is wanted again: under a number of its own, since agents never go back to an older one.
+  const isReturn = verdict.spec !== deployment.spec;
+  const before = isReturn ? (await readSpecs(trx, [deployment.id])).get(`${deployment.id}/${verdict.spec}`) : undefined;
+  const generation = deployment.generation + (isReturn ? 1 : 0);
   const moved = await trx
     .updateTable("deployment")
     .set((eb) => ({
       revision: eb("revision", "+", 1n),
       status: verdict.status,
       fail_reason: verdict.failReason,
+      generation,
+      spec: verdict.spec,
+      serving_spec: verdict.servingSpec,
+      update_error: verdict.updateError,
+      ...(before ? columnsOf(before) : {}),
+      ...(verdict.replacements === undefined
+        ? {}
+        : { replacements: verdict.replacements, replaced_at: sql<Date>`now()` }),
       pending_reasons: JSON.stringify(verdict.pendingReasons),
       lock_owner: null,
       lock_expires_at: null,
@@ -39,28 +53,20 @@ async function write(trx: Transaction<Database>, claimed: Claimed, verdict: Verd
     .executeTakeFirst();
   if (moved.numUpdatedRows === 0n) throw new LostRace();
 
-  const leaving = await trx
+  const touched = await trx
     .selectFrom("instance")
     .select(["instance_id", "host_id"])
     .where("deploy_id", "=", deployment.id)
-    .where("instance_id", "in", verdict.tombstones.length > 0 ? [...verdict.tombstones] : [""])
+    .where("instance_id", "in", [...verdict.tombstones, ...verdict.revised, ""])
     .execute();
   const placedOn = Map.groupBy(verdict.placements, (placement) => placement.hostId as string);
-  const hosts = [...new Set([...placedOn.keys(), ...leaving.map((row) => row.host_id)])].sort();
+  const hosts = [...new Set([...placedOn.keys(), ...touched.map((row) => row.host_id)])].sort();
   for (const host of hosts) await moveHost(trx, host, placedOn.get(host));
-  for (const placement of verdict.placements) await insertInstance(trx, claimed, placement);
-  if (leaving.length > 0) {
-    await trx
-      .updateTable("instance")
-      .set({ tombstoned_at: sql<Date>`now()`, updated_at: sql<Date>`now()` })
-      .where(
-        "instance_id",
-        "in",
-        leaving.map((row) => row.instance_id),
-      )
-      .where("tombstoned_at", "is", null)
-      .execute();
-  }
+  const wanted = { generation, spec: verdict.spec };
+  for (const placement of verdict.placements) await insertInstance(trx, claimed, placement, wanted);
+  const now = sql<Date>`now()`;
+  await changeInstances(trx, verdict.tombstones, { tombstoned_at: now });
+  await changeInstances(trx, verdict.revised, wanted);
   await announce(trx, "deployment", deployment.id);
   for (const host of hosts) await announce(trx, "host", host);
 }
@@ -83,7 +89,26 @@ async function moveHost(
   if (moved.numUpdatedRows === 0n) throw new LostRace();
 }
 
-async function insertInstance(trx: Transaction<Database>, claimed: Claimed, placement: NewInstance): Promise<void> {
+async function changeInstances(
+  trx: Transaction<Database>,
+  ids: readonly InstanceId[],
+  values: UpdateObject<Database, "instance">,
+): Promise<void> {
+  if (ids.length === 0) return;
+  await trx
+    .updateTable("instance")
+    .set({ ...values, updated_at: sql<Date>`now()` })
+    .where("instance_id", "in", [...ids])
+    .where("tombstoned_at", "is", null)
+    .execute();
+}
+
+async function insertInstance(
+  trx: Transaction<Database>,
+  claimed: Claimed,
+  placement: NewInstance,
+  wanted: { readonly generation: number; readonly spec: number },
+): Promise<void> {
   const { deployment } = claimed;
   await trx
     .insertInto("instance")
@@ -92,7 +117,7 @@ async function insertInstance(trx: Transaction<Database>, claimed: Claimed, plac
       deploy_id: deployment.id,
       account_id: deployment.account,
       host_id: placement.hostId,
-      generation: deployment.generation,
+      ...wanted,
       gpu_uuids: placement.gpus.map((gpu) => gpu.uuid),
       phase: "pending",
     })

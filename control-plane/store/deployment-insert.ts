@@ -1,6 +1,7 @@
 import type { Transaction } from "kysely";
 import type { NewDeployment } from "../deployments/store.ts";
 import { writeAudit } from "./audit-rows.ts";
+import { insertSpec } from "./deployment-specs.ts";
 import type { Database } from "./schema.ts";
 
 /** Throws a unique violation of `deployment_name`. */
@@ -32,8 +33,11 @@ export async function insertDeployment(trx: Transaction<Database>, next: NewDepl
       memory_bytes: BigInt(next.memoryBytes),
       price_subject: next.priceSubject ?? null,
       pending_reasons: "[]",
+      target: Math.max(1, next.minInstances),
+      inactive_shutdown: next.inactiveShutdown ?? null,
     })
     .execute();
+  await insertSpec(trx, next.id, 1, next);
   // Machines of their own, which cost as long as they are there: who took one must be known afterwards.
   if (next.kind === "model") return;
   const { account, ip = "" } = next;

@@ -12,8 +12,15 @@ interface FirstInstance {
   readonly total: number;
 }
 
+interface Counts {
+  readonly running: number;
+  readonly booting: number;
+  readonly current: number;
+  readonly outdated: number;
+}
+
 type DeploymentRow = Selectable<Database["deployment"]> & {
-  readonly running: bigint;
+  readonly counts: Counts;
   readonly first: FirstInstance | null;
 };
 
@@ -23,8 +30,12 @@ export function selectDeployments(db: Kysely<Database>) {
     .selectFrom("deployment as d")
     .selectAll("d")
     .select(
-      sql<bigint>`(select count(*) from instance i
-        where i.deploy_id = d.deploy_id and i.phase = 'ready' and i.tombstoned_at is null)`.as("running"),
+      sql<Counts>`(select json_build_object(
+          'running', count(*) filter (where i.phase = 'ready'),
+          'booting', count(*) filter (where i.phase in ('pending', 'downloading', 'creating', 'loading')),
+          'current', count(*) filter (where i.phase = 'ready' and i.spec = d.spec and i.observed_generation >= i.generation),
+          'outdated', count(*) filter (where i.phase = 'ready' and i.spec <> d.spec))
+        from instance i where i.deploy_id = d.deploy_id and i.tombstoned_at is null)`.as("counts"),
     )
     .select(
       sql<FirstInstance | null>`(select json_build_object('phase', i.phase, 'done', i.bytes_done, 'total', i.bytes_total)
@@ -50,6 +61,8 @@ export function asDeployment(row: DeploymentRow): Deployment {
     maxBatchSize: row.max_batch_size,
     minInstances: row.min_instances,
     maxInstances: row.max_instances,
+    target: row.target,
+    inactiveShutdown: row.inactive_shutdown,
     weights: row.weights as unknown as WeightsSource,
     hasWeightsToken: row.weights_token !== null,
     ...(row.container === null ? {} : { container: row.container }),
@@ -61,10 +74,17 @@ export function asDeployment(row: DeploymentRow): Deployment {
     ...(row.price_subject === null ? {} : { priceSubject: row.price_subject }),
     pendingReasons: row.pending_reasons,
     generation: row.generation,
+    spec: row.spec,
+    servingSpec: row.serving_spec,
+    updateError: row.update_error,
+    replacements: row.replacements,
+    replacedAtMs: row.replaced_at?.getTime() ?? 0,
+    awaitedAtMs: row.awaited_at?.getTime() ?? 0,
     revision: row.revision,
     createdAtMs: row.created_at.getTime(),
     updatedAtMs: row.updated_at.getTime(),
-    running: Number(row.running),
+    running: row.counts.running,
+    rollout: { booting: row.counts.booting, upToDate: row.counts.current, outdated: row.counts.outdated },
     progress: row.first && { phase: row.first.phase, doneBytes: row.first.done, totalBytes: row.first.total },
   };
 }
@@ -75,6 +95,7 @@ export function asInstance(row: Selectable<Database["instance"]>): Instance {
     deployId: row.deploy_id as DeploymentId,
     hostId: row.host_id as HostId,
     generation: row.generation,
+    spec: row.spec,
     observedGeneration: row.observed_generation,
     phase: row.phase as InstancePhase,
     failCode: row.fail_code,

@@ -11,6 +11,7 @@ import { desiredRows } from "./desired-rows.ts";
 import { lockAccount, readGpuUse } from "./limit-rows.ts";
 import { writeObservations } from "./observations.ts";
 import type { Database } from "./schema.ts";
+import { wakeDeployment } from "./wake-deployment.ts";
 
 export function createDeploymentStore(db: Kysely<Database>): DeploymentStore {
   return asked<DeploymentStore>({
@@ -85,6 +86,7 @@ export function createDeploymentStore(db: Kysely<Database>): DeploymentStore {
       }));
     },
 
+    wake: (id, account) => wakeDeployment(db, id, account),
     claim: (id, owner, ttlMs) => claimDeployment(db, id, owner, ttlMs),
     release: (claimed) => releaseClaim(db, claimed),
     commit: (claimed, verdict) => commitVerdict(db, claimed, verdict),

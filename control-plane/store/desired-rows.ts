@@ -3,6 +3,7 @@ import type { DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 import type { DesiredRows } from "../deployments/store.ts";
 import { agentRows } from "./agent-rows.ts";
 import { asDeployment, asInstance, selectDeployments } from "./deployment-rows.ts";
+import { readSpecs } from "./deployment-specs.ts";
 import { nodeWeightsOf } from "./node-weights-store.ts";
 import type { Database } from "./schema.ts";
 
@@ -28,6 +29,7 @@ export function desiredRows(db: Kysely<Database>, hostId: HostId): Promise<Desir
       const live = rows.filter((row) => row.tombstoned_at === null);
       const ids = [...new Set(live.map((row) => row.deploy_id))];
       const deployments = ids.length > 0 ? await selectDeployments(trx).where("d.deploy_id", "in", ids).execute() : [];
+      const specs = await readSpecs(trx, ids);
       const agents = await agentRows(trx, ids);
       const byId = new Map(deployments.map((row) => [row.deploy_id as DeploymentId, row]));
       return {
@@ -38,7 +40,9 @@ export function desiredRows(db: Kysely<Database>, hostId: HostId): Promise<Desir
         instances: live.flatMap((row) => {
           const deployment = byId.get(row.deploy_id as DeploymentId);
           if (!deployment) return [];
-          const record = asDeployment(deployment);
+          const known = asDeployment(deployment);
+          // During a rollout the instances of one deployment run different things.
+          const record = { ...known, ...specs.get(`${row.deploy_id}/${row.spec}`) };
           return [
             {
               instance: asInstance(row),

@@ -30,6 +30,7 @@ export function writeObservations(
       const row = known.get(seen.instanceId);
       if (!row) continue;
       await write(trx, seen);
+      if (seen.phase === "ready" && row.ready_at === null) await firstReady(trx, seen.instanceId);
       const isNews =
         row.phase !== seen.phase ||
         row.observed_generation !== seen.generation ||
@@ -65,6 +66,14 @@ async function write(trx: Transaction<Database>, seen: Observation): Promise<voi
     })
     .where("instance_id", "=", seen.instanceId)
     .execute();
+}
+
+/** How long this start took is what the next caller who waits for one is told. */
+async function firstReady(trx: Transaction<Database>, id: InstanceId): Promise<void> {
+  await sql`
+    with first as (update instance set ready_at = now() where instance_id = ${id} returning deploy_id, created_at)
+    update deployment set start_ms = least(86400000, extract(epoch from now() - first.created_at) * 1000)::integer
+    from first where deployment.deploy_id = first.deploy_id`.execute(trx);
 }
 
 /** Only what we asked to be removed is forgotten; with its row go its GPU claims, and the tombstone from the desired set. */

@@ -12,6 +12,7 @@ import type { ControlMessage__Output } from "../../proto/gen/stoker/fleet/v1/Con
 import type { DesiredState__Output } from "../../proto/gen/stoker/fleet/v1/DesiredState.ts";
 import type { FleetClient } from "../../proto/gen/stoker/fleet/v1/Fleet.ts";
 import type { InstanceReport } from "../../proto/gen/stoker/fleet/v1/InstanceReport.ts";
+import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import type { Inventory as WireInventory } from "../../proto/gen/stoker/fleet/v1/Inventory.ts";
 import type { Welcome__Output } from "../../proto/gen/stoker/fleet/v1/Welcome.ts";
 import { verifyTicket } from "../../proto/ticket.ts";
@@ -48,6 +49,8 @@ export interface FakeAgent {
   disconnect(): void;
   /** Becomes every instance's phase in its reports until said otherwise; also reports every 200 ms from then on. */
   obey(phase: InstanceReport["phase"], over?: Partial<InstanceReport>): void;
+  /** The same, of each instance what it says. */
+  obeyEach(answer: (want: InstanceSpec__Output) => Partial<InstanceReport>): void;
   /** Reports nothing by itself any more. */
   stopObeying(): void;
   /** `removed`: instances it says are gone. */
@@ -74,7 +77,7 @@ export async function startFakeAgent(options: FakeAgentOptions): Promise<FakeAge
     provenTimes: 0,
     ended: undefined as string | undefined,
   };
-  let obeyed: Partial<InstanceReport> | undefined;
+  let obeyed: ((want: InstanceSpec__Output) => Partial<InstanceReport>) | undefined;
   let sequence = 0;
 
   const dataPath = createServer((request, response) => {
@@ -113,7 +116,7 @@ export async function startFakeAgent(options: FakeAgentOptions): Promise<FakeAge
       generation: want.generation,
       contextLength: 2048,
       identity: `pid of ${want.instanceId}`,
-      ...over,
+      ...over(want),
     }));
     report(instances, state.desired?.tombstones ?? []);
   };
@@ -185,7 +188,11 @@ export async function startFakeAgent(options: FakeAgentOptions): Promise<FakeAge
       state.welcome = undefined;
     },
     obey(phase, over = {}) {
-      obeyed = { phase: phase ?? "", ...over };
+      obeyed = () => ({ phase: phase ?? "", ...over });
+      reportObeyed();
+    },
+    obeyEach(answer) {
+      obeyed = answer;
       reportObeyed();
     },
     stopObeying() {

@@ -71,6 +71,7 @@ export function placedInstance(id: string, over: Partial<PlacedInstance> = {}): 
     deployId: "D000000000000001" as DeploymentId,
     hostId: "h1" as HostId,
     generation: 1,
+    spec: 1,
     observedGeneration: 1,
     phase: "pending",
     failCode: "",

@@ -18,6 +18,7 @@ interface Hf {
 interface Settings {
   readonly min_instances?: number;
   readonly max_instances?: number;
+  readonly inactive_shutdown?: number | null;
 }
 
 export function addDeployRoutes(endpoints: Endpoints, { deployments }: Pick<HttpDeps, "deployments">): void {
@@ -49,6 +50,7 @@ export function addDeployRoutes(endpoints: Endpoints, { deployments }: Pick<Http
         baseModel: body.base_model ?? undefined,
         minInstances: settings?.min_instances ?? 1,
         maxInstances: settings?.max_instances ?? Math.max(1, settings?.min_instances ?? 1),
+        ...(settings?.inactive_shutdown ? { inactiveShutdown: settings.inactive_shutdown } : {}),
         extraArgs: (body.extra_args ?? []) as string[],
         engine: body.engine,
         image: (body.container_image as string | null | undefined) ?? undefined,
@@ -99,6 +101,7 @@ export function addDeployRoutes(endpoints: Endpoints, { deployments }: Pick<Http
       await deployments.update(caller, params.deploy_id as DeploymentId, {
         ...(settings?.min_instances === undefined ? {} : { minInstances: settings.min_instances }),
         ...(settings?.max_instances === undefined ? {} : { maxInstances: settings.max_instances }),
+        ...(settings?.inactive_shutdown === undefined ? {} : { inactiveShutdown: settings.inactive_shutdown }),
         ...(body.extra_args ? { extraArgs: body.extra_args as string[] } : {}),
       });
       return { deploy_id: params.deploy_id };

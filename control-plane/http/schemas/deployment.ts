@@ -5,6 +5,13 @@ import { nullable } from "./sampling.ts";
 
 const Gpu = Type.Unsafe<(typeof gpuTypes)[number]>({ type: "string", enum: [...gpuTypes] });
 
+const inactiveShutdown = {
+  type: ["integer", "null"],
+  minimum: 60,
+  maximum: 2_592_000,
+  description: "Seconds without a request until no instance runs; with min_instances 0. Null: 900",
+};
+
 export const DeployLlmRequest = Type.Object({
   model_name: Type.String({ minLength: 1, description: "<owner>/<model-name>" }),
   gpu: Gpu,
@@ -36,6 +43,7 @@ export const DeployLlmRequest = Type.Object({
       properties: {
         min_instances: { type: "integer", minimum: 0, maximum: 1000, default: 1 },
         max_instances: { type: "integer", minimum: 1, maximum: 1000, default: 1 },
+        inactive_shutdown: inactiveShutdown,
       },
     }),
   ),
@@ -49,6 +57,7 @@ export const UpdateRequest = Type.Object({
       properties: {
         min_instances: { type: "integer", minimum: 0, maximum: 1000 },
         max_instances: { type: "integer", minimum: 1, maximum: 1000 },
+        inactive_shutdown: inactiveShutdown,
       },
     }),
   ),
@@ -67,14 +76,20 @@ export const DeploymentRecord = Type.Object({
   fail_reason: Type.String({ description: "Empty unless failed" }),
   created_at: Type.String({ description: "ISO 8601 with offset" }),
   updated_at: Type.String(),
-  instances: Type.Object({ running: Type.Integer(), pending: Type.Integer() }),
+  instances: Type.Object({ running: Type.Integer(), pending: Type.Integer(), warming: Type.Integer() }),
   config: Type.Object({
     gpu: Gpu,
     num_gpus: Type.Integer(),
     max_batch_size: Type.Integer(),
     weights: Type.Object({ repo: Type.String(), revision: Type.String(), token: nullable.string() }),
   }),
-  settings: Type.Object({ min_instances: Type.Integer(), max_instances: Type.Integer() }),
+  settings: Type.Object({
+    min_instances: Type.Integer(),
+    max_instances: Type.Integer(),
+    inactive_shutdown: Type.Union([Type.Integer(), Type.Null()]),
+  }),
+  update_error: Type.String({ description: "Why the last update was taken back; empty otherwise" }),
+  rollout: Type.Object({ up_to_date: Type.Integer(), outdated: Type.Integer(), booting: Type.Integer() }),
   extra_args: Type.Array(Type.String()),
   progress: Type.Union([
     Type.Object({ phase: Type.String(), done_bytes: Type.Integer(), total_bytes: Type.Integer() }),

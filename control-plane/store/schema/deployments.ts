@@ -43,8 +43,25 @@ export interface DeploymentsTables {
     price_subject: string | null;
     /** Why it waits: rejections per host. */
     pending_reasons: Json<readonly { host: string; why: string }[]>;
-    /** Rises with every change of what runs. */
+    /** Rises with every change of what runs, a return to what ran before included. */
     generation: Generated<number>;
+    /** Of deployment_spec: what is to run. */
+    spec: Generated<number>;
+    /** The last one that served; 0: none has yet. What a failed update returns to. */
+    serving_spec: Generated<number>;
+    /** Why the last update was taken back; empty otherwise. */
+    update_error: Generated<string>;
+    /** Instances wanted by load, between min_instances and max_instances; 0: asleep. */
+    target: Generated<number>;
+    /** Seconds without a request until it sleeps; null: the default. Only with min_instances 0. */
+    inactive_shutdown: number | null;
+    /** When somebody last waited for an instance. */
+    awaited_at: Time | null;
+    /** Instances that failed while others served, replaced one after the other; back to 0 after a calm time. */
+    replacements: Generated<number>;
+    replaced_at: Time | null;
+    /** How long an instance takes from its placement until it serves, of late; 0 unknown. */
+    start_ms: Generated<number>;
     revision: Generated<bigint>;
     lock_owner: string | null;
     lock_token: Generated<bigint>;
@@ -53,13 +70,23 @@ export interface DeploymentsTables {
     updated_at: DefaultTime;
     deleted_at: Time | null;
   };
+  /** What a deployment ran, runs or is to run: never changed, so that old instances keep theirs during a rollout. */
+  deployment_spec: {
+    deploy_id: string;
+    spec: number;
+    extra_args: string[];
+    context_length: number;
+    created_at: DefaultTime;
+  };
   instance: {
     instance_id: string;
     deploy_id: string;
     account_id: string;
     host_id: string;
     generation: number;
-    /** Of the spec it last reported to run; 0 before its first report. */
+    /** Of deployment_spec: what it is to run. */
+    spec: Generated<number>;
+    /** Of the generation it last reported to run; 0 before its first report. */
     observed_generation: Generated<number>;
     gpu_uuids: string[];
     /** pending, downloading, creating, loading, ready, draining, stopped, failed */
@@ -74,6 +101,8 @@ export interface DeploymentsTables {
     /** Where SSH of a container is published; 0 and empty where it is not. */
     ssh_port: Generated<number>;
     ssh_address: Generated<string>;
+    /** When it first served. */
+    ready_at: Time | null;
     /** Set when it must go; the host removes it and confirms, then the row goes. */
     tombstoned_at: Time | null;
     created_at: DefaultTime;

@@ -110,30 +110,12 @@ describe("a deployment", () => {
     );
   });
 
-  it("stops, starts again, and takes new arguments as a new generation of the same instance", async () => {
+  it("stops and starts again", async () => {
     agent.connect();
     agent.obey("ready");
     const { id } = await replica.deploy();
     await vi.waitFor(async () => expect(await status(id)).toBe("deployed"), wait);
     const before = agent.desired?.instances[0]?.instanceId;
-    await updateDeployment(
-      replica.deploymentStore,
-      ada.account,
-      id,
-      { extraArgs: ["--max-model-len=1024"] },
-      gpuDefaults,
-    );
-    await vi.waitFor(() => {
-      const [now] = agent.desired?.instances ?? [];
-      expect(now).toMatchObject({
-        instanceId: before,
-        generation: "2",
-        extraArgs: ["--max-model-len=1024"],
-        contextLength: 1024,
-      });
-    }, wait);
-    await vi.waitFor(async () => expect(await status(id)).toBe("deployed"), wait);
-
     await stopDeployment(replica.deploymentStore, ada.account, id);
     await vi.waitFor(async () => expect(await status(id)).toBe("stopped"), wait);
     expect(ready(id)).toEqual([]);

@@ -1,13 +1,14 @@
 import { describe, expect, it } from "vitest";
 import type { DeploymentStatus, PlacedInstance } from "../../../../control-plane/deployments/deployment.ts";
 import { type Standing, statusAfter } from "../../../../control-plane/deployments/lifecycle.ts";
-import { planInstances } from "../../../../control-plane/deployments/plan.ts";
 import { placedInstance } from "../../../fakes/fleet-records.ts";
 
 const standing = (status: DeploymentStatus, over: Partial<Standing> = {}): Standing => ({
   status,
   failReason: "",
-  generation: 1,
+  spec: 1,
+  servingSpec: 0,
+  updateError: "",
   target: 1,
   ...over,
 });
@@ -50,51 +51,38 @@ describe("the status of a deployment", () => {
     expect(failReason).toBe("hub_repo_not_found: no such repository");
   });
 
-  it("is updating until every instance serves the new generation, and an old generation's failure is no verdict on it", () => {
-    const updating = standing("updating", { generation: 2, target: 2 });
-    const old = i("a", { phase: "ready", generation: 2, observedGeneration: 1 });
-    const fresh = (id: string) => i(id, { phase: "ready", generation: 2, observedGeneration: 2 });
+  it("is updating until every instance serves what is wanted, and an old generation's failure is no verdict on it", () => {
+    const updating = standing("updating", { spec: 2, servingSpec: 1, target: 2 });
+    const old = i("a", { phase: "ready", spec: 1 });
+    const fresh = (id: string) => i(id, { phase: "ready", spec: 2 });
+    const changing = i("a", { phase: "ready", spec: 2, generation: 2, observedGeneration: 1 });
     expect(statusAfter(updating, [old, fresh("b")]).status).toBe("updating");
-    expect(statusAfter(updating, [fresh("a"), fresh("b")]).status).toBe("deployed");
-    expect(statusAfter(updating, [i("a", { ...broken, generation: 2, observedGeneration: 1 })]).status).toBe(
-      "updating",
-    );
-    expect(statusAfter(updating, [i("a", { ...broken, generation: 2, observedGeneration: 2 })]).status).toBe("failed");
-  });
-});
-
-describe("the plan of a deployment's instances", () => {
-  const wanted = { status: "deployed", target: 1 } as const;
-  const ready = (id: string, over: Partial<PlacedInstance> = {}) => i(id, { phase: "ready", ...over });
-
-  it("places what is missing and nothing when all is there", () => {
-    expect(planInstances({ status: "initializing", target: 2 }, [])).toEqual({ place: 2, tombstone: [] });
-    expect(planInstances(wanted, [i("a", { phase: "loading" })])).toEqual({ place: 0, tombstone: [] });
-    expect(planInstances(wanted, [ready("a")])).toEqual({ place: 0, tombstone: [] });
+    expect(statusAfter(updating, [changing, fresh("b")]).status).toBe("updating");
+    expect(statusAfter(updating, [fresh("a"), fresh("b")])).toMatchObject({ status: "deployed", servingSpec: 2 });
+    const stale = i("a", { ...broken, spec: 2, generation: 2, observedGeneration: 1 });
+    expect(statusAfter(updating, [stale])).toMatchObject({ status: "updating", spec: 2 });
   });
 
-  it("replaces a copy on a lost host first and sends the old one away only when the new one serves", () => {
-    const old = ready("old", { isHostLost: true });
-    expect(planInstances(wanted, [old])).toEqual({ place: 1, tombstone: [] });
-    expect(planInstances(wanted, [old, i("new", { phase: "loading" })])).toEqual({ place: 0, tombstone: [] });
-    expect(planInstances(wanted, [old, ready("new")])).toEqual({ place: 0, tombstone: ["old"] });
-  });
-
-  it("keeps the copy that serves when its host returns before the replacement is ready", () => {
-    expect(planInstances(wanted, [ready("old"), i("new", { phase: "loading" })]).tombstone).toEqual(["new"]);
-  });
-
-  it("sends everything away of a deployment that is not wanted, once", () => {
-    for (const status of ["stopping", "stopped", "failed", "deleted"] as const) {
-      const plan = planInstances({ status, target: 1 }, [ready("a"), i("b", { isTombstoned: true })]);
-      expect(plan).toEqual({ place: 0, tombstone: ["a"] });
-    }
-  });
-
-  it("does not replace an instance that failed by itself: its agent has tried what there was to try", () => {
-    expect(planInstances({ status: "deployed", target: 2 }, [ready("a"), i("b", broken)])).toEqual({
-      place: 0,
-      tombstone: [],
+  it("returns to what served before when the update gives up and nothing of it serves, and says why", () => {
+    const updating = standing("updating", { spec: 2, servingSpec: 1, target: 2 });
+    const old = i("a", { phase: "ready", spec: 1 });
+    const given = i("b", { ...broken, spec: 2 });
+    expect(statusAfter(updating, [old, given])).toEqual({
+      status: "updating",
+      failReason: "",
+      spec: 1,
+      servingSpec: 1,
+      updateError: "hub_repo_not_found: no such repository",
     });
+    expect(statusAfter(updating, [given])).toMatchObject({ status: "updating", spec: 1 });
+    // One host's trouble is no verdict on what serves elsewhere.
+    const fresh = i("c", { phase: "ready", spec: 2 });
+    expect(statusAfter(updating, [old, given, fresh])).toMatchObject({ spec: 2, updateError: "" });
+    // Nothing served before: there is nothing to return to.
+    expect(statusAfter({ ...updating, servingSpec: 0 }, [given]).status).toBe("failed");
+    // An update that nobody ran, because the deployment slept: it is tried at the next start.
+    const woken = { ...updating, status: "deployed" as const };
+    expect(statusAfter(woken, [given])).toMatchObject({ status: "deployed", spec: 1 });
+    expect(statusAfter(woken, [fresh])).toMatchObject({ status: "deployed", spec: 2, servingSpec: 2 });
   });
 });

@@ -1,0 +1,51 @@
+// What a deployment is to run, by number. Rows are never changed: instances of an older one keep what they were started with.
+import type { Kysely, Transaction } from "kysely";
+import type { DeploymentId } from "../../proto/ids.ts";
+import type { Database } from "./schema.ts";
+
+export interface Spec {
+  readonly extraArgs: readonly string[];
+  readonly contextLength: number;
+}
+
+export async function insertSpec(
+  trx: Transaction<Database>,
+  id: DeploymentId,
+  spec: number,
+  { extraArgs, contextLength }: Spec,
+): Promise<void> {
+  await trx
+    .insertInto("deployment_spec")
+    .values({ deploy_id: id, spec, extra_args: [...extraArgs], context_length: contextLength })
+    .execute();
+}
+
+/** The next number, for what replaces it. */
+export async function addSpec(trx: Transaction<Database>, id: DeploymentId, next: Spec): Promise<number> {
+  const { last } = await trx
+    .selectFrom("deployment_spec")
+    .select((eb) => eb.fn.max("spec").as("last"))
+    .where("deploy_id", "=", id)
+    .executeTakeFirstOrThrow();
+  await insertSpec(trx, id, last + 1, next);
+  return last + 1;
+}
+
+/** By `deploy_id/spec`. */
+export async function readSpecs(
+  db: Kysely<Database> | Transaction<Database>,
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, Spec>> {
+  if (ids.length === 0) return new Map();
+  const rows = await db
+    .selectFrom("deployment_spec")
+    .selectAll()
+    .where("deploy_id", "in", [...ids])
+    .execute();
+  return new Map(
+    rows.map((row) => [
+      `${row.deploy_id}/${row.spec}`,
+      { extraArgs: row.extra_args, contextLength: row.context_length },
+    ]),
+  );
+}

@@ -1,0 +1,118 @@
+// Updates on a real database and a scripted host of four GPUs: beside the old instance, in its place, and back again.
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { updateDeployment } from "../../../control-plane/deployments/change.ts";
+import type { InstanceReport } from "../../../proto/gen/stoker/fleet/v1/InstanceReport.ts";
+import type { DeploymentId } from "../../../proto/ids.ts";
+import { type FakeAgent, startFakeAgent } from "../../fakes/agent-session.ts";
+import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { ada, gpuDefaults, type Replica, startReplica } from "../fleet/replica.ts";
+
+const wait = { timeout: 20_000, interval: 25 };
+let postgres: TestPostgres;
+let replica: Replica;
+let agent: FakeAgent;
+
+beforeAll(async () => {
+  postgres = await startPostgres();
+});
+afterAll(() => postgres?.stop());
+beforeEach(async () => {
+  replica = await startReplica(await postgres.migratedDatabase());
+  agent = await startFakeAgent({ address: replica.address, token: replica.joinToken, hostId: "host-1" });
+  agent.connect();
+  agent.obey("ready");
+});
+afterEach(async () => {
+  await agent.close();
+  await replica.stop();
+});
+
+const record = async (id: DeploymentId) => await replica.get(id);
+const ready = (id: DeploymentId) => replica.routing.ready(id).map((route) => route.instanceId);
+const put = (id: DeploymentId, extraArgs: string[]) =>
+  updateDeployment(replica.deploymentStore, ada.account, id, { extraArgs }, gpuDefaults);
+/** What instances of the first update report; all others serve. */
+const newOnes = (over: Partial<InstanceReport>) =>
+  agent.obeyEach(({ extraArgs }) => (extraArgs[0] === "--max-model-len=1024" ? over : { phase: "ready" }));
+const gaveUp = { phase: "failed", failCode: "start_failed", failMessage: "the model server ended with 1" };
+const argsOf = (n: number) => agent.desired?.instances[n]?.extraArgs;
+
+async function deployed(numGpus: number): Promise<DeploymentId> {
+  const { id } = await replica.deploy({ numGpus });
+  await vi.waitFor(() => expect(ready(id)).toHaveLength(1), wait);
+  await vi.waitFor(async () => expect((await record(id))?.status).toBe("deployed"), wait);
+  return id;
+}
+
+describe("an update", () => {
+  it("puts a new instance beside the old one, which keeps its arguments and its requests until the new one serves", async () => {
+    const id = await deployed(1);
+    const [old] = ready(id);
+    newOnes({ phase: "loading" });
+    await put(id, ["--max-model-len=1024"]);
+    await vi.waitFor(() => expect(agent.desired?.instances).toHaveLength(2), wait);
+    const specs = new Map(agent.desired?.instances.map((spec) => [spec.instanceId as string, spec]));
+    expect(specs.get(old as string)).toMatchObject({ generation: "1", extraArgs: [], contextLength: 0 });
+    const [fresh] = [...specs.keys()].filter((one) => one !== old);
+    expect(specs.get(fresh as string)).toMatchObject({
+      generation: "2",
+      extraArgs: ["--max-model-len=1024"],
+      contextLength: 1024,
+    });
+    expect(ready(id)).toEqual([old]);
+    expect(await record(id)).toMatchObject({ status: "updating", rollout: { outdated: 1, booting: 1, upToDate: 0 } });
+    agent.obey("ready");
+    await vi.waitFor(() => expect(ready(id)).toEqual([fresh]), wait);
+    await vi.waitFor(async () => expect(await record(id)).toMatchObject({ status: "deployed", servingSpec: 2 }), wait);
+  });
+
+  it("changes the instance in its place where no GPU is free beside it", async () => {
+    const id = await deployed(4);
+    const [old] = ready(id);
+    await put(id, ["--max-model-len=1024"]);
+    await vi.waitFor(() => expect(argsOf(0)).toEqual(["--max-model-len=1024"]), wait);
+    expect(agent.desired?.instances).toHaveLength(1);
+    expect(agent.desired?.instances[0]?.instanceId).toBe(old);
+    await vi.waitFor(async () => expect(await record(id)).toMatchObject({ status: "deployed", servingSpec: 2 }), wait);
+  });
+
+  it("that gives up costs nothing: the old instance serves on, the new one goes, the reason is told", async () => {
+    const id = await deployed(1);
+    const [old] = ready(id);
+    newOnes(gaveUp);
+    await put(id, ["--max-model-len=1024"]);
+    await vi.waitFor(async () => {
+      expect(await record(id)).toMatchObject({
+        status: "deployed",
+        failReason: "",
+        extraArgs: [],
+        updateError: "start_failed: the model server ended with 1",
+      });
+    }, wait);
+    expect(ready(id)).toEqual([old]);
+    await vi.waitFor(() => expect(agent.desired?.instances).toHaveLength(1), wait);
+    // The next one is told anew.
+    await put(id, ["--max-model-len=2048"]);
+    await vi.waitFor(async () => expect(await record(id)).toMatchObject({ status: "deployed", updateError: "" }), wait);
+    await vi.waitFor(
+      () => expect(agent.desired?.instances.map((one) => one.extraArgs)).toEqual([["--max-model-len=2048"]]),
+      wait,
+    );
+  });
+
+  it("that gives up in its place is taken back there, as a newer generation with the old arguments", async () => {
+    const id = await deployed(4);
+    const [old] = ready(id);
+    newOnes(gaveUp);
+    await put(id, ["--max-model-len=1024"]);
+    await vi.waitFor(() => expect(agent.desired?.instances[0]?.generation).toBe("3"), wait);
+    expect(agent.desired?.instances[0]).toMatchObject({ instanceId: old, extraArgs: [] });
+    await vi.waitFor(async () => {
+      expect(await record(id)).toMatchObject({
+        status: "deployed",
+        updateError: "start_failed: the model server ended with 1",
+      });
+    }, wait);
+    await vi.waitFor(() => expect(ready(id)).toEqual([old]), wait);
+  });
+});
