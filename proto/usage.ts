@@ -53,6 +53,14 @@ export function readUnits(fields: Readonly<Record<string, unknown>>): UnitCounts
   return found;
 }
 
+/** The fields that `readUnits` reads, of what is known. */
+export function unitFields(units: Partial<UnitCounts>): Record<string, number> {
+  const known = (Object.entries(unitNames) as [UnitName, keyof UnitCounts][]).filter(
+    ([, key]) => units[key] !== undefined,
+  );
+  return Object.fromEntries(known.map(([name, key]) => [name, units[key] as number]));
+}
+
 /** `characters=12,audio_ms=3400`: what is not 0. */
 export function encodeUnits(units: UnitCounts): string {
   const parts = (Object.entries(unitNames) as [UnitName, keyof UnitCounts][]).filter(([, key]) => units[key] > 0);

@@ -1,7 +1,10 @@
 // Environment of the model server -> one frozen object. Every problem is reported at once.
 export interface RuntimeConfig {
   readonly instanceId: string;
+  /** A .gguf file, or for onnxruntime a folder or a .onnx file in one. */
   readonly modelPath: string;
+  /** What an ONNX model is used for; empty: what its configuration says. */
+  readonly task: string;
   readonly servedModelName: string;
   readonly maxBatchSize: number;
   /** Tokens per sequence; 0 = what the model was trained on, bounded by memory. */
@@ -11,6 +14,12 @@ export interface RuntimeConfig {
   /** 0 = unbounded. */
   readonly memoryBytes: number;
   readonly gpuLayers: "auto" | number;
+  /** The execution provider of ONNX models; `auto`: the GPU where one was granted. */
+  readonly provider: "auto" | "cpu" | "cuda" | "tensorrt" | "webgpu";
+  /** The longest that an item waits for others to share its batch, while nothing runs. */
+  readonly latencyBudgetMs: number;
+  /** Folder for ONNX graphs optimised for this machine; undefined: none are kept. */
+  readonly graphCacheDir: string | undefined;
   readonly host: string;
   readonly port: number;
   readonly addressFile: string | undefined;
@@ -29,6 +38,7 @@ export class ConfigError extends Error {
   }
 }
 
+const providers = ["auto", "cpu", "cuda", "tensorrt", "webgpu"] as const;
 const logLevels = ["trace", "debug", "info", "warn", "error", "fatal", "silent"];
 
 /** Throws ConfigError. `cores` is what the machine offers this process. */
@@ -49,7 +59,10 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>, co
     return value;
   };
   const modelPath = need("STOKER_MODEL_PATH");
-  if (modelPath !== "" && !modelPath.endsWith(".gguf")) problems.push("STOKER_MODEL_PATH must name a .gguf file");
+  if (/\.(bin|pt|pth|ckpt|pkl|pickle|h5|joblib|safetensors)$/i.test(modelPath))
+    problems.push("STOKER_MODEL_PATH must name a .gguf file, or the folder of an ONNX model");
+  const provider = providers.find((one) => one === (text("STOKER_ONNX_PROVIDER") ?? "auto"));
+  if (!provider) problems.push(`STOKER_ONNX_PROVIDER must be one of ${providers.join(", ")}`);
   const layers = text("STOKER_GPU_LAYERS");
   const logLevel = text("STOKER_LOG_LEVEL") ?? "info";
   if (!logLevels.includes(logLevel)) problems.push(`STOKER_LOG_LEVEL must be one of ${logLevels.join(", ")}`);
@@ -57,12 +70,16 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>, co
   const config: RuntimeConfig = {
     instanceId: need("STOKER_INSTANCE_ID"),
     modelPath,
+    task: text("STOKER_TASK") ?? "",
     servedModelName: need("STOKER_SERVED_MODEL_NAME"),
     maxBatchSize: number("STOKER_MAX_BATCH_SIZE", 1, 1, 256),
     contextLength: number("STOKER_CONTEXT_LENGTH", 0, 0, 10_000_000),
     threads: Math.max(1, Math.floor(Math.min(cpus, cores))),
     memoryBytes: number("STOKER_MEMORY_BYTES", 0, 0, Number.MAX_SAFE_INTEGER),
     gpuLayers: layers === undefined || layers === "auto" ? "auto" : number("STOKER_GPU_LAYERS", 0, 0, 10_000),
+    provider: provider ?? "auto",
+    latencyBudgetMs: number("STOKER_BATCH_WAIT_MS", 8, 0, 1000, false),
+    graphCacheDir: text("STOKER_GRAPH_CACHE"),
     host: text("STOKER_HOST") ?? "127.0.0.1",
     port: number("STOKER_PORT", 0, 0, 65_535),
     addressFile: text("STOKER_ADDRESS_FILE"),

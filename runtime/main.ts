@@ -4,13 +4,14 @@ import type { Server } from "node:http";
 import { availableParallelism } from "node:os";
 import { type Logger, pino } from "pino";
 import { ConfigError, type RuntimeConfig, readConfig } from "./config.ts";
-import { openEngine } from "./llama/open-engine.ts";
+import { openEngine } from "./open-engine.ts";
 import { writeAddressFile } from "./server/address-file.ts";
 import { drained } from "./server/drain.ts";
 import { createRuntimeServer } from "./server/http-server.ts";
 import { RuntimeMetrics } from "./server/metrics.ts";
 import { watchForOrphan } from "./server/orphan-watch.ts";
 import { RuntimeState } from "./server/runtime-state.ts";
+import { isTextEngine } from "./server/text-engine.ts";
 import { UsageLog } from "./server/usage-log.ts";
 
 const drainBoundMs = 600_000;
@@ -45,22 +46,13 @@ async function main(config: RuntimeConfig): Promise<void> {
   watchForOrphan(state, config.orphanTimeoutMs, () => stop("no request from the agent"));
 
   const startedAt = performance.now();
-  const engine = await openEngine({
-    ...config,
-    sequences: config.maxBatchSize,
-    onProgress: (progress) => state.loaded(progress),
-    onRound: (size, seconds) => metrics.round(size, seconds),
-    onLog: (level, line) =>
-      level === "error" || level === "fatal"
-        ? log.warn({ llama: line.trim() }, "llama.cpp")
-        : log.debug({ llama: line.trim() }, "llama.cpp"),
-  });
+  const engine = await openEngine(config, state, metrics, log);
   state.ready(engine);
-  const { provider, contextLength, toolFormat } = engine;
-  log.info(
-    { ms: Math.round(performance.now() - startedAt), provider, contextLength, tools: toolFormat?.name },
-    "model ready",
-  );
+  const { provider, contextLength, warnings = [] } = engine;
+  const tools = isTextEngine(engine) ? engine.toolFormat?.name : undefined;
+  const ms = Math.round(performance.now() - startedAt);
+  for (const warning of warnings) log.warn(warning);
+  log.info({ ms, provider, contextLength, tools, paths: [...(engine.tasks?.keys() ?? [])] }, "model ready");
 }
 
 async function listen(server: Server, { host, port }: RuntimeConfig): Promise<number> {

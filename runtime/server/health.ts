@@ -1,5 +1,6 @@
 // GET /health and GET /v1/models as values.
 import type { RuntimeState } from "./runtime-state.ts";
+import { isTextEngine } from "./text-engine.ts";
 
 export function health(state: RuntimeState): { readonly status: number; readonly body: object } {
   const { phase, instanceId: instance_id, model } = state;
@@ -17,6 +18,7 @@ export function health(state: RuntimeState): { readonly status: number; readonly
     num_waiting: load?.waiting ?? 0,
     tokens_generated_total: load?.tokensGenerated ?? 0,
     provider: engine?.provider ?? null,
+    ...(engine?.warnings?.length ? { warnings: engine.warnings } : {}),
   };
   return { status: phase.status === "ready" ? 200 : 503, body };
 }
@@ -32,7 +34,7 @@ export function models(state: RuntimeState): object {
           owned_by: "stoker",
           max_model_len: engine.contextLength,
           max_batch_size: engine.maxBatchSize,
-          supports_tools: engine.toolFormat !== undefined,
+          supports_tools: isTextEngine(engine) && engine.toolFormat !== undefined,
         },
       ]
     : [];

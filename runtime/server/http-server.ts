@@ -4,7 +4,7 @@ import { health, models } from "./health.ts";
 import { RequestError } from "./request-error.ts";
 import { runChat } from "./run-chat.ts";
 import { runCompletion } from "./run-completion.ts";
-import { type GenerationDeps, serveGeneration } from "./serve-generation.ts";
+import { type GenerationDeps, serveGeneration, serveTask } from "./serve-generation.ts";
 import { usageRecord } from "./usage-log.ts";
 import { writeJson } from "./write-json.ts";
 
@@ -28,6 +28,17 @@ async function route(deps: GenerationDeps, request: IncomingMessage, response: S
       return serveGeneration(deps, "text_completion", path, runCompletion, request, response);
     case "POST /v1/chat/completions":
       return serveGeneration(deps, "chat", path, runChat, request, response);
+    case "POST /v1/embeddings":
+    case "POST /v1/rerank":
+    case "POST /v1/audio/speech":
+    case "POST /v1/audio/transcriptions":
+    case "POST /v1/audio/translations":
+    case "POST /v1/images/generations":
+    case "POST /v1/images/edits":
+    case "POST /v1/images/variations":
+    // Every other task, with the fields that the gateway's native endpoint takes.
+    case "POST /v1/infer":
+      return serveTask(deps, path, request, response);
     case "GET /health": {
       const { status, body } = health(deps.state);
       return writeJson(response, status, body);

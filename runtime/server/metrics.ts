@@ -1,9 +1,10 @@
 // The registry of one model server: its own numbers and the GenAI server histograms.
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
+import type { Operation } from "./engine.ts";
 import type { RuntimeState } from "./runtime-state.ts";
 
 export interface RequestFigures {
-  readonly operation: "chat" | "text_completion";
+  readonly operation: Operation;
   readonly seconds: number;
   readonly firstTokenSeconds: number | undefined;
   readonly inputTokens: number;
@@ -29,6 +30,8 @@ export class RuntimeMetrics {
   readonly #tokens: Counter;
   readonly #batch: Histogram;
   readonly #infer: Histogram;
+  readonly #queue: Histogram;
+  readonly #splits: Counter;
 
   constructor(state: RuntimeState) {
     const registers = [this.registry];
@@ -79,11 +82,34 @@ export class RuntimeMetrics {
       buckets: firstTokens,
       registers,
     });
+    this.#queue = new Histogram({
+      name: "stoker_runtime_queue_seconds",
+      help: "Time that an item waited for its batch",
+      buckets: firstTokens,
+      registers,
+    });
+    this.#splits = new Counter({
+      name: "stoker_runtime_batch_splits_total",
+      help: "Batches that failed as a whole and were run in halves, by cause",
+      labelNames: ["cause"],
+      registers,
+    });
+    gauge("stoker_runtime_fallback", "1 while the model runs on less than was asked for; /health says why", () =>
+      (state.engine?.warnings?.length ?? 0) > 0 ? 1 : 0,
+    );
   }
 
   round(size: number, seconds: number): void {
     this.#batch.observe(size);
     this.#infer.observe(seconds);
+  }
+
+  queued(seconds: number): void {
+    this.#queue.observe(seconds);
+  }
+
+  split(cause: "memory" | "failure"): void {
+    this.#splits.inc({ cause });
   }
 
   request(figures: RequestFigures): void {

@@ -1,10 +1,10 @@
 // What the process is doing: loading -> ready -> draining. The only mutable state that the HTTP layer and main share.
-import type { TextEngine } from "./text-engine.ts";
+import type { Engine } from "./engine.ts";
 
 export type RuntimePhase =
   | { readonly status: "loading"; readonly progress: number }
-  | { readonly status: "ready"; readonly engine: TextEngine }
-  | { readonly status: "draining"; readonly engine: TextEngine | undefined };
+  | { readonly status: "ready"; readonly engine: Engine }
+  | { readonly status: "draining"; readonly engine: Engine | undefined };
 
 export class RuntimeState {
   readonly instanceId: string;
@@ -23,7 +23,7 @@ export class RuntimeState {
     return this.#phase;
   }
 
-  get engine(): TextEngine | undefined {
+  get engine(): Engine | undefined {
     return this.#phase.status === "loading" ? undefined : this.#phase.engine;
   }
 
@@ -31,7 +31,7 @@ export class RuntimeState {
     if (this.#phase.status === "loading") this.#phase = { status: "loading", progress };
   }
 
-  ready(engine: TextEngine): void {
+  ready(engine: Engine): void {
     if (this.#phase.status === "loading") this.#phase = { status: "ready", engine };
   }
 

@@ -3,13 +3,14 @@ import { randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Logger } from "pino";
 import type { Exchange } from "./deliver.ts";
+import type { Engine, Operation, TaskCall } from "./engine.ts";
 import type { Body } from "./fields.ts";
-import type { RequestFigures, RuntimeMetrics } from "./metrics.ts";
+import type { RuntimeMetrics } from "./metrics.ts";
 import { readBody } from "./read-body.ts";
 import { renderError } from "./render-error.ts";
 import { RequestError } from "./request-error.ts";
 import type { RuntimeState } from "./runtime-state.ts";
-import type { TextEngine } from "./text-engine.ts";
+import { isTextEngine, type TextEngine } from "./text-engine.ts";
 import type { UsageLog } from "./usage-log.ts";
 import { writeJson } from "./write-json.ts";
 
@@ -27,11 +28,40 @@ const requestIdHeader = "x-stoker-request-id";
 
 export async function serveGeneration(
   deps: GenerationDeps,
-  operation: RequestFigures["operation"],
+  operation: Operation,
   route: string,
   run: Run,
   request: IncomingMessage,
   response: ServerResponse,
+): Promise<void> {
+  return serveRequest(deps, route, operation, request, response, async (engine, call) => {
+    if (!isTextEngine(engine)) throw notServed(engine, route);
+    await run(engine, call.model, await readBody(request), call);
+  });
+}
+
+/** Every other task: whatever the engine has under that path. */
+export async function serveTask(
+  deps: GenerationDeps,
+  route: string,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  const operation = deps.state.engine?.tasks?.get(route)?.operation ?? "inference";
+  return serveRequest(deps, route, operation, request, response, async (engine, call) => {
+    const task = engine.tasks?.get(route);
+    if (!task) throw notServed(engine, route);
+    await task.run(call);
+  });
+}
+
+async function serveRequest(
+  deps: GenerationDeps,
+  route: string,
+  operation: Operation,
+  request: IncomingMessage,
+  response: ServerResponse,
+  work: (engine: Engine, call: TaskCall) => Promise<void>,
 ): Promise<void> {
   const { state, metrics, log } = deps;
   const startedAt = performance.now();
@@ -51,8 +81,7 @@ export async function serveGeneration(
   let failure: RequestError | undefined;
   try {
     const engine = readyEngine(state);
-    const body = await readBody(request);
-    await run(engine, state.model, body, { response, signal: gone.signal, usage, onFirstToken });
+    await work(engine, { request, response, signal: gone.signal, usage, model: state.model, onFirstToken });
   } catch (error) {
     // Reading the body of a client that went away fails too.
     if (!gone.signal.aborted) {
@@ -91,7 +120,16 @@ export async function serveGeneration(
   });
 }
 
-function readyEngine(state: RuntimeState): TextEngine {
+function notServed(engine: Engine, route: string): RequestError {
+  const paths = [
+    ...(isTextEngine(engine) ? ["/v1/chat/completions", "/v1/completions"] : []),
+    ...(engine.tasks?.keys() ?? []),
+  ];
+  const words = `this model does not serve ${route}; send the request to ${paths.join(" or ")}, or use a model that does`;
+  return new RequestError(400, words, { param: "model", code: "unsupported_task" });
+}
+
+function readyEngine(state: RuntimeState): Engine {
   const { phase } = state;
   if (phase.status === "ready") return phase.engine;
   const [message, refusal] =

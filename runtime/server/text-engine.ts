@@ -1,6 +1,9 @@
 // The port of the HTTP layer onto whatever generates text. Implemented by llama/; speaks tokens, pieces and reasons,
 // never JSON of the wire.
 import type { ToolFormat } from "../llama/tools/tool-format.ts";
+import type { Engine } from "./engine.ts";
+
+export type { EngineLoad } from "./engine.ts";
 
 export interface Sampling {
   /** 0 = greedy. */
@@ -89,13 +92,6 @@ export interface ChatPrompt {
   readonly templateArguments: Readonly<Record<string, unknown>>;
 }
 
-export interface EngineLoad {
-  readonly running: number;
-  readonly waiting: number;
-  readonly tokensGenerated: number;
-  readonly kvUsageRatio: number;
-}
-
 /** The engine refuses this request for a reason its sender may act on. */
 export class EngineRefusal extends Error {
   readonly code: "prompt" | "constraint" | "context_length" | "busy" | "choices";
@@ -108,10 +104,7 @@ export class EngineRefusal extends Error {
   }
 }
 
-export interface TextEngine {
-  readonly contextLength: number;
-  readonly maxBatchSize: number;
-  readonly provider: string;
+export interface TextEngine extends Engine {
   /** Undefined: the chat template has no place for tools. */
   readonly toolFormat: ToolFormat | undefined;
   /** Throws EngineRefusal("prompt"). */
@@ -122,6 +115,8 @@ export interface TextEngine {
   compile(constraint: Constraint): Promise<CompiledConstraint>;
   /** Throws EngineRefusal before the first token; after an abort returns normally, with the counts final. */
   generate(job: GenerationJob, sink: ChoiceSink, usage: RunningUsage, signal: AbortSignal): Promise<void>;
-  load(): EngineLoad;
-  close(): Promise<void>;
+}
+
+export function isTextEngine(engine: Engine): engine is TextEngine {
+  return "generate" in engine;
 }

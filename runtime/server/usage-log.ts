@@ -1,7 +1,12 @@
 // What the last requests used: the agent asks here for a client that hung up before its usage frame.
+
+import type { UnitCounts } from "../../proto/money.ts";
+import { unitFields } from "../../proto/usage.ts";
 import type { RunningUsage } from "./text-engine.ts";
 
 export interface UsageEntry extends RunningUsage {
+  /** What a task took that is not told in tokens alone. */
+  units?: Partial<UnitCounts>;
   /** Counts no longer change. */
   isFinished: boolean;
   isAborted: boolean;
@@ -46,6 +51,7 @@ export function usageBody(usage: RunningUsage) {
 
 export function usageRecord(entry: UsageEntry) {
   return {
+    ...unitFields(entry.units ?? {}),
     input_tokens: entry.inputTokens,
     cached_input_tokens: entry.cachedInputTokens,
     output_tokens: entry.outputTokens,

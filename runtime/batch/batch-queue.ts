@@ -1,0 +1,157 @@
+// Who waits for the next batch, whose turn it is, and when it starts. Pure: time comes in as a number (ms, monotonic).
+// A batch starts at once unless another item is expected so soon that waiting costs less than a run of its own would.
+export interface QueueLimits {
+  readonly maxBatchSize: number;
+  /** The longest that an item is held back while nothing runs. */
+  readonly latencyBudgetMs: number;
+}
+
+export interface Waiting<Item> {
+  readonly item: Item;
+  /** Items of one request. */
+  readonly owner: object;
+  /** What it costs beside others, e.g. its tokens. */
+  readonly weight: number;
+  readonly sinceMs: number;
+}
+
+export type Next<Item> =
+  | { readonly kind: "run"; readonly batch: readonly Waiting<Item>[] }
+  | { readonly kind: "wait"; readonly untilMs: number }
+  | { readonly kind: "empty" };
+
+/** How fast older observations stop to count. */
+const decay = 0.9;
+/** Runs without a failure after which twice as many items are tried again. */
+const runsToGrow = 64;
+
+export class BatchQueue<Item> {
+  readonly #limits: QueueLimits;
+  readonly #lines = new Map<object, Waiting<Item>[]>();
+  /** What each owner that waits was given, on a clock that never falls behind those who came before. */
+  readonly #given = new Map<object, number>();
+  #clock = 0;
+  #size = 0;
+  #limit: number;
+  #goodRuns = 0;
+  #gapMs = Number.POSITIVE_INFINITY;
+  #lastArrivalMs = Number.NEGATIVE_INFINITY;
+  /** Decayed sums over runs (items, ms): what a run costs by itself is where the line meets zero items. */
+  #sums = { n: 0, x: 0, y: 0, xx: 0, xy: 0 };
+
+  constructor(limits: QueueLimits) {
+    this.#limits = limits;
+    this.#limit = limits.maxBatchSize;
+  }
+
+  get size(): number {
+    return this.#size;
+  }
+
+  /** Items that one batch may hold now; less than configured after memory ran out. */
+  get limit(): number {
+    return this.#limit;
+  }
+
+  add(waiting: Waiting<Item>): void {
+    const line = this.#lines.get(waiting.owner);
+    if (line) line.push(waiting);
+    else {
+      this.#lines.set(waiting.owner, [waiting]);
+      this.#given.set(waiting.owner, this.#clock);
+    }
+    this.#size += 1;
+    const gap = waiting.sinceMs - this.#lastArrivalMs;
+    this.#gapMs = Number.isFinite(this.#gapMs) ? this.#gapMs * decay + gap * (1 - decay) : gap;
+    this.#lastArrivalMs = waiting.sinceMs;
+  }
+
+  /** Takes an item out that was not started. */
+  remove(waiting: Waiting<Item>): boolean {
+    const line = this.#lines.get(waiting.owner);
+    const at = line?.indexOf(waiting) ?? -1;
+    if (!line || at < 0) return false;
+    line.splice(at, 1);
+    this.#size -= 1;
+    if (line.length === 0) this.#forget(waiting.owner);
+    return true;
+  }
+
+  next(nowMs: number): Next<Item> {
+    if (this.#size === 0) return { kind: "empty" };
+    const untilMs = this.#size >= this.#limit ? nowMs : this.#worthWaitingFor();
+    return untilMs > nowMs ? { kind: "wait", untilMs } : { kind: "run", batch: this.#take() };
+  }
+
+  ran(items: number, ms: number): void {
+    const { n, x, y, xx, xy } = this.#sums;
+    this.#sums = {
+      n: n * decay + 1,
+      x: x * decay + items,
+      y: y * decay + ms,
+      xx: xx * decay + items * items,
+      xy: xy * decay + items * ms,
+    };
+    this.#goodRuns += 1;
+    if (this.#goodRuns >= runsToGrow && this.#limit < this.#limits.maxBatchSize) {
+      this.#limit = Math.min(this.#limits.maxBatchSize, this.#limit * 2);
+      this.#goodRuns = 0;
+    }
+  }
+
+  ranOutOfMemory(items: number): void {
+    this.#limit = Math.max(1, Math.min(this.#limit, Math.floor(items / 2)));
+    this.#goodRuns = 0;
+  }
+
+  /** A run by itself costs this much, whatever it holds. */
+  get #runCostMs(): number {
+    const { n, x, y, xx, xy } = this.#sums;
+    const spread = n * xx - x * x;
+    if (n === 0 || spread < 1e-9) return 0;
+    const perItem = (n * xy - x * y) / spread;
+    return Math.max(0, (y - perItem * x) / n);
+  }
+
+  #worthWaitingFor(): number {
+    const oldestMs = this.#oldestMs();
+    const saves = this.#runCostMs;
+    const expectedMs = this.#gapMs * 2;
+    // All that wait are held back by the next one's coming.
+    if (expectedMs * this.#size >= saves) return oldestMs;
+    return Math.min(this.#lastArrivalMs + expectedMs, oldestMs + this.#limits.latencyBudgetMs);
+  }
+
+  #oldestMs(): number {
+    let oldest = Number.POSITIVE_INFINITY;
+    for (const line of this.#lines.values()) oldest = Math.min(oldest, (line[0] as Waiting<Item>).sinceMs);
+    return oldest;
+  }
+
+  /** The owner that was given least is next, item by item. */
+  #take(): Waiting<Item>[] {
+    const batch: Waiting<Item>[] = [];
+    while (batch.length < this.#limit && this.#size > 0) {
+      const [owner, given] = this.#leastGiven();
+      const line = this.#lines.get(owner) as Waiting<Item>[];
+      const waiting = line.shift() as Waiting<Item>;
+      batch.push(waiting);
+      this.#size -= 1;
+      this.#clock = Math.max(this.#clock, given);
+      if (line.length === 0) this.#forget(owner);
+      else this.#given.set(owner, given + Math.max(1, waiting.weight));
+    }
+    return batch;
+  }
+
+  #leastGiven(): readonly [object, number] {
+    let least: readonly [object, number] | undefined;
+    for (const entry of this.#given) if (!least || entry[1] < least[1]) least = entry;
+    return least as readonly [object, number];
+  }
+
+  #forget(owner: object): void {
+    this.#lines.delete(owner);
+    this.#given.delete(owner);
+  }
+}

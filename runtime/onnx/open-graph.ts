@@ -1,0 +1,100 @@
+// Opens graphs for the tasks: checked first, on the best provider that can be had, with the granted threads.
+import { createHash } from "node:crypto";
+import { mkdir, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { LoadFailure } from "../llama/load-failure.ts";
+import { checkGraph } from "./check-graph.ts";
+import { chooseProviders, fallbackWarning, type Provider } from "./choose-providers.ts";
+import type { ModelFolder } from "./model-folder.ts";
+import type { Session } from "./session.ts";
+import { SessionHost } from "./session-host.ts";
+
+export interface GraphOptions {
+  readonly threads: number;
+  /** 0 = unbounded. */
+  readonly memoryBytes: number;
+  readonly provider: "auto" | Provider;
+  readonly hasGpu: boolean;
+  /** Folder for graphs optimised for this machine; undefined: none are kept. */
+  readonly graphCacheDir: string | undefined;
+}
+
+/** Part of a memory limit from which the arena must not double. */
+const tightShare = 4;
+const cacheVersion = 1;
+
+export class Graphs {
+  readonly warnings: string[] = [];
+  readonly #host = new SessionHost();
+  readonly #options: GraphOptions;
+  #provider = "cpu";
+
+  constructor(options: GraphOptions) {
+    this.#options = options;
+  }
+
+  /** Of what was opened. */
+  get provider(): string {
+    return this.#provider;
+  }
+
+  /** `graph`: a path relative to the folder. Throws LoadFailure. */
+  async open(folder: ModelFolder, graph: string): Promise<Session> {
+    const { threads, memoryBytes, provider, hasGpu } = this.#options;
+    const path = folder.path(graph);
+    await checkGraph(path, folder.root);
+    const providers = chooseProviders({ wanted: provider, hasGpu });
+    const { size } = await stat(path);
+    const isMemoryTight = memoryBytes > 0 && memoryBytes < size * tightShare;
+    const optimizedPath = await this.#optimizedPath(path, providers);
+    try {
+      const { session, refused } = await this.#host.open({ path, providers, threads, isMemoryTight, optimizedPath });
+      this.#provider = session.provider;
+      const warning = fallbackWarning(providers, session.provider, refused);
+      if (warning !== undefined && !this.warnings.includes(warning)) this.warnings.push(warning);
+      return session;
+    } catch (error) {
+      throw graphFailure(path, error);
+    }
+  }
+
+  close(): Promise<void> {
+    return this.#host.close();
+  }
+
+  /** Named by what it was made from and for. Never for what the GPU's provider compiles by itself. */
+  async #optimizedPath(path: string, providers: readonly string[]): Promise<string | undefined> {
+    const { graphCacheDir: folder, threads } = this.#options;
+    if (folder === undefined || providers[0] !== "cpu") return undefined;
+    const { size, mtimeMs } = await stat(path);
+    const made = JSON.stringify([cacheVersion, path, size, mtimeMs, threads, process.arch]);
+    try {
+      await mkdir(folder, { recursive: true });
+    } catch {
+      return undefined;
+    }
+    return join(folder, `${createHash("sha256").update(made).digest("hex").slice(0, 32)}.onnx`);
+  }
+}
+
+const causes: readonly (readonly [pattern: RegExp, cause: string, advice: string])[] = [
+  [/bad_alloc|out of memory|failed to allocate/i, "out of memory", "give the instance more memory"],
+  [
+    /is not a registered function|no op registered|unsupported model IR|opset/i,
+    "unsupported operators",
+    "this build of onnxruntime does not know them; export the model for an older operator set",
+  ],
+  [
+    /protobuf parsing failed|INVALID_PROTOBUF|not a valid model/i,
+    "damaged ONNX file",
+    "the file is broken or ends too early; download it again",
+  ],
+  [/cannot find module|libonnxruntime/i, "no onnxruntime for this machine", "install onnxruntime-node's package"],
+];
+
+function graphFailure(path: string, error: unknown): LoadFailure {
+  const message = (error instanceof Error ? error.message : String(error)).replace(/\s+/g, " ").trim().slice(0, 300);
+  const found = causes.find(([pattern]) => pattern.test(message));
+  if (found) return new LoadFailure(found[1], `${found[2]} (${message})`, { cause: error });
+  return new LoadFailure("model could not be loaded", `${path}: ${message}`, { cause: error });
+}

@@ -1,0 +1,99 @@
+// The model's own tokenizer, from its tokenizer.json.
+import { Tokenizer as HubTokenizer } from "@huggingface/tokenizers";
+import { LoadFailure } from "../llama/load-failure.ts";
+import type { ModelFolder } from "./model-folder.ts";
+
+export interface Encoded {
+  readonly ids: readonly number[];
+  /** Which of a pair's texts a token is of. */
+  readonly typeIds: readonly number[];
+}
+
+export interface Tokenizer {
+  /** Tokens of one input, special ones included. */
+  readonly longest: number;
+  readonly padId: number;
+  readonly size: number;
+  encode(text: string, pair?: string): Encoded;
+  /** Without the special tokens around. */
+  encodeBare(text: string): readonly number[];
+  /** Puts the special tokens around ids that are given as such. */
+  surround(ids: readonly number[]): Encoded;
+  tokenText(id: number): string;
+  idOf(token: string): number | undefined;
+  decode(ids: readonly number[]): string;
+  isSpecial(id: number): boolean;
+  readonly maskToken: string | undefined;
+}
+
+/** Throws LoadFailure. */
+export async function openTokenizer(folder: ModelFolder): Promise<Tokenizer> {
+  const source = await folder.json("tokenizer.json");
+  if (Object.keys(source).length === 0)
+    throw new LoadFailure(
+      "no tokenizer",
+      `${folder.root} holds no tokenizer.json; export the model with its fast tokenizer`,
+    );
+  const settings = await folder.json("tokenizer_config.json");
+  let inner: HubTokenizer;
+  try {
+    inner = new HubTokenizer(source, settings);
+  } catch (error) {
+    throw new LoadFailure("tokenizer not readable", (error as Error).message, { cause: error });
+  }
+  const special = new Set<number>();
+  for (const [id, token] of inner.get_added_tokens_decoder()) if (token.special) special.add(id);
+  const nameOf = (key: string): string | undefined => {
+    const value = settings[key];
+    if (typeof value === "string") return value;
+    const content = (value as { content?: unknown } | null | undefined)?.content;
+    return typeof content === "string" ? content : undefined;
+  };
+  const encode = (text: string, pair?: string): Encoded => {
+    const { ids, token_type_ids: typeIds } = inner.encode(text, {
+      return_token_type_ids: true,
+      text_pair: pair ?? null,
+    });
+    return { ids, typeIds };
+  };
+  const around = inner.encode("").ids;
+  return {
+    longest: longestInput(folder.config, settings, await folder.json("sentence_bert_config.json")),
+    padId: inner.token_to_id(nameOf("pad_token") ?? "") ?? numberOf(folder.config["pad_token_id"]) ?? 0,
+    size: inner.get_vocab(true).size,
+    encode,
+    encodeBare: (text) => inner.encode(text, { add_special_tokens: false }).ids,
+    surround: (ids) => {
+      // The special tokens of an empty text are those of every text: half of them before, half after, the first one first.
+      const before = Math.ceil(around.length / 2);
+      const whole = [...around.slice(0, before), ...ids, ...around.slice(before)];
+      return { ids: whole, typeIds: whole.map(() => 0) };
+    },
+    tokenText: (id) => inner.id_to_token(id) ?? "",
+    idOf: (token) => inner.token_to_id(token),
+    decode: (ids) => inner.decode([...ids], { skip_special_tokens: true }),
+    isSpecial: (id) => special.has(id),
+    maskToken: nameOf("mask_token"),
+  };
+}
+
+/** The smallest of what the configurations say; tokenizers without a bound name an absurd one. */
+function longestInput(
+  config: Record<string, unknown>,
+  settings: Record<string, unknown>,
+  sentence: Record<string, unknown>,
+): number {
+  const positions = numberOf(config["max_position_embeddings"]) ?? numberOf(config["n_positions"]);
+  // RoBERTa counts its positions from past the padding.
+  const isOffset = ["roberta", "xlm-roberta", "camembert", "mpnet"].includes(String(config["model_type"]));
+  const bounds = [
+    positions === undefined ? undefined : positions - (isOffset ? 2 : 0),
+    numberOf(settings["model_max_length"]),
+    numberOf(sentence["max_seq_length"]),
+  ];
+  return Math.min(131_072, ...bounds.filter((bound) => bound !== undefined && bound > 0).map(Number));
+}
+
+function numberOf(value: unknown): number | undefined {
+  return typeof value === "number" && Number.isFinite(value) ? value : undefined;
+}

@@ -1,0 +1,54 @@
+// What the HTTP layer serves: the facts every engine tells, and the paths it answers beside text generation.
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { UsageEntry } from "./usage-log.ts";
+
+export interface EngineLoad {
+  readonly running: number;
+  readonly waiting: number;
+  readonly tokensGenerated: number;
+  readonly kvUsageRatio: number;
+}
+
+export interface Engine {
+  /** Tokens of one input; 0 where inputs are no text. */
+  readonly contextLength: number;
+  readonly maxBatchSize: number;
+  readonly provider: string;
+  /** What is less than was asked for, in sentences, for GET /health. */
+  readonly warnings?: readonly string[];
+  /** By path, e.g. `/v1/embeddings`. */
+  readonly tasks?: ReadonlyMap<string, TaskRoute>;
+  load(): EngineLoad;
+  close(): Promise<void>;
+}
+
+/** The `gen_ai_operation_name` of metrics. */
+export type Operation =
+  | "chat"
+  | "text_completion"
+  | "embeddings"
+  | "rerank"
+  | "inference"
+  | "image_generation"
+  | "text_to_speech"
+  | "transcription";
+
+/** One request while it is answered. */
+export interface TaskCall {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  /** Aborts when the client is gone. */
+  readonly signal: AbortSignal;
+  /** Kept up to date: what a client that hangs up has used. */
+  readonly usage: UsageEntry;
+  /** The name the model is served under. */
+  readonly model: string;
+  /** The first token, audio or picture is on its way. */
+  readonly onFirstToken: () => void;
+}
+
+export interface TaskRoute {
+  readonly operation: Operation;
+  /** Reads the body and writes the answer; throws RequestError before the first byte. */
+  run(call: TaskCall): Promise<void>;
+}

@@ -1,0 +1,60 @@
+// From a model's folder to an engine: which task, its graphs, warmed up.
+import { access } from "node:fs/promises";
+import { LoadFailure } from "../llama/load-failure.ts";
+import { type ModelFolder, readModelFolder } from "../onnx/model-folder.ts";
+import { type GraphOptions, Graphs } from "../onnx/open-graph.ts";
+import { detectTask, type Task } from "./detect-task.ts";
+import { openEmbeddings } from "./embeddings.ts";
+import type { TaskDeps } from "./task-deps.ts";
+import { type OpenTask, TaskEngine } from "./task-engine.ts";
+
+export interface TaskOptions extends GraphOptions {
+  /** The model's folder, or one graph in it. */
+  readonly modelPath: string;
+  /** What the model is used for; empty: what its configuration says. */
+  readonly task: string;
+  readonly maxBatchSize: number;
+  readonly latencyBudgetMs: number;
+  readonly observe: TaskDeps["observe"];
+}
+
+type Open = (deps: TaskDeps, folder: ModelFolder) => Promise<OpenTask>;
+
+const openers: Partial<Record<Task, Open>> = {
+  embeddings: openEmbeddings,
+};
+
+/** Throws LoadFailure. */
+export async function openTasks(options: TaskOptions): Promise<TaskEngine> {
+  const folder = await readModelFolder(options.modelPath);
+  const task = options.task === "" ? await detected(folder) : options.task;
+  const open = Object.hasOwn(openers, task) ? openers[task as Task] : undefined;
+  if (!open)
+    throw new LoadFailure(
+      "unsupported task",
+      `this model server has no ${task} for ONNX models; it has ${Object.keys(openers).join(", ")}`,
+    );
+  const graphs = new Graphs(options);
+  const { maxBatchSize, latencyBudgetMs, observe } = options;
+  try {
+    const opened = await open({ graphs, maxBatchSize, latencyBudgetMs, observe }, folder);
+    const { provider, warnings } = graphs;
+    return new TaskEngine(opened, { maxBatchSize, provider, warnings, close: () => graphs.close() });
+  } catch (error) {
+    await graphs.close();
+    throw error;
+  }
+}
+
+async function detected(folder: ModelFolder): Promise<Task> {
+  const isPipeline = await access(folder.path("model_index.json")).then(
+    () => true,
+    () => false,
+  );
+  const task = detectTask(folder.config, new Set(isPipeline ? ["model_index.json"] : []));
+  if (task) return task;
+  throw new LoadFailure(
+    "unknown task",
+    `${folder.root}: its config.json names no architecture that this model server knows; name the task in the deployment`,
+  );
+}

@@ -1,0 +1,11 @@
+import type { BatchEvent } from "../batch/micro-batcher.ts";
+import type { Graphs } from "../onnx/open-graph.ts";
+
+/** What every task is opened with. */
+export interface TaskDeps {
+  readonly graphs: Graphs;
+  readonly maxBatchSize: number;
+  /** The longest that an item waits for others while nothing runs. */
+  readonly latencyBudgetMs: number;
+  readonly observe: (event: BatchEvent) => void;
+}

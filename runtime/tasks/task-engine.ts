@@ -1,0 +1,44 @@
+// The engine of everything that is no text generation: its routes, and what its batches hold.
+import type { Engine, EngineLoad, TaskRoute } from "../server/engine.ts";
+
+/** What a task brings to the engine that serves it. */
+export interface OpenTask {
+  readonly contextLength: number;
+  readonly routes: ReadonlyMap<string, TaskRoute>;
+  readonly load: () => { readonly running: number; readonly waiting: number };
+}
+
+export interface EngineFacts {
+  readonly maxBatchSize: number;
+  readonly provider: string;
+  readonly warnings: readonly string[];
+  close(): Promise<void>;
+}
+
+export class TaskEngine implements Engine {
+  readonly contextLength: number;
+  readonly maxBatchSize: number;
+  readonly provider: string;
+  readonly warnings: readonly string[];
+  readonly tasks: ReadonlyMap<string, TaskRoute>;
+  readonly #task: OpenTask;
+  readonly #close: () => Promise<void>;
+
+  constructor(task: OpenTask, facts: EngineFacts) {
+    this.#task = task;
+    this.contextLength = task.contextLength;
+    this.maxBatchSize = facts.maxBatchSize;
+    this.provider = facts.provider;
+    this.warnings = facts.warnings;
+    this.tasks = task.routes;
+    this.#close = () => facts.close();
+  }
+
+  load(): EngineLoad {
+    return { ...this.#task.load(), tokensGenerated: 0, kvUsageRatio: 0 };
+  }
+
+  close(): Promise<void> {
+    return this.#close();
+  }
+}

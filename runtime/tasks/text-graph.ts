@@ -1,0 +1,148 @@
+// A graph over tokens, its tokenizer and its batches: what all text tasks stand on.
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { type BatchEvent, MicroBatcher, type Outcome } from "../batch/micro-batcher.ts";
+import { checkIo, type IoNeed } from "../onnx/check-io.ts";
+import { graphOf, type ModelFolder } from "../onnx/model-folder.ts";
+import { type Feeds, type Session, SessionError, type TensorValue } from "../onnx/session.ts";
+import { type Encoded, openTokenizer, type Tokenizer } from "../onnx/tokenizer.ts";
+import { RequestError } from "../server/request-error.ts";
+import type { TaskDeps } from "./task-deps.ts";
+
+/** A batch as the graph saw it: items by row, padded to the longest. */
+export interface TokenBatch {
+  readonly items: readonly Encoded[];
+  readonly longest: number;
+}
+
+export interface TextTask<Result> {
+  readonly name: string;
+  /** The graph's outputs the task can read, the best first. */
+  readonly outputs: readonly IoNeed[];
+  /** Results by item. */
+  readonly read: (
+    output: TensorValue,
+    batch: TokenBatch,
+    outputs: Readonly<Record<string, TensorValue>>,
+  ) => readonly Result[];
+  /** Outputs besides the one that `read` is given. */
+  readonly besides?: readonly string[];
+}
+
+export interface TextGraph<Result> {
+  readonly tokenizer: Tokenizer;
+  readonly batcher: MicroBatcher<Encoded, Result>;
+  /** Results by input; throws what the first failing input failed with. */
+  run(inputs: readonly Encoded[], signal: AbortSignal): Promise<Result[]>;
+}
+
+const integers = ["int64", "int32"];
+const tokenInputs: readonly IoNeed[] = ["input_ids", "attention_mask", "token_type_ids", "position_ids"].map(
+  (name) => ({
+    name,
+    types: integers,
+    rank: 2,
+  }),
+);
+/** Texts encoded before others get a turn of the event loop. */
+const textsPerTurn = 16;
+/** Tokens that a run by itself is worth; measured with MiniLM on a CPU. */
+const perRunTokens = 48;
+
+export async function openTextGraph<Result>(
+  deps: TaskDeps,
+  folder: ModelFolder,
+  task: TextTask<Result>,
+): Promise<TextGraph<Result>> {
+  const graph = graphOf(folder);
+  const tokenizer = await openTokenizer(folder);
+  const session = await deps.graphs.open(folder, graph);
+  const needs = { known: tokenInputs, required: ["input_ids"], outputs: task.outputs };
+  const output = checkIo(graph, task.name, session, needs);
+  const fetched = [output.name, ...(task.besides ?? [])];
+  const run = async (items: readonly Encoded[]) => {
+    const longest = items.reduce((most, { ids }) => Math.max(most, ids.length), 1);
+    const outputs = await session.run(feedsOf(session, tokenizer.padId, items, longest), fetched);
+    return task.read(outputs[output.name] as TensorValue, { items, longest }, outputs);
+  };
+  const isOnCpu = session.provider === "cpu";
+  const batcher = new MicroBatcher<Encoded, Result>({
+    maxBatchSize: deps.maxBatchSize,
+    latencyBudgetMs: deps.latencyBudgetMs,
+    costs: { perRun: perRunTokens, mostTokens: isOnCpu ? 8_192 : 65_536 },
+    lengthOf: ({ ids }) => ids.length,
+    run,
+    isMemoryFailure: (error) => error instanceof SessionError && error.isMemory,
+    observe: (event: BatchEvent) => deps.observe(event),
+    clock: () => performance.now(),
+    timer: (callback, ms) => {
+      const timer = setTimeout(callback, ms);
+      return () => clearTimeout(timer);
+    },
+  });
+  // The first run of a graph is slow: it allocates, and a GPU compiles.
+  await run([tokenizer.encode("warm up"), tokenizer.encode("warm up with some more words")]);
+  return {
+    tokenizer,
+    batcher,
+    async run(inputs, signal) {
+      const outcomes: Outcome<Result>[] = await batcher.submit(inputs, signal);
+      return outcomes.map((outcome) => {
+        if (outcome.ok) return outcome.result;
+        throw outcome.error;
+      });
+    },
+  };
+}
+
+function feedsOf(session: Session, padId: number, items: readonly Encoded[], longest: number): Feeds {
+  const dims = [items.length, longest];
+  const size = items.length * longest;
+  const filled = (type: string, padding: number, valueAt: (item: Encoded, at: number) => number): TensorValue => {
+    if (type === "int32") {
+      const data = new Int32Array(size).fill(padding);
+      items.forEach((item, row) => {
+        for (let at = 0; at < item.ids.length; at++) data[row * longest + at] = valueAt(item, at);
+      });
+      return { type, data, dims };
+    }
+    const data = new BigInt64Array(size);
+    if (padding !== 0) data.fill(BigInt(padding));
+    items.forEach((item, row) => {
+      for (let at = 0; at < item.ids.length; at++) data[row * longest + at] = BigInt(valueAt(item, at));
+    });
+    return { type, data, dims };
+  };
+  const feeds: Record<string, TensorValue> = {};
+  for (const { name, type } of session.inputs) {
+    if (name === "input_ids") feeds[name] = filled(type, padId, (item, at) => item.ids[at] as number);
+    else if (name === "attention_mask") feeds[name] = filled(type, 0, () => 1);
+    else if (name === "token_type_ids") feeds[name] = filled(type, 0, (item, at) => item.typeIds[at] ?? 0);
+    else feeds[name] = filled(type, 0, (_, at) => at);
+  }
+  return feeds;
+}
+
+/** Encodes texts without keeping others waiting. Throws RequestError for one that is too long; `name` is its field. */
+export async function encodeAll<Text>(
+  tokenizer: Tokenizer,
+  texts: readonly Text[],
+  encode: (text: Text) => Encoded,
+  name: string,
+): Promise<Encoded[]> {
+  const encoded: Encoded[] = [];
+  for (const [index, text] of texts.entries()) {
+    if (index > 0 && index % textsPerTurn === 0) await nextTurn();
+    const one = encode(text);
+    const where = texts.length > 1 ? `${name}[${index}]` : name;
+    if (one.ids.length > tokenizer.longest)
+      throw new RequestError(
+        400,
+        `${where} has ${one.ids.length} tokens and this model takes ${tokenizer.longest}; shorten it`,
+        { param: name, code: "context_length_exceeded" },
+      );
+    encoded.push(one);
+  }
+  return encoded;
+}
+
+export const tokensOf = (encoded: readonly Encoded[]) => encoded.reduce((sum, { ids }) => sum + ids.length, 0);
