@@ -31,6 +31,8 @@ export function planStoker(spec: InstanceSpec__Output, modelPath: string, host: 
     STOKER_INSTANCE_ID: spec.instanceId,
     STOKER_MODEL_PATH: modelTarget,
     STOKER_SERVED_MODEL_NAME: spec.servedModelName,
+    // Of a text model there is nothing to say; what else a model is used for, its files may leave open.
+    ...(spec.task === "" || spec.task === "text-generation" ? {} : { STOKER_TASK: spec.task }),
     STOKER_MAX_BATCH_SIZE: String(Math.max(1, spec.maxBatchSize)),
     STOKER_CONTEXT_LENGTH: String(spec.contextLength),
     STOKER_GPU_LAYERS: realGpus.length > 0 ? "auto" : "0",

@@ -7,8 +7,14 @@ import { WeightsError } from "./weights-error.ts";
 
 export type LocalSource = Extract<Source, { kind: "local" }>;
 
-/** A GGUF file of this host, or the one in a folder that the engine would choose. Nothing is copied. */
+/** A GGUF file of this host, the one in a folder that the engine would choose, or the folder of an ONNX model. Nothing is
+ * copied. */
 export async function findLocalFile(source: LocalSource, signal: AbortSignal): Promise<string> {
+  if (await isOnnxFolder(source.path)) {
+    if (source.sha256 === undefined) return source.path;
+    const text = `The weights at ${source.path} are a folder, and a sha256 pins one file: leave it out, or name a .gguf file.`;
+    throw new WeightsError("weights_invalid", text, { retryable: false });
+  }
   const path = await modelIn(source.path);
   const file = await open(path, "r").catch((cause: NodeJS.ErrnoException) => {
     throw unusable(source.path, cause.code === "EACCES" ? "the agent may not read it" : "it is not there");
@@ -27,6 +33,14 @@ export async function findLocalFile(source: LocalSource, signal: AbortSignal): P
   return path;
 }
 
+/** As the hub lays it out: its configuration, and a graph beside it or under onnx/. */
+async function isOnnxFolder(path: string): Promise<boolean> {
+  const names = await readdir(path).catch((): string[] => []);
+  if (!names.includes("config.json") && !names.includes("model_index.json")) return false;
+  const nested = await Promise.all(names.map((name) => readdir(join(path, name)).catch((): string[] => [])));
+  return [...names, ...nested.flat()].some((name) => /\.onnx$/i.test(name));
+}
+
 async function modelIn(path: string): Promise<string> {
   const found = await stat(path).catch(() => undefined);
   if (!found) throw unusable(path, "it is not there");
@@ -39,6 +53,6 @@ async function modelIn(path: string): Promise<string> {
 }
 
 function unusable(path: string, why: string): WeightsError {
-  const text = `The weights at ${path} on this host cannot be used: ${why}; give the path of a .gguf file that the agent may read.`;
+  const text = `The weights at ${path} on this host cannot be used: ${why}; give the path of a .gguf file, or of an ONNX model's folder, that the agent may read.`;
   return new WeightsError("weights_not_found", text, { retryable: false });
 }

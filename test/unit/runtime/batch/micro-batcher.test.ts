@@ -1,0 +1,94 @@
+import { describe, expect, it } from "vitest";
+import { type BatchEvent, MicroBatcher } from "../../../../runtime/batch/micro-batcher.ts";
+
+class OutOfMemory extends Error {}
+
+function batcher(run: (items: readonly string[]) => Promise<readonly string[]>) {
+  const events: BatchEvent[] = [];
+  const made = new MicroBatcher<string, string>({
+    maxBatchSize: 8,
+    latencyBudgetMs: 5,
+    costs: { perRun: 1_000, mostTokens: 10_000 },
+    lengthOf: (item) => item.length,
+    run,
+    isMemoryFailure: (error) => error instanceof OutOfMemory,
+    observe: (event) => events.push(event),
+    clock: () => performance.now(),
+    timer: (callback, ms) => {
+      const timer = setTimeout(callback, ms);
+      return () => clearTimeout(timer);
+    },
+  });
+  return { batcher: made, events };
+}
+
+const upper = async (items: readonly string[]) => items.map((item) => item.toUpperCase());
+const never = new AbortController().signal;
+
+describe("a micro-batcher", () => {
+  it("runs what arrives together as one batch and gives each request its own results in order", async () => {
+    const sizes: number[] = [];
+    const { batcher: made } = batcher(async (items) => {
+      sizes.push(items.length);
+      return upper(items);
+    });
+    const answers = await Promise.all([made.submit(["a", "longer", "b"], never), made.submit(["c"], never)]);
+    expect(answers).toEqual([
+      ["A", "LONGER", "B"].map((result) => ({ ok: true, result })),
+      [{ ok: true, result: "C" }],
+    ]);
+    expect(sizes).toEqual([4]);
+  });
+
+  it("lets a failing item fail alone", async () => {
+    const { batcher: made } = batcher(async (items) => {
+      if (items.includes("bad")) throw new Error("bad item");
+      return upper(items);
+    });
+    const [good, bad] = await Promise.all([made.submit(["a", "b", "c"], never), made.submit(["bad", "d"], never)]);
+    expect(good.map((one) => one.ok && one.result)).toEqual(["A", "B", "C"]);
+    expect(bad[0]).toEqual({ ok: false, error: new Error("bad item") });
+    expect(bad[1]).toEqual({ ok: true, result: "D" });
+  });
+
+  it("answers all items of a batch that did not fit into memory, and makes later batches smaller", async () => {
+    const sizes: number[] = [];
+    const { batcher: made, events } = batcher(async (items) => {
+      sizes.push(items.length);
+      if (items.length > 4) throw new OutOfMemory();
+      return upper(items);
+    });
+    const items = [..."abcdefgh"];
+    const outcomes = await made.submit(items, never);
+    expect(outcomes.map((one) => one.ok && one.result)).toEqual([..."ABCDEFGH"]);
+    expect(events).toContainEqual({ kind: "split", items: 8, isMemory: true });
+    sizes.length = 0;
+    await made.submit(items, never);
+    expect(Math.max(...sizes)).toBe(4);
+  });
+
+  it("never runs an item whose request was cancelled while it waited", async () => {
+    const seen: string[] = [];
+    let release: () => void = () => {};
+    const gate = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const { batcher: made } = batcher(async (items) => {
+      seen.push(...items);
+      await gate;
+      return upper(items);
+    });
+    const first = made.submit(["first"], never);
+    await expect.poll(() => made.running).toBe(1);
+    const cancel = new AbortController();
+    const second = made.submit(["second"], cancel.signal);
+    const third = made.submit(["third"], never);
+    expect(made.waiting).toBe(2);
+    cancel.abort(new Error("gone"));
+    await expect(second).rejects.toThrow("gone");
+    expect(made.waiting).toBe(1);
+    release();
+    await Promise.all([first, third]);
+    expect(seen).toEqual(["first", "third"]);
+  });
+});

@@ -1,0 +1,37 @@
+import { describe, expect, it } from "vitest";
+import { detectTask } from "../../../../runtime/tasks/detect-task.ts";
+
+const none = new Set<string>();
+const of = (architecture: string, more: Record<string, unknown> = {}) =>
+  detectTask({ architectures: [architecture], ...more }, none);
+
+describe("the task of a model", () => {
+  it.each([
+    ["BertModel", {}, "embeddings"],
+    ["XLMRobertaForSequenceClassification", { id2label: { "0": "LABEL_0" } }, "reranker"],
+    ["BertForSequenceClassification", { id2label: { "0": "bad", "1": "good" } }, "text-classification"],
+    [
+      "BartForSequenceClassification",
+      { id2label: { "0": "contradiction", "2": "entailment" } },
+      "zero-shot-classification",
+    ],
+    ["BertForTokenClassification", {}, "token-classification"],
+    ["BertForMaskedLM", {}, "fill-mask"],
+    ["BertForQuestionAnswering", {}, "question-answering"],
+    ["ResNetForImageClassification", {}, "image-classification"],
+    ["CLIPModel", {}, "zero-shot-image-classification"],
+    ["DetrForObjectDetection", {}, "object-detection"],
+    ["WhisperForConditionalGeneration", {}, "automatic-speech-recognition"],
+  ] as const)("%s is read from its configuration", (architecture, more, task) => {
+    expect(of(architecture, more)).toBe(task);
+  });
+
+  it("a pipeline of several models makes images", () => {
+    expect(detectTask({}, new Set(["model_index.json"]))).toBe("text-to-image");
+  });
+
+  it("nothing is guessed for a configuration that does not say", () => {
+    expect(detectTask({}, none)).toBeUndefined();
+    expect(of("MysteryForThings")).toBeUndefined();
+  });
+});
