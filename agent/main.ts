@@ -72,9 +72,10 @@ async function main(): Promise<void> {
     metricsAddress: () => metricsAddress(config, metricsPort),
     log,
   });
-  const inventory = await watchInventory(fingerprint.read, xids.look, AbortSignal.timeout(30_000), () =>
+  const inventory = await watchInventory(fingerprint, xids.look, AbortSignal.timeout(30_000), () =>
     control.reportSoon(),
   );
+  if (config.driver === "auto") await inventory.untilClear(AbortSignal.timeout(120_000));
   const found = inventory.current();
   metrics.info({
     version,

@@ -13,6 +13,7 @@ export interface Owned {
   readonly port: number;
   /** Hash of what the container was made from. */
   readonly plan: string;
+  readonly claimedGpus: readonly string[];
 }
 
 /** Of a container or a network of one instance. */
@@ -27,6 +28,7 @@ export function containerLabels(nodeName: string, plan: ContainerPlan, planHash:
     "stoker.generation": String(plan.generation),
     "stoker.port": String(plan.port),
     "stoker.plan": planHash,
+    "stoker.gpus": (plan.claimedGpus ?? plan.gpuUuids).join(","),
   };
 }
 
@@ -36,7 +38,15 @@ export function ownedOf(labels: Readonly<Record<string, string>>): Owned | undef
   const [generation, port] = [Number(labels["stoker.generation"]), Number(labels["stoker.port"])];
   if (!instanceId || !deployId || plan === undefined || !Number.isInteger(generation) || !Number.isInteger(port))
     return undefined;
-  return { instanceId: instanceId as InstanceId, deployId: deployId as DeploymentId, generation, port, plan };
+  const claimedGpus = (labels["stoker.gpus"] ?? "").split(",").filter((uuid) => uuid !== "");
+  return {
+    instanceId: instanceId as InstanceId,
+    deployId: deployId as DeploymentId,
+    generation,
+    port,
+    plan,
+    claimedGpus,
+  };
 }
 
 /** For the engine's `filters`. */

@@ -9,9 +9,9 @@ import { networkName, ownedOf } from "./labels.ts";
 export function observeContainer(info: ContainerInspectInfo, isStarting: boolean): Observed | undefined {
   const owned = ownedOf(info.Config.Labels ?? {});
   if (!owned) return undefined;
-  const { instanceId, deployId, generation, port } = owned;
+  const { instanceId, deployId, generation, port, claimedGpus } = owned;
   const { State: state } = info;
-  const base = { instanceId, deployId, generation, identity: identityOf(info) };
+  const base = { instanceId, deployId, generation, claimedGpus, identity: identityOf(info) };
   switch (state.Status) {
     case "created":
       return isStarting ? { ...base, state: "starting" } : undefined;

@@ -46,6 +46,7 @@ export function planRental(spec: InstanceSpec__Output, host: HostFacts): PlanOut
       port: sshPort,
       memoryBytes,
       cpus: spec.cpus,
+      claimedGpus: spec.gpuUuids,
       gpuUuids: hasDevices ? spec.gpuUuids.filter((uuid) => uuid.startsWith("GPU-")) : [],
       shmBytes: Math.max(64 * 1024 * 1024, Math.min(16 * gib, Math.floor(memoryBytes / 2))),
       rental: { sshKeys: rental.sshKeys, firstStart: rental.firstStart },

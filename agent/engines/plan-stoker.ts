@@ -62,6 +62,7 @@ export function planStoker(spec: InstanceSpec__Output, modelPath: string, host: 
       memoryBytes: Number(spec.memoryBytes),
       cpus: spec.cpus,
       gpuUuids: realGpus,
+      claimedGpus: spec.gpuUuids,
       shmBytes: (realGpus.length > 1 ? 16 : 2) * gib,
     },
   };

@@ -3,35 +3,50 @@ import { request } from "node:http";
 import type { Probe } from "./probe.ts";
 
 export interface DockerFacts {
-  /** Empty: no engine answers. */
+  /** Empty: no engine is here. */
   readonly dockerVersion: string;
   readonly hasNvidiaRuntime: boolean;
 }
 
-const limitMs = 3000;
+/** A busy engine takes seconds for it: other callers of the probes wait as long for theirs. */
+const limitMs = 15_000;
 const answerLimitBytes = 1024 * 1024;
+/** Nobody listens there, or we may not ask: nothing that waiting would change. */
+const absences = new Set(["ENOENT", "ECONNREFUSED", "EACCES", "EPERM", "ENOTSOCK", "ENOTDIR"]);
 
-export function dockerProbe(socketPath = "/var/run/docker.sock"): Probe<DockerFacts> {
+/** Rejects where an engine is there and does not answer in time, or not as one does: no telling what this host has then. */
+export function dockerProbe(socketPath = "/var/run/docker.sock", waitMs = limitMs): Probe<DockerFacts> {
   return {
     name: "docker",
     async read(signal) {
       try {
-        const info = (await ask(socketPath, "/info", signal)) as { ServerVersion?: string; Runtimes?: object };
+        const info = (await ask(socketPath, "/info", waitMs, signal)) as { ServerVersion?: string; Runtimes?: object };
+        if (!info.ServerVersion) throw new Error("its answer names no version");
         return {
-          dockerVersion: info.ServerVersion ?? "",
+          dockerVersion: info.ServerVersion,
           hasNvidiaRuntime: Object.keys(info.Runtimes ?? {}).includes("nvidia"),
         };
-      } catch {
+      } catch (error) {
         signal.throwIfAborted();
-        return { dockerVersion: "", hasNvidiaRuntime: false };
+        if (absences.has((error as NodeJS.ErrnoException).code ?? ""))
+          return { dockerVersion: "", hasNvidiaRuntime: false };
+        throw new Error(
+          `a Docker engine listens on ${socketPath} and did not say what it is: ${(error as Error).message}`,
+          {
+            cause: error,
+          },
+        );
       }
     },
   };
 }
 
-function ask(socketPath: string, path: string, signal: AbortSignal): Promise<unknown> {
+function ask(socketPath: string, path: string, waitMs: number, signal: AbortSignal): Promise<unknown> {
   return new Promise((resolve, reject) => {
-    const bound = AbortSignal.any([signal, AbortSignal.timeout(limitMs)]);
+    const slow = AbortSignal.timeout(waitMs);
+    const bound = AbortSignal.any([signal, slow]);
+    const failed = (error: Error) =>
+      reject(slow.aborted ? new Error(`nothing came within ${waitMs / 1000} s`, { cause: error }) : error);
     const sent = request({ socketPath, path, signal: bound }, (answer) => {
       let text = "";
       answer.setEncoding("utf8");
@@ -39,7 +54,7 @@ function ask(socketPath: string, path: string, signal: AbortSignal): Promise<unk
         text += piece;
         if (text.length > answerLimitBytes) answer.destroy(new Error("the engine's answer is too long"));
       });
-      answer.on("error", reject);
+      answer.on("error", failed);
       answer.on("end", () => {
         try {
           resolve(JSON.parse(text));
@@ -48,7 +63,7 @@ function ask(socketPath: string, path: string, signal: AbortSignal): Promise<unk
         }
       });
     });
-    sent.on("error", reject);
+    sent.on("error", failed);
     sent.end();
   });
 }

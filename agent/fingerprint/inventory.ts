@@ -48,6 +48,8 @@ export interface HostProbes {
 export interface HostInventory {
   /** Takes up to 20 s where probes hang. Rejects only with the signal's reason. */
   read(signal: AbortSignal): Promise<Inventory>;
+  /** Why the last reading could not tell whether a Docker engine is here; undefined: it could. It is worth reading again. */
+  unclearDocker(): string | undefined;
 }
 
 const probeLimitMs = 20_000;
@@ -67,6 +69,7 @@ export function createInventory(options: InventoryOptions): HostInventory {
   const failing = new Map<string, string>();
   const os = once(probes.operatingSystem);
   let lastGpus: readonly FoundGpu[] = [];
+  let lastDocker: DockerFacts = { dockerVersion: "", hasNvidiaRuntime: false };
   let last = { driverVersion: "", cudaVersion: "" };
   const goneAt = new Map<string, Fault>();
 
@@ -138,15 +141,18 @@ export function createInventory(options: InventoryOptions): HostInventory {
   }
 
   return {
+    unclearDocker: () => failing.get(probes.docker.name),
     async read(signal) {
       const [gpu, cpuMemory, disk, docker, system, parts] = await Promise.all([
         attempt(probes.gpu, { kind: "broken", reason: "the probe failed" } as const, signal),
         attempt(probes.cpuMemory, { cpuModel: "", cpuCores: 1, memoryBytes: 0 }, signal),
         attempt(probes.disk, { diskTotalBytes: 0, diskFreeBytes: 0 }, signal),
-        attempt(probes.docker, { dockerVersion: "", hasNvidiaRuntime: false }, signal),
+        // An engine that was here and does not answer now is slow, not gone.
+        attempt(probes.docker, lastDocker, signal),
         attempt(os, { os: process.platform }, signal),
         attempt(probes.hostParts, { cpuPhysicalCores: 0, disks: [], networks: [] }, signal),
       ]);
+      lastDocker = docker;
       if (gpu.kind !== "broken") failing.delete("gpu");
       const open = await options.isolation?.(docker.dockerVersion);
       if (open === undefined) failing.delete("firewall");

@@ -10,6 +10,7 @@ export interface Launch {
   readonly deployId: DeploymentId;
   readonly generation: number;
   readonly memoryBytes: number;
+  readonly claimedGpus?: readonly string[] | undefined;
   /** The control group that limits its memory; undefined where this host has none. */
   readonly cgroup?: string | undefined;
   /** In the child's environment: it proves that a process is this launch and no other. */

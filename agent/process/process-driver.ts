@@ -84,6 +84,7 @@ export function createProcessDriver(options: ProcessDriverOptions): ContainerDri
     const record: Launch = {
       ...{ instanceId, deployId, generation, memoryBytes },
       cgroup: memoryBytes > 0 ? cgroups?.make(`stoker-${instanceId}`, memoryBytes) : undefined,
+      claimedGpus: plan.claimedGpus,
       launchId: randomUUID(),
       launchedAtMs: Date.now(),
     };

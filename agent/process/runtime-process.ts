@@ -118,8 +118,8 @@ export class RuntimeProcess {
   }
 
   observed(): Observed {
-    const { instanceId, deployId, generation } = this.launch;
-    const named = { instanceId, deployId, generation, identity: this.#nameOfIdentity() };
+    const { instanceId, deployId, generation, claimedGpus = [] } = this.launch;
+    const named = { instanceId, deployId, generation, claimedGpus, identity: this.#nameOfIdentity() };
     if (this.#exit) return { ...named, state: "exited", ...this.#exit };
     if (!this.#identity || !this.#origin) return { ...named, state: "starting" };
     return { ...named, state: "running", origin: this.#origin, startedAtMs: this.launch.launchedAtMs };

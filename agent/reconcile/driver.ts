@@ -23,6 +23,8 @@ export interface ContainerPlan {
   readonly memoryBytes: number;
   readonly cpus: number;
   readonly gpuUuids: readonly string[];
+  /** Shares of this host that are its own, also those that are no device; written down with it. */
+  readonly claimedGpus?: readonly string[];
   readonly shmBytes: number;
   /** Of the memory that holds temporary files, where the driver gives one; its own choice without it. */
   readonly scratchBytes?: number;
@@ -43,6 +45,8 @@ export type Observed = {
   readonly instanceId: InstanceId;
   readonly deployId: DeploymentId;
   readonly generation: number;
+  /** As its plan claimed them; undefined where an earlier version wrote none down. */
+  readonly claimedGpus?: readonly string[];
 } & (
   | { readonly state: "starting"; readonly identity: string }
   | {

@@ -14,6 +14,8 @@ export interface OneReport extends InstanceReport {
   readonly deployId: DeploymentId;
   readonly phase: InstancePhase;
   readonly bytesDone: number;
+  /** What it may use of the host's memory; 0: no limit. For this host's own metrics, not told to the control plane. */
+  readonly memoryLimitBytes: number;
 }
 
 export interface Reported {
@@ -119,12 +121,13 @@ function oneReport(
     waiting,
     tokensPerSecond,
     restarts: facts.restarts,
+    memoryLimitBytes: Number(spec?.memoryBytes ?? 0),
     startedAtMs: seen?.state === "running" ? Math.round(seen.startedAtMs) : 0,
     identity: seen?.identity ?? "",
     contextLength: isAlive ? (facts.life?.contextLength ?? 0) : 0,
     sshPort: seen?.state === "running" ? (seen.ssh?.port ?? 0) : 0,
     sshAddress: seen?.state === "running" ? (seen.ssh?.address ?? "") : "",
-    gpuUuids: [...(spec?.gpuUuids ?? [])],
+    gpuUuids: [...(spec?.gpuUuids ?? seen?.claimedGpus ?? [])],
   };
 }
 

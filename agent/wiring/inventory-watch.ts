@@ -4,25 +4,37 @@
 import { setTimeout as wait } from "node:timers/promises";
 import type { Inventory } from "../../proto/gen/stoker/fleet/v1/Inventory.ts";
 import { xidFault } from "../fingerprint/gpu-faults.ts";
+import type { HostInventory } from "../fingerprint/inventory.ts";
 import type { XidWatch } from "../fingerprint/xid-watch.ts";
 import type { GpuFaults } from "../reconcile/ports.ts";
 import { bootId } from "./boot-id.ts";
 
 const everyMs = 60_000;
+/** While a reading left something open that another one may tell. */
+const unclearEveryMs = 5_000;
 const faultLimitMs = 2_000;
 const faultsEveryMs = 2_000;
 const gib = 1024 ** 3;
+
+class DriverUnclear extends Error {
+  readonly code = "driver_unclear";
+}
 
 export interface InventoryWatch {
   current(): Inventory;
   /** Something about the GPUs looks different from what is known: read it again soon. */
   lookSoon(): void;
+  /**
+   * Reads again until it is known whether a Docker engine is here: what is chosen by that is chosen for good. Rejects with a
+   * sentence once aborted.
+   */
+  untilClear(signal: AbortSignal): Promise<void>;
   /** Until aborted. */
   run(signal: AbortSignal): Promise<void>;
 }
 
 export async function watchInventory(
-  read: (signal: AbortSignal) => Promise<Inventory>,
+  { read, unclearDocker }: Pick<HostInventory, "read" | "unclearDocker">,
   /** True when the inventory is to be read again. */
   lookForFaults: (signal: AbortSignal) => Promise<boolean>,
   signal: AbortSignal,
@@ -35,13 +47,22 @@ export async function watchInventory(
     lookSoon() {
       isWanted = true;
     },
+    async untilClear(limit) {
+      for (let why = unclearDocker(); why !== undefined; why = unclearDocker()) {
+        if (limit.aborted)
+          throw new DriverUnclear(`${why}: say which driver this host uses with STOKER_DRIVER, or mend the engine`);
+        await wait(faultsEveryMs, undefined, { signal: limit }).catch(() => {});
+        current = await read(limit).catch(() => current);
+      }
+    },
     async run(until) {
       let readMs = performance.now();
       while (!until.aborted) {
         await wait(faultsEveryMs, undefined, { signal: until }).catch(() => {});
         if (until.aborted) return;
         const isFaulty = await lookForFaults(until).catch(() => false);
-        if (!isFaulty && !isWanted && performance.now() - readMs < everyMs) continue;
+        const pauseMs = unclearDocker() === undefined ? everyMs : unclearEveryMs;
+        if (!isFaulty && !isWanted && performance.now() - readMs < pauseMs) continue;
         isWanted = false;
         readMs = performance.now();
         const next = await read(until).catch(() => current);

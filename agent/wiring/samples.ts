@@ -24,7 +24,7 @@ export interface SamplesParts {
   readonly looksForDcgm: boolean;
   readonly inventory: { current(): Inventory; lookSoon(): void };
   readonly xids: () => readonly Xid[];
-  readonly instances: () => readonly InstanceReport[];
+  readonly instances: () => readonly (InstanceReport & { readonly memoryLimitBytes?: number })[];
   readonly engines: EnginePages;
   readonly log: Logger;
 }
@@ -71,8 +71,10 @@ export function createSamples(parts: SamplesParts): Samples {
     const before = new Map(used.map((one) => [one.instanceId, one]));
     const found = await Promise.all(
       parts.instances().map(async (one): Promise<Used | undefined> => {
-        const usage = one.identity ? await instanceUsage(one.identity) : undefined;
-        if (!usage) return undefined;
+        const seen = one.identity ? await instanceUsage(one.identity) : undefined;
+        if (!seen) return undefined;
+        // A plain process has its limit from us, not from a control group of an engine.
+        const usage = { ...(one.memoryLimitBytes ? { memoryLimitBytes: one.memoryLimitBytes } : {}), ...seen };
         const instanceId = one.instanceId ?? "";
         const seenAt = Date.now() / 1000;
         const last = before.get(instanceId);

@@ -18,27 +18,41 @@ export interface HostObservations {
   readonly removed: readonly InstanceId[];
 }
 
+interface Written {
+  readonly nodeEpoch: bigint;
+  /** What runs there. */
+  readonly presence: string;
+  readonly texts: ReadonlyMap<InstanceId, string>;
+}
+
 export function createObserver(deps: {
   readonly store: Pick<DeploymentStore, "observe">;
   readonly log: Logger;
 }): Observer {
   /** What was last written per host, so that a report without news costs no write. */
-  const written = new Map<HostId, { readonly nodeEpoch: bigint; readonly texts: Map<InstanceId, string> }>();
+  const written = new Map<HostId, Written>();
 
   return {
     async observe({ hostId, nodeEpoch, instances, removed }) {
       const last = written.get(hostId);
       const texts = last?.nodeEpoch === nodeEpoch ? last.texts : new Map<InstanceId, string>();
       const news = instances.filter((seen) => texts.get(seen.instanceId) !== textOf(seen));
-      if (news.length === 0 && removed.length === 0) return true;
-      const { isFenced, unknown } = await deps.store.observe(hostId, nodeEpoch, news, removed);
+      const present = instances.filter(({ phase }) => phase !== "stopped" && phase !== "failed");
+      const presence = present.map(({ instanceId, gpuUuids }) => [instanceId, ...gpuUuids].join(" ")).join("\n");
+      const isSame = last?.nodeEpoch === nodeEpoch && last.presence === presence;
+      if (news.length === 0 && removed.length === 0 && isSame) return true;
+      const { isFenced, unknown } = await deps.store.observe(hostId, nodeEpoch, news, removed, present);
       if (isFenced) return false;
       if (unknown.length > 0)
         deps.log.error(
           { alert: "unknown_instances", host: hostId, instances: unknown },
           "the host runs what no row knows",
         );
-      written.set(hostId, { nodeEpoch, texts: new Map(instances.map((seen) => [seen.instanceId, textOf(seen)])) });
+      written.set(hostId, {
+        nodeEpoch,
+        presence,
+        texts: new Map(instances.map((seen) => [seen.instanceId, textOf(seen)])),
+      });
       return true;
     },
     forget(host, nodeEpoch) {

@@ -73,6 +73,8 @@ export interface Verdict extends Outcome {
 /** What a host says of one instance. */
 export interface Observation {
   readonly instanceId: InstanceId;
+  readonly deployId: DeploymentId;
+  readonly gpuUuids: readonly string[];
   readonly generation: number;
   readonly phase: InstancePhase;
   readonly failCode: string;
@@ -86,6 +88,8 @@ export interface Observation {
   readonly sshPort: number;
   readonly sshAddress: string;
 }
+
+export type Present = Pick<Observation, "instanceId" | "deployId" | "gpuUuids">;
 
 export interface DesiredRow {
   readonly instance: Pick<Instance, "id" | "deployId" | "generation" | "gpuUuids">;
@@ -176,12 +180,16 @@ export interface DeploymentStore {
   commit(claimed: Claimed, verdict: Verdict): Promise<boolean>;
   release(claimed: Claimed): Promise<void>;
 
-  /** False when the session was fenced by a newer one: nothing was written. Unknown instances come back. */
+  /**
+   * `isFenced` when a newer session exists: nothing was written. `present`: all that runs there; what is unknown of it comes
+   * back, is kept with the host, and gets its tombstone again where it had ended.
+   */
   observe(
     host: HostId,
     nodeEpoch: bigint,
     observations: readonly Observation[],
     removed: readonly InstanceId[],
+    present: readonly Present[],
   ): Promise<{ readonly isFenced: boolean; readonly unknown: readonly InstanceId[] }>;
   /** Undefined when the host is unknown. */
   desired(host: HostId): Promise<DesiredRows | undefined>;

@@ -20,6 +20,8 @@ export interface HostClocks {
    * Returns the hosts it moved for.
    */
   sawSeenAt(seenAt: ReadonlyMap<HostId, number>): readonly HostId[];
+  /** Hosts that were revoked are lost, however lately they were heard. */
+  setRevoked(hosts: ReadonlySet<HostId>): void;
   silentMs(host: HostId): number;
   /** `lost` only when the silence is this host's own: see isMassSilence. */
   state(host: HostId): HostState;
@@ -34,6 +36,7 @@ export function createHostClocks(deps: {
   const startedMs = deps.monotonicMs();
   const heardMs = new Map<HostId, number>();
   const seen = new Map<HostId, number>();
+  let revoked: ReadonlySet<HostId> = new Set();
 
   const lastHeard = (host: HostId) => heardMs.get(host) ?? startedMs;
   const silentMs = (host: HostId) => deps.monotonicMs() - lastHeard(host);
@@ -62,8 +65,12 @@ export function createHostClocks(deps: {
       }
       return moved;
     },
+    setRevoked(hosts) {
+      revoked = hosts;
+    },
     silentMs,
     state(host) {
+      if (revoked.has(host)) return "lost";
       const silent = silentMs(host);
       if (silent <= deps.limits.leaseMs) return "live";
       return silent <= deps.limits.lostMs || isTogether(host) ? "unreachable" : "lost";

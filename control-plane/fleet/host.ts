@@ -65,6 +65,15 @@ export interface GpuClaim {
   readonly account: AccountId;
 }
 
+/** Something that runs on a host and that no deployment knows: a restored database, two agents on one data folder. */
+export interface UnknownInstance {
+  readonly instanceId: string;
+  readonly deployId: string;
+  readonly gpuUuids: readonly string[];
+  /** It ended once: its host was told again to remove it. */
+  readonly isEnding: boolean;
+}
+
 /** A host as PostgreSQL knows it. */
 export interface HostRecord {
   readonly id: HostId;
@@ -82,6 +91,7 @@ export interface HostRecord {
   /** Empty, or what is wrong: `data_path_unreachable: <address> <error>`. */
   readonly condition: string;
   readonly agentVersion: string;
+  /** Of instances, also of those that no deployment knows. */
   readonly claims: readonly GpuClaim[];
   readonly createdAtMs: number;
 }

@@ -78,6 +78,8 @@ export interface FleetStore {
   adopt(host: HostId, act: FleetAct): Promise<boolean>;
   /** One statement for all hosts. */
   heard(beats: readonly HeartBeat[]): Promise<void>;
+  /** Hosts whose certificate was taken back: they serve nobody, whatever they say. */
+  revoked(): Promise<ReadonlySet<HostId>>;
   /** Unix ms per host. */
   seenAt(): Promise<ReadonlyMap<HostId, number>>;
   setCondition(session: HostSession, to: { readonly schedulable: boolean; readonly condition: string }): Promise<void>;

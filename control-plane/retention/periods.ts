@@ -22,6 +22,8 @@ export const periods = {
   leases: days(35, 2),
   /** What hosts were to do once: since its end, or since it was to be begun at the latest. */
   commands: days(30, 1),
+  /** Which instances had ended: one that is seen again later than this is shown instead of removed. */
+  "ended-instances": days(90, 1),
   /** Control planes that are gone. */
   replicas: days(35, 2),
   /** Answers kept for a day under an `Idempotency-Key`, after their expiry. */

@@ -10,7 +10,7 @@ import type { HostId, InstanceId } from "../../proto/ids.ts";
 import { readUsageBatch, type SpooledRecord } from "../../proto/usage-record.ts";
 import type { DesiredSet } from "../deployments/desired.ts";
 import type { Observer } from "../deployments/observe.ts";
-import { NodeRefused } from "../fleet/errors.ts";
+import { NodeBanned, NodeRefused } from "../fleet/errors.ts";
 import type { Inventory } from "../fleet/host.ts";
 import type { Hello, Membership, Welcome } from "../fleet/membership.ts";
 import type { FindNeighbours } from "../fleet/neighbours.ts";
@@ -37,6 +37,7 @@ export interface SessionDeps {
   readonly settle: (records: readonly SpooledRecord[], nodeEpoch: string, host: HostId) => Promise<readonly string[]>;
   readonly neighbours: FindNeighbours;
   readonly commands: CommandStore;
+  readonly isRevoked: (host: HostId) => Promise<boolean>;
   readonly nodeWeights: Pick<NodeWeightsStore, "observe">;
   readonly times: SessionTimes;
   readonly log: Logger;
@@ -113,6 +114,21 @@ function serve(
     messages.stop();
   };
 
+  /** The host has another epoch now. Its operator's doing is told to the agent, which serves nothing from then on. */
+  async function superseded(): Promise<void> {
+    const isRevoked = await deps.isRevoked(hostId).catch(() => false);
+    if (ending.signal.aborted) return;
+    if (isRevoked) {
+      ending.abort();
+      log.info("the host was revoked: its session ends");
+      stream.emit("error", asRpcError(new NodeBanned(hostId)));
+      messages.stop();
+    } else {
+      log.error({ alert: "second_session" }, "a newer session of this host exists");
+      end("a newer session of this host exists");
+    }
+  }
+
   /** Sends the newest set if it was not sent yet; a wake meanwhile is not lost. */
   async function sendDesired(): Promise<void> {
     isSendWanted = true;
@@ -124,8 +140,7 @@ function serve(
         const set = await deps.desired({ id: hostId, inventory });
         if (!set) continue;
         if (set.nodeEpoch !== nodeEpoch) {
-          log.error({ alert: "second_session", newest: `${set.nodeEpoch}` }, "a newer session of this host exists");
-          end("a newer session of this host exists");
+          await superseded();
           // What an older control plane believes must not be obeyed by a host that has seen a newer one.
         } else if (!welcome.isBehind) {
           if (set.generation !== sentGeneration) stream.write({ desired: writeDesired(set), body: "desired" });
@@ -170,12 +185,32 @@ function serve(
       instances: report.instances.flatMap((wire) => readObservation(wire) ?? []),
       removed: report.removed as InstanceId[],
     });
-    if (!isCurrent) {
-      log.error({ alert: "second_session" }, "a newer session of this host exists");
-      end("a newer session of this host exists");
-    }
+    if (!isCurrent) await superseded();
     // A look at each report is the net below the pushed changes.
     void sendDesired();
+  }
+
+  let waiting: HostReport__Output | undefined;
+  let taking: Promise<void> | undefined;
+  /**
+   * Not waited for: a database that takes its time must not hold up renewals. One report is written at a time; of those
+   * that come meanwhile the newest says it all, but for the inventory, which is told once.
+   */
+  function takeSoon(report: HostReport__Output): void {
+    waiting = { ...report, inventory: report.inventory ?? waiting?.inventory ?? null };
+    taking ??= takeAll().finally(() => {
+      taking = undefined;
+    });
+  }
+
+  async function takeAll(): Promise<void> {
+    while (waiting && !ending.signal.aborted) {
+      const next = waiting;
+      waiting = undefined;
+      await take(next).catch((error) =>
+        log.warn({ err: error }, "a host report was not written; the next says it again"),
+      );
+    }
   }
 
   /** Without an answer the agent goes on to the hub. */
@@ -214,13 +249,11 @@ function serve(
         const renewed = { sequence, controlTimeMs: Date.now(), databaseAway, reconnectSpreadMs };
         stream.write({ renewed, body: "renewed" });
       } else if (message.body === "report" && message.report) {
-        await take(message.report).catch((error) =>
-          log.warn({ err: error }, "a host report was not written; the next says it again"),
-        );
+        takeSoon(message.report);
       } else if (message.body === "weightsWanted" && message.weightsWanted) {
         void answerNeighbours(message.weightsWanted);
       } else if (message.body === "commandResult" && message.commandResult) {
-        await commands.take(message.commandResult);
+        void commands.take(message.commandResult);
       } else if (message.body === "usage" && message.usage) {
         settle(message.usage.records);
       }
@@ -251,8 +284,9 @@ function serve(
       .proveWhile(path, ending.signal)
       .catch((error) => log.error({ err: error }, "the data path proof ended"));
   }
-  const ended = read().finally(() => {
+  const ended = read().finally(async () => {
     end("the agent ended it");
+    await taking;
     deps.observer.forget(hostId, nodeEpoch);
   });
   return { host: hostId, nodeEpoch, wake: () => void sendDesired(), end, ended };

@@ -6,7 +6,7 @@ import type { InstanceSpec } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.
 import type { Inventory__Output } from "../../proto/gen/stoker/fleet/v1/Inventory.ts";
 import type { KeptWeights__Output } from "../../proto/gen/stoker/fleet/v1/KeptWeights.ts";
 import { isGpuType } from "../../proto/gpu.ts";
-import type { HostId, InstanceId } from "../../proto/ids.ts";
+import type { DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 import { isInstancePhase } from "../../proto/instance-phase.ts";
 import type { DesiredInstance, DesiredSet } from "../deployments/desired.ts";
 import type { Observation } from "../deployments/store.ts";
@@ -84,6 +84,8 @@ export function readObservation(wire: InstanceReport__Output): Observation | und
   if (!isInstancePhase(wire.phase)) return undefined;
   return {
     instanceId: wire.instanceId as InstanceId,
+    deployId: wire.deployId.slice(0, 64) as DeploymentId,
+    gpuUuids: wire.gpuUuids.slice(0, 64).map((uuid) => uuid.slice(0, 64)),
     generation: Number(wire.generation),
     phase: wire.phase,
     failCode: wire.failCode.slice(0, 64),

@@ -35,7 +35,8 @@ export function selectDeployments(db: Kysely<Database>) {
           'booting', count(*) filter (where i.phase in ('pending', 'downloading', 'creating', 'loading')),
           'current', count(*) filter (where i.phase = 'ready' and i.spec = d.spec and i.observed_generation >= i.generation),
           'outdated', count(*) filter (where i.phase = 'ready' and i.spec <> d.spec))
-        from instance i where i.deploy_id = d.deploy_id and i.tombstoned_at is null)`.as("counts"),
+        from instance i where i.deploy_id = d.deploy_id and i.tombstoned_at is null and not exists (
+          select 1 from node_identity n where n.host_id = i.host_id and n.revoked_at is not null))`.as("counts"),
     )
     .select(
       sql<FirstInstance | null>`(select json_build_object('phase', i.phase, 'done', i.bytes_done, 'total', i.bytes_total)

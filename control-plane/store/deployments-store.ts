@@ -91,7 +91,7 @@ export function createDeploymentStore(db: Kysely<Database>): DeploymentStore {
     release: (claimed) => releaseClaim(db, claimed),
     commit: (claimed, verdict) => commitVerdict(db, claimed, verdict),
     change: (id, account, ifRevision, change, check) => changeDeployment(db, id, account, ifRevision, change, check),
-    observe: (host, nodeEpoch, observations, removed) => writeObservations(db, host, nodeEpoch, observations, removed),
+    observe: (...report) => writeObservations(db, ...report),
     desired: (host) => desiredRows(db, host),
   });
 }

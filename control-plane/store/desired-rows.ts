@@ -6,6 +6,7 @@ import { asDeployment, asInstance, selectDeployments } from "./deployment-rows.t
 import { readSpecs } from "./deployment-specs.ts";
 import { nodeWeightsOf } from "./node-weights-store.ts";
 import type { Database } from "./schema.ts";
+import { endedOnes } from "./unknown-instances.ts";
 
 /** The whole set of one host, read in one snapshot: its generation and its rows belong together. */
 export function desiredRows(db: Kysely<Database>, hostId: HostId): Promise<DesiredRows | undefined> {
@@ -26,6 +27,7 @@ export function desiredRows(db: Kysely<Database>, hostId: HostId): Promise<Desir
         .where("host_id", "=", hostId)
         .orderBy("instance_id")
         .execute();
+      const again = await endedOnes(trx, hostId).orderBy("instance_id").execute();
       const live = rows.filter((row) => row.tombstoned_at === null);
       const ids = [...new Set(live.map((row) => row.deploy_id))];
       const deployments = ids.length > 0 ? await selectDeployments(trx).where("d.deploy_id", "in", ids).execute() : [];
@@ -36,7 +38,9 @@ export function desiredRows(db: Kysely<Database>, hostId: HostId): Promise<Desir
         nodeEpoch: host.node_epoch,
         prefetch: await nodeWeightsOf(trx, hostId),
         generation: host.generation,
-        tombstones: rows.filter((row) => row.tombstoned_at !== null).map((row) => row.instance_id as InstanceId),
+        tombstones: [...rows.filter((row) => row.tombstoned_at !== null), ...again].map(
+          (row) => row.instance_id as InstanceId,
+        ),
         instances: live.flatMap((row) => {
           const deployment = byId.get(row.deploy_id as DeploymentId);
           if (!deployment) return [];

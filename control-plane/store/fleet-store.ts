@@ -16,6 +16,7 @@ import { inTransaction } from "./database.ts";
 import { cordonFaulty, liftCordons, withCordons } from "./gpu-cordons.ts";
 import { adoptHost, registerHost } from "./register-host.ts";
 import type { Database } from "./schema.ts";
+import { unknownCondition } from "./unknown-instances.ts";
 
 export function createFleetStore(db: Kysely<Database>, seal: TicketKeySeal): FleetStore {
   return asked<FleetStore>({
@@ -47,6 +48,11 @@ export function createFleetStore(db: Kysely<Database>, seal: TicketKeySeal): Fle
           reported_at = case when beat.leases is null then host.reported_at
             else now() - make_interval(secs => beat.age_ms / 1000) end
         from beat join locked using (host_id) where host.host_id = beat.host_id`.execute(db);
+    },
+
+    async revoked() {
+      const rows = await db.selectFrom("node_identity").select("host_id").where("revoked_at", "is not", null).execute();
+      return new Set(rows.map((row) => row.host_id as HostId));
     },
 
     async seenAt() {
@@ -181,7 +187,7 @@ export function createFleetStore(db: Kysely<Database>, seal: TicketKeySeal): Fle
 /** All but the figures of the last report, which most readers have no use for. */
 const recordColumns = [
   ...(["host_id", "hostname", "advertise", "inventory", "node_epoch", "generation", "revision"] as const),
-  ...(["schedulable", "condition", "agent_version", "created_at", "identity_alert"] as const),
+  ...(["schedulable", "condition", "agent_version", "created_at", "identity_alert", "unknown_instances"] as const),
 ] as const;
 
 /** An older session's write changes nothing. */
@@ -204,11 +210,15 @@ function hostRecord(
     revision: row.revision,
     schedulable: row.schedulable,
     // Two agents of one identity are told of wherever the host is shown, also while one of them serves.
-    condition: [row.identity_alert, row.condition].filter((text) => text !== "").join("; "),
+    condition: [row.identity_alert, row.condition, unknownCondition(row.unknown_instances)]
+      .filter((text) => text !== "")
+      .join("; "),
     agentVersion: row.agent_version,
-    claims,
+    claims: [...claims, ...row.unknown_instances.flatMap((one) => one.gpuUuids.map(claimOfNobody))],
     createdAtMs: row.created_at.getTime(),
   };
 }
+
+const claimOfNobody = (gpuUuid: string): GpuClaim => ({ gpuUuid, account: "" as AccountId });
 
 const gpuType = (text: string): GpuType => (isGpuType(text) ? text : "other");

@@ -1,10 +1,11 @@
 // A host's report becomes rows. The host's row is locked first, which also fences an older session.
 import { type Kysely, sql, type Transaction } from "kysely";
 import type { HostId, InstanceId } from "../../proto/ids.ts";
-import type { Observation } from "../deployments/store.ts";
+import type { Observation, Present } from "../deployments/store.ts";
 import { announce } from "./change-feed.ts";
 import { inTransaction } from "./database.ts";
 import type { Database } from "./schema.ts";
+import { writeUnknown } from "./unknown-instances.ts";
 
 export function writeObservations(
   db: Kysely<Database>,
@@ -12,11 +13,12 @@ export function writeObservations(
   nodeEpoch: bigint,
   observations: readonly Observation[],
   removed: readonly InstanceId[],
+  present: readonly Present[],
 ): Promise<{ readonly isFenced: boolean; readonly unknown: readonly InstanceId[] }> {
   return inTransaction(db, async (trx) => {
     const current = await trx
       .selectFrom("host")
-      .select("host_id")
+      .select(["host_id", "unknown_instances"])
       .where("host_id", "=", host)
       .where("node_epoch", "=", nodeEpoch)
       .forUpdate()
@@ -38,12 +40,12 @@ export function writeObservations(
         row.context_length !== seen.contextLength;
       if (isNews) changed.add(row.deploy_id);
     }
-    const isHostChanged = await forget(trx, host, removed, changed);
+    const isForgotten = await forget(trx, host, removed, changed);
+    const strangers = present.filter((one) => !known.has(one.instanceId));
+    const isNews = await writeUnknown(trx, host, strangers, removed, current.unknown_instances);
     for (const deployId of [...changed].sort()) await announce(trx, "deployment", deployId);
-    if (isHostChanged) await announce(trx, "host", host);
-    // A removed instance is often reported once more by the same message.
-    const unknown = observations.filter((seen) => !known.has(seen.instanceId)).map((seen) => seen.instanceId);
-    return { isFenced: false, unknown };
+    if (isForgotten || isNews) await announce(trx, "host", host);
+    return { isFenced: false, unknown: strangers.map((one) => one.instanceId) };
   });
 }
 
@@ -89,9 +91,14 @@ async function forget(
     .where("host_id", "=", host)
     .where("instance_id", "in", [...removed])
     .where("tombstoned_at", "is not", null)
-    .returning("deploy_id")
+    .returning(["deploy_id", "instance_id"])
     .execute();
   if (gone.length === 0) return false;
+  await trx
+    .insertInto("ended_instance")
+    .values(gone.map((row) => ({ instance_id: row.instance_id, host_id: host, seen_again_at: null })))
+    .onConflict((at) => at.doNothing())
+    .execute();
   for (const row of gone) changed.add(row.deploy_id);
   await trx
     .updateTable("host")

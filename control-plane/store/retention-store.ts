@@ -25,6 +25,10 @@ const old: Readonly<Record<Kept, (before: Date, limit: number) => RawBuilder<unk
       select command_id from host_command c where coalesce(finished_at, deadline_at) < ${before}
         and not exists (select 1 from agent_instance a where c.command_id in (a.operation_command, a.removal_command))
         and not exists (select 1 from instance_backup b where b.removal_command = c.command_id) limit ${limit})`,
+  "ended-instances": (before, limit) => sql`
+    delete from ended_instance where instance_id in (
+      select instance_id from ended_instance where ended_at < ${before} and seen_again_at is null
+        order by ended_at limit ${limit})`,
   replicas: (before, limit) => sql`
     delete from replica where replica_id in (
       select replica_id from replica r where seen_at < ${before}

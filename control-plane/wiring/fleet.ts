@@ -82,6 +82,7 @@ export function createFleet(parts: FleetParts) {
     observer: createObserver({ store: deploymentStore, log }),
     desired: (host) => desiredSet({ store: deploymentStore, openToken: parts.openToken, log }, host),
     settle: parts.settle,
+    isRevoked: async (host) => (await fleetStore.revoked()).has(host),
     nodeWeights,
     neighbours: createFindNeighbours({ store: fleetStore, clocks }),
     commands: createCommandStore(db),
@@ -100,10 +101,17 @@ export function createFleet(parts: FleetParts) {
   const holdLoop =
     keeper &&
     refreshOn(feed, ["deployment"], { what: "holds of GPU time", refresh: keeper.pass, everyMs: holdEveryMs, log });
-  feed.on("host", (host) => {
-    sessions.wake(host as HostId);
-    controller.wake();
+  // Before the controller looks: what ran on a host that was revoked is placed anew at once.
+  const standingLoop = refreshOn(feed, ["host"], {
+    what: "revoked hosts",
+    refresh: async () => {
+      clocks.setRevoked(await fleetStore.revoked());
+      controller.wake();
+    },
+    everyMs: parts.resyncMs ?? 5_000,
+    log,
   });
+  feed.on("host", (host) => sessions.wake(host as HostId));
   feed.on("deployment", () => controller.wake());
 
   return {
@@ -126,7 +134,13 @@ export function createFleet(parts: FleetParts) {
     },
     /** Ends when all loops have. Load the routing table before. */
     run: async (signal: AbortSignal): Promise<void> => {
-      await Promise.all([membership.run(signal), controller.run(signal), routeLoop.run(signal), holdLoop?.run(signal)]);
+      await Promise.all([
+        membership.run(signal),
+        controller.run(signal),
+        routeLoop.run(signal),
+        standingLoop.run(signal),
+        holdLoop?.run(signal),
+      ]);
     },
   };
 }

@@ -21,6 +21,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       behind_epoch bigint,
       behind_generation bigint not null default 0,
       identity_alert text not null default '',
+      unknown_instances jsonb not null default '[]',
       open_lease_ids text[] not null default '{}',
       reported_at timestamptz,
       live jsonb,

@@ -71,6 +71,14 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     )`.execute(db);
   await sql`create index instance_host on instance (host_id)`.execute(db);
   await sql`create index instance_deployment on instance (deploy_id)`.execute(db);
+  await sql`create table ended_instance (
+      instance_id text primary key,
+      host_id text not null references host,
+      ended_at timestamptz not null default now(),
+      seen_again_at timestamptz
+    )`.execute(db);
+  await sql`create index ended_instance_host on ended_instance (host_id) where seen_again_at is not null`.execute(db);
+  await sql`create index ended_instance_age on ended_instance (ended_at)`.execute(db);
   await sql`create table gpu_claim (
       host_id text not null references host,
       gpu_uuid text not null,

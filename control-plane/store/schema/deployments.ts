@@ -108,6 +108,8 @@ export interface DeploymentsTables {
     created_at: DefaultTime;
     updated_at: DefaultTime;
   };
+  /** Instances that their host confirmed to be gone. One that is seen there again gets its tombstone again. */
+  ended_instance: { instance_id: string; host_id: string; ended_at: DefaultTime; seen_again_at: Time | null };
   /** One row per GPU in use: unique (host_id, gpu_uuid), the last wall against a double allocation. */
   gpu_claim: { host_id: string; gpu_uuid: string; instance_id: string; account_id: string; memory_bytes: bigint };
 }

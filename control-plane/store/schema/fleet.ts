@@ -1,4 +1,5 @@
-import type { Generated } from "kysely";
+import type { ColumnType, Generated } from "kysely";
+import type { UnknownInstance } from "../../fleet/host.ts";
 import type { DefaultTime, Json, OptionalJson, Time } from "./columns.ts";
 
 export interface FleetTables {
@@ -24,6 +25,8 @@ export interface FleetTables {
     behind_generation: Generated<bigint>;
     /** Not empty: two agents came with its identity. */
     identity_alert: Generated<string>;
+    /** What runs there and no row of `instance` names: it holds its GPUs all the same. */
+    unknown_instances: ColumnType<readonly UnknownInstance[], string | undefined, string>;
     /** In its last report: leases with a request in flight or an unacknowledged record. */
     open_lease_ids: Generated<string[]>;
     reported_at: Time | null;

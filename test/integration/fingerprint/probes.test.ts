@@ -8,6 +8,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { dockerProbe } from "../../../agent/fingerprint/docker.ts";
 import { type GpuFacts, gpuProbe } from "../../../agent/fingerprint/gpu.ts";
 import { createInventory } from "../../../agent/fingerprint/inventory.ts";
+import { watchInventory } from "../../../agent/wiring/inventory-watch.ts";
 
 let folder: string;
 beforeEach(async () => {
@@ -75,6 +76,31 @@ describe("a Docker engine", () => {
   it("that is away is an empty version", async () => {
     const facts = await dockerProbe(join(folder, "none.sock")).read(AbortSignal.timeout(5000));
     expect(facts).toEqual({ dockerVersion: "", hasNvidiaRuntime: false });
+  });
+
+  it("that is slow is not taken for none: nothing is decided before it has answered", async () => {
+    const socket = join(folder, "slow.sock");
+    let asked = 0;
+    const engine = createServer((_, answer) => {
+      asked += 1;
+      if (asked > 2) answer.end('{"ServerVersion":"20.10.24","Runtimes":{}}');
+    });
+    await new Promise<void>((resolve) => engine.listen(socket, resolve));
+    const docker = dockerProbe(socket, 200);
+    await expect(docker.read(AbortSignal.timeout(5000))).rejects.toThrow(/did not say what it is: nothing came within/);
+    const host = createInventory({
+      dataDir: folder,
+      overrides: {},
+      log: pino({ level: "silent" }),
+      probes: { docker },
+    });
+    const watch = await watchInventory(host, async () => false, AbortSignal.timeout(30_000));
+    expect(watch.current().warnings?.join()).toContain("did not say what it is");
+    await watch.untilClear(AbortSignal.timeout(30_000));
+    expect(watch.current().dockerVersion).toBe("20.10.24");
+    expect(watch.current().drivers).toContain("docker");
+    engine.closeAllConnections();
+    engine.close();
   });
 });
 

@@ -224,6 +224,30 @@ describe("a revoked host", () => {
     expect(await audited(replica)).toContain("node.revoke host-1");
   });
 
+  it("has its work placed elsewhere at once, not after a silence; what it says meanwhile counts for nothing", async () => {
+    const replica = await start();
+    const agent = await comes(replica);
+    const { id } = await replica.deploy();
+    await vi.waitFor(() => expect(replica.routing.ready(id)).toHaveLength(1), wait);
+    await welcomed(await comes(replica, { hostId: "host-2" }));
+    await replica.enrolment.revoke("host-1" as HostId, act);
+    // Lost after 60 s here, had it only fallen silent.
+    await vi.waitFor(() => expect(replica.routing.ready(id)[0]?.hostId).toBe("host-2"), { ...wait, timeout: 20_000 });
+    expect((await replica.snapshot()).find((host) => host.id === "host-1")?.state).toBe("lost");
+    await vi.waitFor(() => expect(agent.ended).toBeDefined(), wait);
+    expect(replica.alerts).not.toContain("second_session");
+    expect(replica.alerts).not.toContain("cloned_identity");
+  });
+
+  it("is not counted among the instances that run", async () => {
+    const replica = await start();
+    await comes(replica);
+    const { id } = await replica.deploy();
+    await vi.waitFor(async () => expect((await replica.get(id))?.running).toBe(1), wait);
+    await replica.enrolment.revoke("host-1" as HostId, act);
+    expect((await replica.get(id))?.running).toBe(0);
+  });
+
   it("need not have opened a session; where it joined from is audited", async () => {
     const replica = await start();
     const key = makeKey();

@@ -113,6 +113,8 @@ describe("an agent's session", () => {
         {
           ...stale,
           instanceId: stale.instanceId as InstanceId,
+          deployId: id,
+          gpuUuids: [],
           failCode: "x",
           failMessage: "",
           bytesDone: 0n,
@@ -125,9 +127,53 @@ describe("an agent's session", () => {
         },
       ],
       [],
+      [],
     );
     expect(written.isFenced).toBe(true);
     expect((await first.get(id))?.status).toBe("deployed");
+  });
+
+  it("is told again to remove what had ended and runs all the same, until it is gone", async () => {
+    const replica = await start();
+    const agent = await join(replica);
+    const id = await deployed(replica);
+    const [row] = await instances(replica);
+    const ghost = { instanceId: row?.instance_id ?? "", deployId: id, phase: "ready", gpuUuids: ["host-1-gpu-2"] };
+    await deleteDeployment(replica.deploymentStore, ada.account, id);
+    await vi.waitFor(async () => expect(await instances(replica)).toEqual([]), wait);
+    await vi.waitFor(() => expect(agent.desired?.tombstones).toEqual([]), wait);
+    agent.stopObeying();
+    agent.report([ghost]);
+    await vi.waitFor(() => expect(agent.desired?.tombstones).toEqual([ghost.instanceId]), wait);
+    const [host] = await replica.fleetStore.hosts();
+    expect(host?.claims.map((claim) => claim.gpuUuid)).toEqual(["host-1-gpu-2"]);
+    agent.report([], [ghost.instanceId]);
+    await vi.waitFor(() => expect(agent.desired?.tombstones).toEqual([]), wait);
+    await vi.waitFor(async () => expect((await replica.fleetStore.hosts())[0]?.claims).toEqual([]), wait);
+  });
+
+  it("shows what runs and nobody knows as the host's condition, and places nothing on its GPUs", async () => {
+    const replica = await start();
+    const agent = await join(replica, { gpus: 1 });
+    await vi.waitFor(() => expect(agent.provenTimes).toBeGreaterThan(0), wait);
+    agent.stopObeying();
+    const stranger = {
+      instanceId: "stranger",
+      deployId: "of-another-life",
+      phase: "ready",
+      gpuUuids: ["host-1-gpu-0"],
+    };
+    agent.report([stranger]);
+    const condition = async () => (await replica.fleetStore.hosts())[0]?.condition;
+    await vi.waitFor(async () => expect(await condition()).toMatch(/^unknown_instances: stranger of of-another/), wait);
+    const { id } = await replica.deploy();
+    await vi.waitFor(async () => {
+      expect((await replica.get(id))?.pendingReasons[0]?.why).toMatch(/^0 of 1 other GPUs are free/);
+    }, wait);
+    expect(agent.tombstonesSeen).toEqual([]);
+    agent.obey("ready");
+    await vi.waitFor(async () => expect((await replica.get(id))?.status).toBe("deployed"), wait);
+    expect(await condition()).toBe("");
   });
 
   it("is told to change nothing by a control plane that is older than what it has seen", async () => {

@@ -67,6 +67,14 @@ const kinds: Record<Kept, { readonly insert: string; readonly table: string; rea
     table: "host_command",
     column: "command_id",
   },
+  "ended-instances": {
+    insert: `with known as (
+      insert into host (host_id, hostname, advertise, inventory, node_epoch, ticket_key, agent_version)
+        values ('h-ended', 'h', '', '{}', 1, '\\x00', '1') on conflict do nothing returning host_id)
+      insert into ended_instance (instance_id, host_id, ended_at) values ($1, 'h-ended', $2)`,
+    table: "ended_instance",
+    column: "instance_id",
+  },
   replicas: {
     insert: "insert into replica (replica_id, epoch, seen_at) values ($1, 1, $2)",
     table: "replica",

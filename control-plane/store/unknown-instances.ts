@@ -1,0 +1,93 @@
+// What runs on a host and no instance row names. It is shown and holds its GPUs; what had ended before is told to go again.
+import { sql, type Transaction } from "kysely";
+import type { InstanceId } from "../../proto/ids.ts";
+import type { Present } from "../deployments/store.ts";
+import type { UnknownInstance } from "../fleet/host.ts";
+import type { Database } from "./schema.ts";
+
+/** `strangers`: all that run there unknown. The host's row is locked. True when the host changed: it is to be announced. */
+export async function writeUnknown(
+  trx: Transaction<Database>,
+  host: string,
+  strangers: readonly Present[],
+  removed: readonly InstanceId[],
+  before: readonly UnknownInstance[],
+): Promise<boolean> {
+  const isTold = await tombstoneAgain(trx, host, strangers, removed);
+  const ids = strangers.map((one) => one.instanceId);
+  const ended = ids.length === 0 ? [] : await endedOnes(trx, host).where("instance_id", "in", ids).execute();
+  const ending = new Set(ended.map((row) => row.instance_id));
+  const now = strangers.map(
+    ({ instanceId, deployId, gpuUuids }): UnknownInstance => ({
+      instanceId,
+      deployId,
+      gpuUuids,
+      isEnding: ending.has(instanceId),
+    }),
+  );
+  const isNews = textOf(now) !== textOf(before);
+  if (!isTold && !isNews) return false;
+  await trx
+    .updateTable("host")
+    .set((eb) => ({
+      ...(isTold ? { generation: eb("generation", "+", 1n) } : {}),
+      revision: eb("revision", "+", 1n),
+      unknown_instances: JSON.stringify(now),
+    }))
+    .where("host_id", "=", host)
+    .execute();
+  return true;
+}
+
+/** True when the host's tombstones changed. */
+async function tombstoneAgain(
+  trx: Transaction<Database>,
+  host: string,
+  strangers: readonly Present[],
+  removed: readonly InstanceId[],
+): Promise<boolean> {
+  const ids = strangers.map((one) => one.instanceId);
+  const again = await trx
+    .updateTable("ended_instance")
+    .set({ seen_again_at: sql<Date>`now()` })
+    .where("host_id", "=", host)
+    .where("instance_id", "in", ids.length > 0 ? ids : [""])
+    .where("seen_again_at", "is", null)
+    .executeTakeFirst();
+  const gone = await trx
+    .updateTable("ended_instance")
+    .set({ seen_again_at: null })
+    .where("host_id", "=", host)
+    .where("instance_id", "in", removed.length > 0 ? [...removed] : [""])
+    .where("instance_id", "not in", ids.length > 0 ? ids : [""])
+    .where("seen_again_at", "is not", null)
+    .executeTakeFirst();
+  return again.numUpdatedRows > 0n || gone.numUpdatedRows > 0n;
+}
+
+/** Ended instances that were seen again: their tombstones stand until the host says once more that they are gone. */
+export function endedOnes(trx: Transaction<Database>, host: string) {
+  return trx
+    .selectFrom("ended_instance")
+    .select("instance_id")
+    .where("host_id", "=", host)
+    .where("seen_again_at", "is not", null);
+}
+
+/** For the host's condition; empty where nothing is to be told. */
+export function unknownCondition(unknown: readonly UnknownInstance[]): string {
+  const strange = unknown.filter((one) => !one.isEnding);
+  if (strange.length === 0) return "";
+  const named = strange.slice(0, 8).map(({ instanceId, deployId }) => `${instanceId} of ${deployId}`);
+  const more = strange.length > named.length ? ` and ${strange.length - named.length} more` : "";
+  return (
+    `unknown_instances: ${named.join(", ")}${more} run there and no deployment knows them, so their GPUs count as taken; ` +
+    'the operator\'s guide says under "Hosts" how to end them'
+  );
+}
+
+const textOf = (list: readonly UnknownInstance[]): string =>
+  list
+    .map(({ instanceId, gpuUuids, isEnding }) => [instanceId, isEnding, ...gpuUuids].join(" "))
+    .sort()
+    .join("\n");
