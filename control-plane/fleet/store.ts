@@ -1,9 +1,9 @@
 // What the fleet needs kept. Implemented by store/fleet-store.ts.
 import type { DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
-import type { Gpu, GpuClaim, HostRecord, Inventory } from "./host.ts";
+import type { Gpu, GpuClaim, HostRecord, Inventory, UnknownInstance } from "./host.ts";
 import type { AgedLive, HostLive } from "./live.ts";
 
-export type { AgedLive, Gpu, GpuClaim, HostLive, HostRecord, Inventory };
+export type { AgedLive, Gpu, GpuClaim, HostLive, HostRecord, Inventory, UnknownInstance };
 
 export interface Registration {
   readonly hostId: HostId;

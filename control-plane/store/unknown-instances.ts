@@ -2,7 +2,7 @@
 import { sql, type Transaction } from "kysely";
 import type { InstanceId } from "../../proto/ids.ts";
 import type { Present } from "../deployments/store.ts";
-import type { UnknownInstance } from "../fleet/host.ts";
+import type { UnknownInstance } from "../fleet/store.ts";
 import type { Database } from "./schema.ts";
 
 /** `strangers`: all that run there unknown. The host's row is locked. True when the host changed: it is to be announced. */

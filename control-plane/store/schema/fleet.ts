@@ -1,5 +1,5 @@
 import type { ColumnType, Generated } from "kysely";
-import type { UnknownInstance } from "../../fleet/host.ts";
+import type { UnknownInstance } from "../../fleet/store.ts";
 import type { DefaultTime, Json, OptionalJson, Time } from "./columns.ts";
 
 export interface FleetTables {

@@ -45,6 +45,7 @@ describe("our own runtime", () => {
         memoryBytes: 1024 ** 3,
         cpus: 1,
         gpuUuids: [],
+        claimedGpus: ["cpu-host-0"],
         shmBytes: 2 * 1024 ** 3,
       },
     });
