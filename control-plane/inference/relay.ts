@@ -8,6 +8,7 @@ import type { DeliveredCounts, LostAttempt } from "../billing/delivered.ts";
 import type { Route, Routes } from "../fleet/routes.ts";
 import type { ServiceError } from "../service-error.ts";
 import type { Admission } from "./admit.ts";
+import { affinityOf } from "./affinity.ts";
 import type { AnswerSink } from "./answer-sink.ts";
 import { Attempt, type AttemptEnd, type AttemptLimits } from "./attempt.ts";
 import type { Completion, Trace } from "./completion.ts";
@@ -63,7 +64,8 @@ export async function relay(
 
   while (tried.length < mostAttempts) {
     if (sink.isGone) return { kind: "client-gone", ranAttempt, usage: undefined, frames: 0, error: undefined };
-    const route = pickRoute(deps.routes.ready(model.deployId), tried);
+    const ready = deps.routes.ready(model.deployId);
+    const route = pickRoute(ready, tried, ready.length > 1 ? affinityOf(completion, admission.account) : 0);
     if (!route) break;
     tried.push(route);
     if (tried.length > 1) deps.metrics.retries.inc();
