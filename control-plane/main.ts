@@ -23,6 +23,7 @@ import { createAccountStore } from "./store/accounts-store.ts";
 import { createCatalogStore } from "./store/catalog-store.ts";
 import { createChangeFeed } from "./store/change-feed.ts";
 import { openDatabase } from "./store/database.ts";
+import { createDeploymentStatsStore } from "./store/deployment-stats-store.ts";
 import { createFleetStore } from "./store/fleet-store.ts";
 import { createKekStore } from "./store/kek-store.ts";
 import { migrateDatabase } from "./store/migrate.ts";
@@ -205,6 +206,7 @@ async function main(): Promise<void> {
     funds: billing.left,
     firstMinutes: money.gpu.holds.firstMinutes,
     gpuDefaults: config.quotas.gpus,
+    stats: createDeploymentStatsStore(db),
     lookAtRepo: createHubLook(config.hubEndpoint),
   };
   const http = await createHttp({

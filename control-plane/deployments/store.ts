@@ -150,6 +150,36 @@ export interface ColdStart {
   readonly startMs: number;
 }
 
+/** What requests on one deployment came to. Percentiles and means over those that began; 0 where there was none. */
+export interface UseStats {
+  readonly requests: number;
+  readonly errors: number;
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+  readonly totalMs: number;
+  readonly averageMs: number;
+  readonly p95Ms: number;
+  /** To the first byte. */
+  readonly averageFirstMs: number;
+  readonly p95FirstMs: number;
+  /** Per token after the first. */
+  readonly averageTokenMs: number;
+  readonly p95TokenMs: number;
+  /** GPU minutes included. */
+  readonly chargeNano: bigint;
+}
+
+export interface DeploymentStatsStore {
+  /** Of all the account's deployments that were asked in [fromMs, toMs), the busiest first. */
+  requests(
+    account: AccountId,
+    fromMs: number,
+    toMs: number,
+  ): Promise<readonly { readonly modelName: string; readonly requests: number }[]>;
+  /** Of one deployment of the account's. */
+  use(id: DeploymentId, account: AccountId, fromMs: number, toMs: number): Promise<UseStats>;
+}
+
 export interface DeploymentStore {
   /** `name_taken`: the account has a live deployment of that name; `account_gone`: it was deleted meanwhile. */
   insert(deployment: NewDeployment, check: GpuCheck): Promise<Deployment | "name_taken" | "account_gone">;

@@ -33,6 +33,8 @@ import { addCliLoginRoutes } from "./routes/cli-login.ts";
 import { addCompletionRoutes } from "./routes/completions.ts";
 import { addContainerRoutes } from "./routes/containers.ts";
 import { addDeployRoutes } from "./routes/deploy.ts";
+import { addDeployHubRoutes } from "./routes/deploy-hub.ts";
+import { addDeployStatsRoutes } from "./routes/deploy-stats.ts";
 import { addInvoiceRoutes } from "./routes/invoices.ts";
 import { addLogRoutes } from "./routes/logs.ts";
 import { addMeRoutes } from "./routes/me.ts";
@@ -156,6 +158,8 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     addCliLoginRoutes(endpoints, routes, deps);
     addModelRoutes(endpoints, deps.spine.models);
     addDeployRoutes(endpoints, deps);
+    addDeployHubRoutes(endpoints, deps);
+    addDeployStatsRoutes(endpoints, deps);
     addContainerRoutes(endpoints, deps);
     addAgentInstanceRoutes(endpoints, deps);
     addQuotaRoutes(endpoints, deps);

@@ -24,6 +24,7 @@ import { ServiceError } from "../service-error.ts";
 import { type Dialect, errorBody } from "./error-body.ts";
 import * as edge from "./errors.ts";
 import { bodyLimitBytes } from "./json-body.ts";
+import { BadRange } from "./read-range.ts";
 import { type Detail, detailOf, type Place, type SchemaError } from "./validation-detail.ts";
 
 type ErrorClass = abstract new (...args: never[]) => ServiceError;
@@ -96,6 +97,7 @@ const statusOf = new Map<ErrorClass, number>([
   [deployments.DeploymentNotFound, 404],
   [deployments.DeploymentNameTaken, 409],
   [deployments.BaseModelUnknown, 404],
+  [deployments.DeploymentGone, 410],
   [deployments.DeploymentRefused, 422],
   [deployments.ExtraArgRefused, 422],
   [deployments.NoFunds, 402],
@@ -148,6 +150,7 @@ const statusOf = new Map<ErrorClass, number>([
   [edge.BodyTooLarge, 413],
   [edge.BadRequest, 400],
   [edge.BadTime, 422],
+  [BadRange, 422],
   [edge.ApiKeyNotFound, 404],
   [edge.RecordsAway, 503],
   [edge.Restarting, 503],

@@ -36,9 +36,12 @@ import type { Container } from "../containers/container.ts";
 import type { ContainerRequest } from "../containers/create.ts";
 import type { SettingsUpdate } from "../deployments/change.ts";
 import type { DeployRequest } from "../deployments/create.ts";
+import type { DeployProvider, ProvidedModel } from "../deployments/create-by.ts";
 import type { ExternalRequest } from "../deployments/create-external.ts";
+import type { HfRequest } from "../deployments/create-hf.ts";
 import type { Deployment, DeploymentStatus } from "../deployments/deployment.ts";
 import type { LogLine, LogQuery } from "../deployments/logs.ts";
+import type { UseStats } from "../deployments/store.ts";
 import type { Enrolment } from "../fleet/enrolment.ts";
 import type { HostView } from "../fleet/host.ts";
 import type { AgedLive } from "../fleet/live.ts";
@@ -56,6 +59,28 @@ export interface DeploymentVerbs {
   remove(caller: Caller, id: DeploymentId): Promise<void>;
   stop(caller: Caller, id: DeploymentId): Promise<void>;
   start(caller: Caller, id: DeploymentId): Promise<void>;
+  /** A hub model of any task. */
+  createHf(caller: Caller, request: HfRequest): Promise<Deployment>;
+  createBy(caller: Caller, provider: DeployProvider, request: ProvidedModel): Promise<Deployment>;
+  requestCounts(
+    caller: Caller,
+    fromMs: number,
+    toMs: number,
+  ): Promise<readonly { readonly modelName: string; readonly requests: number }[]>;
+  /** Throws also DeploymentGone. */
+  use(
+    caller: Caller,
+    id: DeploymentId,
+    fromMs: number,
+    toMs: number,
+  ): Promise<{ readonly deployment: Deployment; readonly use: UseStats }>;
+  /** Ascending, by instance. */
+  instanceLogs(
+    caller: Caller,
+    id: DeploymentId,
+    query: LogQuery,
+    signal: AbortSignal,
+  ): Promise<ReadonlyMap<InstanceId, readonly LogLine[]>>;
   /** Ascending, of all instances together. */
   logs(caller: Caller, id: DeploymentId, query: LogQuery, signal: AbortSignal): Promise<readonly LogLine[]>;
 }

@@ -13,10 +13,13 @@ import {
   updateDeployment,
 } from "../deployments/change.ts";
 import { createDeployment, type KnownModel } from "../deployments/create.ts";
+import { createBy } from "../deployments/create-by.ts";
 import { createExternal } from "../deployments/create-external.ts";
+import { createHf } from "../deployments/create-hf.ts";
 import type { FundsDeps } from "../deployments/dedicated-money.ts";
-import { AccountSuspended, DeploymentNotFound, DeploymentStoreAway } from "../deployments/errors.ts";
+import { AccountSuspended, DeploymentGone, DeploymentNotFound, DeploymentStoreAway } from "../deployments/errors.ts";
 import { type AskForLogs, mergeLogs, readLogs } from "../deployments/logs.ts";
+import type { DeploymentStatsStore } from "../deployments/store.ts";
 import { NodeNotFound, NothingCordoned } from "../fleet/errors.ts";
 import { instanceLogs } from "../fleet/instance-logs.ts";
 import type { AdminVerbs, DeploymentVerbs, NodeView } from "../http/verbs.ts";
@@ -34,10 +37,11 @@ interface VerbDeps {
   readonly funds: FundsDeps["funds"];
   readonly firstMinutes: FundsDeps["firstMinutes"];
   readonly gpuDefaults: GpuDefaults;
+  readonly stats: DeploymentStatsStore;
   readonly lookAtRepo: LookAtRepo;
 }
 
-export function createDeploymentVerbs({ fleet, directory, tokens, ...paying }: VerbDeps): DeploymentVerbs {
+export function createDeploymentVerbs({ fleet, directory, tokens, stats, ...paying }: VerbDeps): DeploymentVerbs {
   const store = fleet.deploymentStore;
   const ask: AskForLogs = (host, instance, query, signal) =>
     instanceLogs(fleet.fleetStore, host, instance, query, signal);
@@ -47,10 +51,25 @@ export function createDeploymentVerbs({ fleet, directory, tokens, ...paying }: V
     const found = offered && (await store.get(offered.deployId, offered.owner));
     return found && { weights: found.weights, memoryBytes: found.memoryBytes, contextLength: found.contextLength };
   }
-  const createDeps = { ...paying, store, sealToken: tokens.seal, demoModel, publicModel };
+  const createDeps = { ...paying, store, sealToken: tokens.seal, demoModel, publicModel, hosts: fleet.snapshot };
 
   return {
     createLlm: (caller, request) => answering(() => createDeployment(createDeps, caller, request)),
+    createHf: (caller, request) => answering(() => createHf(createDeps, caller, request)),
+    createBy: (caller, provider, request) => answering(() => createBy(createDeps, caller, provider, request)),
+    requestCounts: ({ account }, fromMs, toMs) => answering(() => stats.requests(account, fromMs, toMs)),
+    use: ({ account }, id, fromMs, toMs) =>
+      answering(async () => {
+        const deployment = await getDeployment(store, account, id);
+        if (deployment.status === "deleted") throw new DeploymentGone();
+        return { deployment, use: await stats.use(id, account, fromMs, toMs) };
+      }),
+    instanceLogs: ({ account }, id, query, signal) =>
+      answering(async () => {
+        const deployment = await store.get(id, account);
+        if (!deployment) throw new DeploymentNotFound();
+        return readLogs({ store, ask }, deployment, query, signal);
+      }),
     get: ({ account }, id) => answering(() => getDeployment(store, account, id)),
     list: ({ account }, statuses) => answering(() => store.list(account, "model", statuses)),
     update: (caller, id, update) =>

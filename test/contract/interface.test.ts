@@ -15,9 +15,6 @@ DELETE /v1/lora/{lora_name}
 DELETE /v1/voices/{voice_id}
 GET /console
 GET /deploy/llm/gpu_availability
-GET /deploy/stats
-GET /deploy/{deploy_id}/stats
-GET /deploy/{deploy_id}/stats2
 GET /models/deployment/list
 GET /models/featured
 GET /models/lora/list
@@ -27,7 +24,6 @@ GET /models/{model_name}/schema/{variantKey}
 GET /models/{model_name}/versions
 GET /v1/batches
 GET /v1/batches/{batch_id}
-GET /v1/deployment_logs/query
 GET /v1/files
 GET /v1/files/{file_id}
 GET /v1/files/{file_id}/content
@@ -39,7 +35,6 @@ GET /v1/voices
 GET /v1/voices/{voice_id}
 GET /v1/webhooks/secret
 PATCH /v1/lora/{lora_name}
-POST /deploy/hf/
 POST /lora-model
 POST /models/{model_name}/meta
 POST /models/{model_name}/publicity
@@ -52,7 +47,6 @@ POST /v1/compat/embeddings
 POST /v1/compat/images/edits
 POST /v1/compat/images/generations
 POST /v1/compat/images/variations
-POST /v1/deploy
 POST /v1/files
 POST /v1/inference/deploy/{deploy_id}
 POST /v1/inference/{model_name}

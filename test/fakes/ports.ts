@@ -11,6 +11,7 @@ import { type Budgets, type Hold, type HoldRequest, InsufficientFunds } from "..
 import type { ModelDirectory, ServedModel } from "../../control-plane/catalog/served-model.ts";
 import type { Deployment } from "../../control-plane/deployments/deployment.ts";
 import { DeploymentNotFound } from "../../control-plane/deployments/errors.ts";
+import type { UseStats } from "../../control-plane/deployments/store.ts";
 import { NodeNotFound } from "../../control-plane/fleet/errors.ts";
 import type { Route, Routes } from "../../control-plane/fleet/routes.ts";
 import type { HttpDeps } from "../../control-plane/http/verbs.ts";
@@ -244,6 +245,22 @@ export function deployment(change: Partial<Deployment> = {}): Deployment {
   };
 }
 
+/** Twelve requests for 1.5 US cents. */
+const useStats: UseStats = {
+  requests: 12,
+  errors: 1,
+  inputTokens: 100,
+  outputTokens: 50,
+  totalMs: 2500,
+  averageMs: 208.333,
+  p95Ms: 400,
+  averageFirstMs: 20,
+  p95FirstMs: 30,
+  averageTokenMs: 5,
+  p95TokenMs: 9,
+  chargeNano: 15_000_000n,
+};
+
 /** Verbs over one deployment of ada's; a test replaces what it wants to see refused. */
 export function fakePorts() {
   const authenticator = new FakeAuthenticator();
@@ -282,6 +299,16 @@ export function fakePorts() {
       remove: async (caller, id) => void (await own(caller, id)),
       stop: async (caller, id) => void (await own(caller, id)),
       start: async (caller, id) => void (await own(caller, id)),
+      createHf: (_caller, request) =>
+        Promise.resolve(deployment({ modelName: request.modelName, type: "legacy", task: "embeddings" })),
+      createBy: (_caller, provider, request) =>
+        Promise.resolve(deployment({ modelName: request.modelName, type: provider === "cnt" ? "legacy" : "llm" })),
+      requestCounts: () => Promise.resolve([{ modelName: one.modelName, requests: 12 }]),
+      use: async (caller, id) => ({ deployment: await own(caller, id), use: useStats }),
+      instanceLogs: async (caller, id) => {
+        await own(caller, id);
+        return new Map([["instance-1" as InstanceId, [{ at: "1682343934.123456789", line: "loading" }]]]);
+      },
       logs: async (caller, id) => {
         await own(caller, id);
         return [{ at: "1682343934.123456789", line: "loading" }];

@@ -1,38 +1,61 @@
+import type { FastifyReply } from "fastify";
 import { Type } from "typebox";
 import type { DeploymentId } from "../../../proto/ids.ts";
 import type { LogQuery } from "../../deployments/logs.ts";
 import type { Endpoints } from "../endpoint.ts";
 import { BadRequest } from "../errors.ts";
-import { LogEntries } from "../schemas/deployment.ts";
+import { LogEntries, PodLogEntries } from "../schemas/deployment.ts";
 import type { HttpDeps } from "../verbs.ts";
 
 const monthMs = 31 * 24 * 3_600_000;
 const limitMs = 15_000;
 
+const range = {
+  deploy_id: Type.String(),
+  from: Type.Optional(Type.String({ description: "Unix seconds" })),
+  to: Type.Optional(Type.String({ description: "Unix seconds" })),
+  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, default: 100 })),
+};
+const common = { method: "GET", tag: "deployments", access: "key", refusals: [400, 404, 503] } as const;
+
 export function addLogRoutes(endpoints: Endpoints, { deployments }: Pick<HttpDeps, "deployments">): void {
   endpoints.add({
-    method: "GET",
+    ...common,
+    path: "/v1/deployment_logs/query",
+    summary: "Log lines of a deployment, by instance",
+    query: Type.Object({ ...range, pod_name: Type.Optional(Type.String({ description: "One instance alone" })) }),
+    answer: PodLogEntries,
+    async handler({ caller, query, reply }) {
+      const asked = rangeOf(query.from, query.to, query.limit ?? 100);
+      const id = query.deploy_id as DeploymentId;
+      const logs = await deployments.instanceLogs(caller, id, asked, boundedBy(reply));
+      const shown = [...logs].filter(([pod]) => query.pod_name === undefined || pod === query.pod_name);
+      return {
+        entries: Object.fromEntries(shown.map(([pod, lines]) => [pod, lines.map(({ at, line }) => [at, line])])),
+      };
+    },
+  });
+
+  endpoints.add({
+    ...common,
     path: "/v1/logs/query",
     summary: "Log lines of a deployment",
-    tag: "deployments",
-    access: "key",
-    query: Type.Object({
-      deploy_id: Type.String(),
-      from: Type.Optional(Type.String({ description: "Unix seconds" })),
-      to: Type.Optional(Type.String({ description: "Unix seconds" })),
-      limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, default: 100 })),
-    }),
+    query: Type.Object(range),
     answer: LogEntries,
-    refusals: [400, 404, 503],
     async handler({ caller, query, reply }) {
-      const gone = new AbortController();
-      reply.raw.once("close", () => gone.abort());
-      const signal = AbortSignal.any([gone.signal, AbortSignal.timeout(limitMs)]);
+      const signal = boundedBy(reply);
       const range = rangeOf(query.from, query.to, query.limit ?? 100);
       const lines = await deployments.logs(caller, query.deploy_id as DeploymentId, range, signal);
       return { entries: lines.map(({ at, line }) => [at, line]) };
     },
   });
+}
+
+/** Until the caller goes, or the hosts took too long. */
+function boundedBy(reply: FastifyReply): AbortSignal {
+  const gone = new AbortController();
+  reply.raw.once("close", () => gone.abort());
+  return AbortSignal.any([gone.signal, AbortSignal.timeout(limitMs)]);
 }
 
 /** No times: the past month. One alone: a month from there. */

@@ -1,6 +1,7 @@
 import { type Static, Type } from "typebox";
 import { gpuTypes } from "../../../proto/gpu.ts";
 import { type ModelEngine, modelEngines } from "../../deployments/choose-engine.ts";
+import { interfaceTasks } from "../../deployments/tasks.ts";
 import { nullable } from "./sampling.ts";
 
 const Gpu = Type.Unsafe<(typeof gpuTypes)[number]>({ type: "string", enum: [...gpuTypes] });
@@ -51,6 +52,36 @@ export const DeployLlmRequest = Type.Object({
 });
 export type DeployLlmRequest = Static<typeof DeployLlmRequest>;
 
+/** What every other way of deploying may say of where it runs; without it the least GPU that is free. */
+const place = {
+  gpu: Type.Optional(Gpu),
+  num_gpus: Type.Optional(Type.Integer({ minimum: 1, maximum: 8, default: 1, description: "GPUs per instance" })),
+  max_batch_size: Type.Optional(Type.Integer({ minimum: 1, maximum: 256, default: 96 })),
+};
+
+export const DeployHfRequest = Type.Object({
+  model_name: Type.String({ minLength: 1, description: "Repository on the model hub" }),
+  task: Type.Optional(nullable.string({ enum: [...interfaceTasks, null], description: "Default: as the hub says" })),
+  revision: Type.Optional(nullable.string({ description: "Branch, tag or commit" })),
+  token: Type.Optional(nullable.string({ description: "Of the hub; kept sealed, never shown" })),
+  ...place,
+  settings: DeployLlmRequest.properties.settings,
+});
+
+export const DeployRequestV1 = Type.Object({
+  provider: Type.Optional(
+    Type.Unsafe<"huggingface" | "stoker" | "cnt">({
+      type: "string",
+      enum: ["huggingface", "stoker", "cnt"],
+      default: "cnt",
+      description: "cnt: a container image that speaks the OpenAI paths",
+    }),
+  ),
+  model_name: Type.String({ minLength: 1 }),
+  version: Type.Optional(nullable.string({ description: "null: the latest" })),
+  ...place,
+});
+
 export const UpdateRequest = Type.Object({
   settings: Type.Optional(
     nullable.object({
@@ -98,6 +129,10 @@ export const DeploymentRecord = Type.Object({
   pending_reasons: Type.Array(Type.Object({ host: Type.String(), why: Type.String() })),
 });
 export type DeploymentRecord = Static<typeof DeploymentRecord>;
+
+export const PodLogEntries = Type.Object({
+  entries: Type.Record(Type.String(), Type.Array(Type.Array(Type.String(), { minItems: 2, maxItems: 2 }))),
+});
 
 export const LogEntries = Type.Object({
   entries: Type.Array(Type.Array(Type.String(), { minItems: 2, maxItems: 2 }), {

@@ -35,6 +35,7 @@ const meanings: Readonly<Record<number, string>> = {
   405: "The model cannot do this",
   408: "Nothing happened in time; ask again",
   409: "Conflicts with what is there",
+  410: "It was there and was deleted",
   413: "The body is too large",
   422: "A field is missing or out of range",
   423: "The account is suspended",

@@ -19,7 +19,7 @@ export interface DeploymentsTables {
     version: string;
     task: string;
     type: "legacy" | "llm" | "lora" | "tts";
-    engine: "stoker" | "vllm" | "sglang" | "external" | "container" | "agent_instance";
+    engine: "stoker" | "vllm" | "sglang" | "custom" | "external" | "container" | "agent_instance";
     status: string;
     fail_reason: Generated<string>;
     gpu: string;

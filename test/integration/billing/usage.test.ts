@@ -3,7 +3,8 @@ import { createChecklists } from "../../../control-plane/billing/checklist.ts";
 import { createMonthClosing } from "../../../control-plane/billing/months.ts";
 import { createRequestLabels } from "../../../control-plane/billing/request-labels.ts";
 import { createUsageQueries } from "../../../control-plane/billing/usage-queries.ts";
-import type { KeyId, RequestId } from "../../../proto/ids.ts";
+import { createDeploymentStatsStore } from "../../../control-plane/store/deployment-stats-store.ts";
+import type { DeploymentId, KeyId, RequestId } from "../../../proto/ids.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { log, openWorld, tokenPrice, usageRecord, type World } from "./world.ts";
 
@@ -118,5 +119,67 @@ describe("request labels", () => {
     await labels.stop();
     const { rows } = await world.pool.query("select request_id from request_label where label = 'mine' order by 1");
     expect(rows).toEqual([{ request_id: "r1" }, { request_id: "r2" }]);
+  });
+});
+
+describe("statistics of deployments", () => {
+  const deployed = (world: World, account: string, id: string, name: string) =>
+    world.pool.query(
+      `insert into deployment (deploy_id, account_id, model_name, version, task, type, engine, status, gpu, num_gpus,
+         max_batch_size, min_instances, max_instances, weights)
+       values ($1, $2, $3, 'v', 'text-generation', 'llm', 'stoker', 'deployed', 'other', 1, 4, 1, 1, '{}')`,
+      [id, account, name],
+    );
+
+  it("count a period's requests, times, tokens, money and failures, for the owner alone", async () => {
+    const world = await openWorld(postgres);
+    const [account, stranger] = [await world.account(usd), await world.account(usd)];
+    await deployed(world, account, "d-1", "ada/one");
+    await deployed(world, account, "d-2", "ada/two");
+    const of = (deployId: string, more: object = {}, who = account) =>
+      usageRecord(who, { input: 10, output: 11 }, { deployId: deployId as DeploymentId, ...more });
+    const hoursAgo = (hours: number) => String(Date.now() - hours * 3_600_000);
+    await world.settlement.settle(
+      [
+        of("d-1", { firstByteMs: 100, totalMs: 200 }),
+        of("d-1", { firstByteMs: 300, totalMs: 800, endReason: "engine_error" }),
+        of("d-1", { admittedAtMs: hoursAgo(9) }),
+        of("d-2"),
+        of("d-1", {}, stranger),
+      ],
+      "1",
+    );
+    const stats = createDeploymentStatsStore(world.db);
+    const [fromMs, toMs] = [Date.now() - 5 * 3_600_000, Date.now() + 1_000];
+    expect(await stats.use("d-1" as DeploymentId, account, fromMs, toMs)).toMatchObject({
+      requests: 2,
+      errors: 1,
+      inputTokens: 20,
+      outputTokens: 22,
+      totalMs: 1000,
+      averageMs: 500,
+      averageFirstMs: 200,
+      averageTokenMs: 30,
+      chargeNano: 42n * tokenPrice,
+    });
+    const { p95Ms, p95TokenMs } = await stats.use("d-1" as DeploymentId, account, fromMs, toMs);
+    expect([p95Ms, p95TokenMs].map(Math.round)).toEqual([770, 48]);
+    expect(await stats.requests(account, fromMs, toMs)).toEqual([
+      { modelName: "ada/one", requests: 2 },
+      { modelName: "ada/two", requests: 1 },
+    ]);
+    expect(await stats.use("d-1" as DeploymentId, stranger, fromMs, toMs)).toMatchObject({ requests: 0, averageMs: 0 });
+    expect(await stats.requests(stranger, fromMs, toMs)).toEqual([]);
+  });
+
+  it("of a model that is offered to everybody tell its owner what all of them asked", async () => {
+    const world = await openWorld(postgres);
+    const [account, stranger] = [await world.account(usd), await world.account(usd)];
+    await deployed(world, account, "d-3", "ada/three");
+    await world.pool.query("insert into public_model (model_name, deploy_id) values ('org/three', 'd-3')");
+    const deployId = "d-3" as DeploymentId;
+    await world.settlement.settle([usageRecord(stranger, { input: 1, output: 1 }, { deployId })], "1");
+    const stats = createDeploymentStatsStore(world.db);
+    expect((await stats.use(deployId, account, 0, Date.now() + 1_000)).requests).toBe(1);
   });
 });

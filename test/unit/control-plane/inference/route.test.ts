@@ -38,7 +38,15 @@ it("an instance is not picked twice, even when its object was made anew", () => 
 const chat = (messages: unknown, more: object = {}): Completion => {
   const fields = { model: "m", messages, ...more };
   const bytes = Buffer.from(JSON.stringify(fields));
-  const rest = { model: "m", stream: false, n: 1, maxTokens: 1, messages: 1, usage: "merge", isRebuilt: false } as const;
+  const rest = {
+    model: "m",
+    stream: false,
+    n: 1,
+    maxTokens: 1,
+    messages: 1,
+    usage: "merge",
+    isRebuilt: false,
+  } as const;
   return { kind: "chat", ...rest, promptBytes: bytes.length, bytes, fields };
 };
 const [ada, bob] = ["ada" as AccountId, "bob" as AccountId];

@@ -1,0 +1,79 @@
+// The interface's tasks, what the hub calls them, and which engine serves them here. Pure.
+import { DeploymentRefused } from "./errors.ts";
+
+export const interfaceTasks = [
+  "automatic-speech-recognition",
+  "image-classification",
+  "question-answering",
+  "token-classification",
+  "text-to-image",
+  "fill-mask",
+  "zero-shot-image-classification",
+  "text2text-generation",
+  "text-generation",
+  "text-classification",
+  "object-detection",
+  "embeddings",
+  "text-to-speech",
+  "text-to-video",
+  "text-to-music",
+  "reranker",
+  "custom",
+  "dreambooth",
+  "rent-container",
+  "bare-metal",
+  "cluster",
+  "decision",
+] as const;
+export type Task = (typeof interfaceTasks)[number] | "zero-shot-classification";
+
+/** Tasks that the ONNX part of our runtime serves. */
+const byOnnx: ReadonlySet<string> = new Set([
+  "automatic-speech-recognition",
+  "image-classification",
+  "question-answering",
+  "token-classification",
+  "fill-mask",
+  "zero-shot-classification",
+  "zero-shot-image-classification",
+  "text-classification",
+  "object-detection",
+  "embeddings",
+  "text-to-speech",
+  "reranker",
+]);
+
+const ofHub: Readonly<Record<string, Task>> = {
+  "feature-extraction": "embeddings",
+  "sentence-similarity": "embeddings",
+  "text-ranking": "reranker",
+  "image-text-to-text": "text-generation",
+  conversational: "text-generation",
+};
+
+export type TaskEngine = "onnx" | "llm";
+
+/** The task as the interface names it: as asked, else as the hub says. Throws DeploymentRefused. */
+export function taskOf(asked: string | undefined, ofRepo: string | undefined): Task {
+  const task = asked ?? (ofRepo === undefined ? undefined : (ofHub[ofRepo] ?? ofRepo));
+  if (task === undefined)
+    throw refused("the repository says no task, or the hub does not answer at the moment; name it in `task`.");
+  return task as Task;
+}
+
+/** Throws DeploymentRefused with what would work, for a task that nothing here serves. */
+export function engineOfTask(task: Task): TaskEngine {
+  if (task === "text-generation") return "llm";
+  if (byOnnx.has(task)) return "onnx";
+  if (task === "rent-container") throw refused("machines are rented with POST /v1/containers.");
+  if (task === "custom") throw refused("a container image of your own is deployed with POST /v1/deploy.");
+  throw refused(`no runtime here serves ${task.slice(0, 60)}; served are text-generation, ${[...byOnnx].join(", ")}.`);
+}
+
+/** The record's `type`. */
+export function typeOfTask(task: string): "llm" | "tts" | "legacy" {
+  if (task === "text-generation") return "llm";
+  return task === "text-to-speech" ? "tts" : "legacy";
+}
+
+const refused = (why: string) => new DeploymentRefused(`task: ${why}`, { param: "task" });

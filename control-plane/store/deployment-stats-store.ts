@@ -1,0 +1,83 @@
+// Statistics of deployments, counted from the records of usage. A dedicated deployment is asked by its owner alone, so the
+// account's own index bounds what is read; one that is offered to everybody is read by the partitions of the period.
+import { type Kysely, sql } from "kysely";
+import type { DeploymentStatsStore } from "../deployments/store.ts";
+import { asked } from "./asked.ts";
+import type { Database } from "./schema.ts";
+
+interface UseRow {
+  readonly requests: bigint;
+  readonly errors: bigint;
+  readonly input: string | null;
+  readonly output: string | null;
+  readonly total_ms: string | null;
+  readonly avg_ms: number | null;
+  readonly p95_ms: number | null;
+  readonly avg_first: number | null;
+  readonly p95_first: number | null;
+  readonly avg_token: number | null;
+  readonly p95_token: number | null;
+  readonly charge: string | null;
+}
+
+export function createDeploymentStatsStore(db: Kysely<Database>): DeploymentStatsStore {
+  return asked<DeploymentStatsStore>({
+    async requests(account, fromMs, toMs) {
+      const { rows } = await sql<{ model_name: string; requests: bigint }>`
+        select d.model_name, count(*) as requests
+        from usage u join deployment d using (deploy_id)
+        where u.account_id = ${account} and d.account_id = ${account} and d.kind = 'model'
+          and u.gpu_ms = 0 and not u.voided and u.settled_at >= ${at(fromMs)}
+          and u.admitted_at >= ${at(fromMs)} and u.admitted_at < ${at(toMs)}
+        group by 1 order by 2 desc, 1`.execute(db);
+      return rows.map((row) => ({ modelName: row.model_name, requests: Number(row.requests) }));
+    },
+
+    async use(id, account, fromMs, toMs) {
+      const offered = await db
+        .selectFrom("public_model")
+        .select("model_name")
+        .where("deploy_id", "=", id)
+        .executeTakeFirst();
+      const ofWhom = offered ? sql`true` : sql`u.account_id = ${account} and u.settled_at >= ${at(fromMs)}`;
+      const { rows } = await sql<UseRow>`
+        select count(*) filter (where is_request) as requests,
+          count(*) filter (where is_request and end_reason in ('engine_error', 'engine_timeout', 'lost', 'drained')) as errors,
+          sum(input_tokens) as input, sum(output_tokens) as output,
+          sum(total_ms) filter (where is_request) as total_ms,
+          (avg(total_ms) filter (where is_request))::float8 as avg_ms,
+          percentile_cont(0.95) within group (order by total_ms) filter (where is_request) as p95_ms,
+          (avg(first_byte_ms) filter (where has_first))::float8 as avg_first,
+          percentile_cont(0.95) within group (order by first_byte_ms) filter (where has_first) as p95_first,
+          avg(per_token) as avg_token,
+          percentile_cont(0.95) within group (order by per_token) as p95_token,
+          sum(charge) as charge
+        from (
+          select u.*, u.gpu_ms = 0 as is_request, u.gpu_ms = 0 and u.first_byte_ms > 0 as has_first,
+            case when u.output_tokens > 1 and u.first_byte_ms > 0
+              then (u.total_ms - u.first_byte_ms)::float8 / (u.output_tokens - 1) end as per_token
+          from usage u
+          where u.deploy_id = ${id} and ${ofWhom} and not u.voided
+            and u.admitted_at >= ${at(fromMs)} and u.admitted_at < ${at(toMs)}
+            and exists (select from deployment d where d.deploy_id = ${id} and d.account_id = ${account})
+        ) u`.execute(db);
+      const row = rows[0] as UseRow;
+      return {
+        requests: Number(row.requests),
+        errors: Number(row.errors),
+        inputTokens: Number(row.input ?? 0),
+        outputTokens: Number(row.output ?? 0),
+        totalMs: Number(row.total_ms ?? 0),
+        averageMs: row.avg_ms ?? 0,
+        p95Ms: row.p95_ms ?? 0,
+        averageFirstMs: row.avg_first ?? 0,
+        p95FirstMs: row.p95_first ?? 0,
+        averageTokenMs: row.avg_token ?? 0,
+        p95TokenMs: row.p95_token ?? 0,
+        chargeNano: BigInt(row.charge ?? 0),
+      };
+    },
+  });
+}
+
+const at = (ms: number) => sql`${new Date(ms).toISOString()}::timestamptz`;
