@@ -11,9 +11,9 @@ export interface GpuPrice {
 
 const hourMs = 3_600_000n;
 
-/** `gpuMs`: milliseconds times GPUs. Rounded half up. */
+/** `gpuMs`: milliseconds times GPUs, parts of one included. Rounded half up, both. */
 export function gpuCost(gpuMs: number, hourRate: bigint): NanoUsd {
-  return nano((BigInt(gpuMs) * hourRate + hourMs / 2n) / hourMs);
+  return nano((BigInt(Math.round(gpuMs)) * hourRate + hourMs / 2n) / hourMs);
 }
 
 /** `prices`: the newest first. Undefined: free. */

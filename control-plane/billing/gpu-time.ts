@@ -80,7 +80,7 @@ export function createGpuTime(deps: {
 }
 
 function asRecord(minute: GpuMinute, of: KnownMinute): SettledRecord {
-  const gpuMs = minute.readyMs * of.gpus;
+  const gpuMs = Math.round(minute.readyMs * of.gpus);
   const cost = gpuCost(gpuMs, of.price?.hourRate ?? 0n);
   return {
     requestId: minute.id,

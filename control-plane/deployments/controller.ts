@@ -3,11 +3,11 @@
 // revisions keep two placements from meeting on one GPU.
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
-import { type DeploymentId, type HostId, type InstanceId, randomId } from "../../proto/ids.ts";
-import type { HostState, HostView } from "../fleet/host.ts";
+import type { DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
+import type { HostState } from "../fleet/host.ts";
+import type { HostChooser } from "./choose-hosts.ts";
 import type { Deployment, Instance, Leaving, PendingReason, PlacedInstance } from "./deployment.ts";
 import { type Outcome, statusAfter, targetOf } from "./lifecycle.ts";
-import { place } from "./place.ts";
 import { type Plan, planInstances, replacementsAt } from "./plan.ts";
 import type { Claimed, DeploymentStore, NewInstance, Verdict } from "./store.ts";
 
@@ -32,7 +32,7 @@ const maxTries = 4;
 
 export function createController(deps: {
   readonly store: DeploymentStore;
-  readonly snapshot: () => Promise<readonly HostView[]>;
+  readonly hosts: HostChooser;
   readonly hostState: (host: Instance["hostId"]) => HostState;
   readonly owner: string;
   readonly log: Logger;
@@ -78,7 +78,10 @@ export function createController(deps: {
     const { deployment } = claimed;
     try {
       const { outcome, plan, replacements } = decide(deployment, claimed.instances, leaving);
-      const chosen = plan.place > 0 ? await choose(deployment, plan.place) : { placements: [], reasons: [] };
+      const chosen =
+        plan.place > 0
+          ? await deps.hosts.choose(deployment, claimed.instances, plan.place)
+          : { placements: [], reasons: [] };
       // No room beside the old one: it gives its own, and does not serve until it has started anew.
       const isInPlace = chosen.placements.length === 0 && plan.inPlace !== undefined;
       const revised = isInPlace ? [plan.inPlace as InstanceId] : plan.revise;
@@ -95,48 +98,17 @@ export function createController(deps: {
         return false;
       }
       if (!(await store.commit(claimed, verdict))) {
+        for (const { hostId } of chosen.placements) deps.hosts.changed(hostId);
         await store.release(claimed);
         return "lost-race";
       }
+      deps.hosts.placed(deployment, chosen.placements);
       tell(deployment, verdict, isInPlace);
       return true;
     } catch (error) {
       await store.release(claimed).catch(() => {});
       throw error;
     }
-  }
-
-  /** Places one after the other, each seeing the claims of those before it. */
-  async function choose(
-    deployment: Deployment,
-    count: number,
-  ): Promise<{ placements: NewInstance[]; reasons: readonly PendingReason[] }> {
-    let hosts = await deps.snapshot();
-    const placements: NewInstance[] = [];
-    for (let index = 0; index < count; index++) {
-      const want = {
-        gpu: deployment.gpu,
-        gpusPerInstance: deployment.numGpus,
-        memoryBytes: deployment.memoryBytes,
-        engine: deployment.engine,
-        host: deployment.weights.host,
-        rentalImage: deployment.container?.image,
-      };
-      const found = place(want, hosts);
-      if (!found.ok) {
-        const none = [{ host: "", why: "no host is connected; start an agent" }];
-        return { placements, reasons: found.rejections.length > 0 ? found.rejections : none };
-      }
-      const claims = found.gpus.map((gpu) => ({ gpuUuid: gpu.uuid, account: deployment.account }));
-      hosts = hosts.map((host) => (host.id === found.host ? { ...host, claims: [...host.claims, ...claims] } : host));
-      placements.push({
-        id: randomId<"instance">(16),
-        hostId: found.host,
-        hostRevision: found.revision,
-        gpus: found.gpus.map((gpu) => ({ uuid: gpu.uuid, memoryBytes: gpu.memoryBytes })),
-      });
-    }
-    return { placements, reasons: [] };
   }
 
   function tell(deployment: Deployment, verdict: Verdict, isInPlace: boolean): void {

@@ -14,6 +14,7 @@ export interface RunningInstance {
   readonly account: AccountId;
   /** Type, or the subject of another price by the hour. */
   readonly gpu: string;
+  /** A part of one where it shares it. */
   readonly gpus: number;
 }
 
@@ -82,7 +83,7 @@ export function createHoldKeeper(deps: {
           deployId: deployment.id,
           account: deployment.account,
           gpu: deployment.priceSubject ?? deployment.gpu,
-          gpus: deployment.priceSubject === undefined ? deployment.numGpus : 1,
+          gpus: deployment.priceSubject === undefined ? deployment.numGpus * one.gpuShare : 1,
         })),
     );
   }

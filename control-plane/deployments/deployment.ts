@@ -90,6 +90,8 @@ export interface Deployment {
   readonly contextLength: number;
   /** Expected need of one instance over all its GPUs; 0 unknown. */
   readonly memoryBytes: number;
+  /** It will never take more than that: then instances of one account may share a GPU. */
+  readonly isMemoryBound?: boolean;
   /** Under which the price book keeps what a minute costs, where that is not the GPU's price. */
   readonly priceSubject?: string;
   readonly pendingReasons: readonly PendingReason[];
@@ -132,6 +134,10 @@ export interface Instance {
   readonly failCode: string;
   readonly failMessage: string;
   readonly gpuUuids: readonly string[];
+  /** Of each of its GPUs: 1 all of it. What it pays for, and what of the host it gets. */
+  readonly gpuShare: number;
+  /** Of a GPU it shares with others of its account; 0: its GPUs are its own. */
+  readonly gpuMemoryBytes: number;
   readonly isTombstoned: boolean;
   readonly createdAtMs: number;
 }

@@ -17,6 +17,8 @@ export interface DesiredInstance extends Resources {
   /** Empty without one. Never logged. */
   readonly weightsToken: string;
   readonly gpuUuids: readonly string[];
+  /** Of the one GPU it shares; 0: its GPUs are its own. */
+  readonly gpuMemoryBytes: number;
   readonly maxBatchSize: number;
   readonly contextLength: number;
   readonly extraArgs: readonly string[];
@@ -69,7 +71,8 @@ export async function desiredSet(
             image: deployment.image ?? "",
             externalUrl: deployment.externalUrl ?? "",
             agentInstance,
-            ...(agentInstance ?? resourcesOf(instance.gpuUuids, host.inventory)),
+            gpuMemoryBytes: instance.gpuMemoryBytes,
+            ...(agentInstance ?? resourcesOf(instance.gpuUuids, host.inventory, instance.gpuShare)),
           }
         );
       },

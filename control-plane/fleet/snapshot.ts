@@ -1,13 +1,17 @@
+import type { HostId } from "../../proto/ids.ts";
 import type { HostView } from "./host.ts";
 import type { HostClocks } from "./host-clocks.ts";
 import type { FleetStore } from "./store.ts";
 
-/** Every host with its claims and what the clocks say of it now. The revision in it guards what is decided on it. */
-export async function snapshot(deps: {
-  readonly store: Pick<FleetStore, "hosts">;
-  readonly clocks: Pick<HostClocks, "state" | "silentMs">;
-}): Promise<readonly HostView[]> {
-  const hosts = await deps.store.hosts();
+/** Every host (or the named ones) with its claims and what the clocks say of it. Its revision guards what is decided on it. */
+export async function snapshot(
+  deps: {
+    readonly store: Pick<FleetStore, "hosts">;
+    readonly clocks: Pick<HostClocks, "state" | "silentMs">;
+  },
+  only?: readonly HostId[],
+): Promise<readonly HostView[]> {
+  const hosts = await deps.store.hosts(only);
   return hosts.map((host) => ({
     ...host,
     state: deps.clocks.state(host.id),

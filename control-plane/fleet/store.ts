@@ -89,8 +89,10 @@ export interface FleetStore {
   openLeases(): Promise<
     readonly { readonly hostId: HostId; readonly leaseIds: readonly string[]; readonly reportAgeMs: number }[]
   >;
-  /** With the GPU claims on them; a cordoned GPU is not healthy. */
-  hosts(): Promise<readonly HostRecord[]>;
+  /** All, or the named ones, with what is claimed on them; a cordoned GPU is not healthy. */
+  hosts(only?: readonly HostId[]): Promise<readonly HostRecord[]>;
+  /** An older session's word changes nothing. */
+  setKeptWeights(session: HostSession, keys: readonly string[]): Promise<void>;
   /** Figures of the last report, as some replica wrote them down. */
   live(): Promise<ReadonlyMap<HostId, AgedLive>>;
   /** False when nothing there is cordoned. */

@@ -16,7 +16,7 @@ export async function commitVerdict(db: Kysely<Database>, claimed: Claimed, verd
     await inTransaction(db, (trx) => write(trx, claimed, verdict));
     return true;
   } catch (error) {
-    if (error instanceof LostRace || uniqueViolation(error) === "gpu_claim_exclusive") return false;
+    if (error instanceof LostRace || isClaimRefused(error)) return false;
     throw error;
   }
 }
@@ -119,6 +119,9 @@ async function insertInstance(
       host_id: placement.hostId,
       ...wanted,
       gpu_uuids: placement.gpus.map((gpu) => gpu.uuid),
+      gpu_share: placement.gpuShare,
+      gpu_memory_bytes: BigInt(placement.gpuMemoryBytes),
+      granted_bytes: BigInt(placement.grantBytes),
       phase: "pending",
     })
     .execute();
@@ -130,17 +133,46 @@ async function insertInstance(
       .where("deploy_id", "=", deployment.id)
       .execute();
   }
-  if (placement.gpus.length === 0) return;
-  await trx
+  if (placement.gpus.length > 0) await claimGpus(trx, deployment.account, placement);
+}
+
+/** GPUs that are the account's already are shared; those of another end the transaction. */
+async function claimGpus(trx: Transaction<Database>, account: string, placement: NewInstance): Promise<void> {
+  const shares = placement.gpus.map((gpu) => ({
+    host_id: placement.hostId,
+    gpu_uuid: gpu.uuid,
+    account_id: account,
+    // Also of a GPU whose size nobody could read: all of it is taken once.
+    memory_bytes: BigInt(placement.gpuMemoryBytes || Math.max(1, gpu.memoryBytes)),
+  }));
+  const sizes = new Map(placement.gpus.map((gpu) => [gpu.uuid, BigInt(Math.max(1, gpu.memoryBytes))]));
+  const claimed = await trx
     .insertInto("gpu_claim")
     .values(
-      placement.gpus.map((gpu) => ({
-        host_id: placement.hostId,
-        gpu_uuid: gpu.uuid,
-        instance_id: placement.id,
-        account_id: deployment.account,
-        memory_bytes: BigInt(gpu.memoryBytes),
+      shares.map((share) => ({
+        ...share,
+        memory_bytes: sizes.get(share.gpu_uuid) ?? 0n,
+        claimed_bytes: share.memory_bytes,
       })),
     )
+    .onConflict((at) =>
+      at
+        .constraint("gpu_claim_exclusive")
+        .doUpdateSet((eb) => ({
+          claimed_bytes: sql<bigint>`${eb.ref("gpu_claim.claimed_bytes")} + ${eb.ref("excluded.claimed_bytes")}`,
+        }))
+        .whereRef("gpu_claim.account_id", "=", "excluded.account_id"),
+    )
+    .executeTakeFirst();
+  if (Number(claimed.numInsertedOrUpdatedRows ?? 0n) < shares.length) throw new LostRace();
+  await trx
+    .insertInto("gpu_share")
+    .values(shares.map((share) => ({ ...share, instance_id: placement.id })))
     .execute();
+}
+
+/** Somebody else's, or not enough of it. */
+function isClaimRefused(error: unknown): boolean {
+  const constraint = (error as { constraint?: unknown }).constraint;
+  return uniqueViolation(error) === "gpu_claim_exclusive" || constraint === "gpu_claim_room";
 }

@@ -31,6 +31,7 @@ export async function insertDeployment(trx: Transaction<Database>, next: NewDepl
       external_url: next.externalUrl,
       context_length: next.contextLength,
       memory_bytes: BigInt(next.memoryBytes),
+      memory_bound: next.isMemoryBound ?? false,
       price_subject: next.priceSubject ?? null,
       pending_reasons: "[]",
       target: Math.max(1, next.minInstances),

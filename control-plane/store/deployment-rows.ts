@@ -72,6 +72,7 @@ export function asDeployment(row: DeploymentRow): Deployment {
     externalUrl: row.external_url,
     contextLength: row.context_length,
     memoryBytes: Number(row.memory_bytes),
+    isMemoryBound: row.memory_bound,
     ...(row.price_subject === null ? {} : { priceSubject: row.price_subject }),
     pendingReasons: row.pending_reasons,
     generation: row.generation,
@@ -102,6 +103,8 @@ export function asInstance(row: Selectable<Database["instance"]>): Instance {
     failCode: row.fail_code,
     failMessage: row.fail_message,
     gpuUuids: row.gpu_uuids,
+    gpuShare: row.gpu_share,
+    gpuMemoryBytes: Number(row.gpu_memory_bytes),
     isTombstoned: row.tombstoned_at !== null,
     createdAtMs: row.created_at.getTime(),
   };

@@ -105,20 +105,49 @@ export function createFleetStore(db: Kysely<Database>, seal: TicketKeySeal): Fle
       }));
     },
 
-    async hosts() {
-      const rows = await db.selectFrom("host").select(recordColumns).orderBy("host_id").execute();
-      const claims = await db.selectFrom("gpu_claim").select(["host_id", "gpu_uuid", "account_id"]).execute();
-      const cordons = await db.selectFrom("gpu_cordon").selectAll().execute();
-      const byHost = Map.groupBy(claims, (claim) => claim.host_id);
-      const cordoned = Map.groupBy(cordons, (cordon) => cordon.host_id);
-      return rows.map((row) =>
-        hostRecord(
-          row,
-          (byHost.get(row.host_id) ?? []).map((c) => ({ gpuUuid: c.gpu_uuid, account: c.account_id as AccountId })),
-          cordoned.get(row.host_id) ?? [],
-        ),
+    async hosts(only) {
+      const among = <Query extends { where(column: "host_id", how: "in", ids: string[]): Query }>(query: Query) =>
+        only ? query.where("host_id", "in", [...only]) : query;
+      if (only?.length === 0) return [];
+      const rows = await among(
+        db.selectFrom("host").select([...recordColumns, "kept_weights", gpuMemoryUsed.as("gpu_memory_used")]),
+      )
+        .orderBy("host_id")
+        .execute();
+      const claims = Map.groupBy(
+        await among(db.selectFrom("gpu_claim").selectAll()).execute(),
+        (claim) => claim.host_id,
       );
+      const cordons = Map.groupBy(
+        await among(db.selectFrom("gpu_cordon").selectAll()).execute(),
+        (cordon) => cordon.host_id,
+      );
+      const granted = new Map(
+        (
+          await among(
+            db
+              .selectFrom("instance")
+              .select(["host_id", sql<bigint>`sum(granted_bytes)::bigint`.as("bytes")])
+              .where("granted_bytes", ">", 0n)
+              .groupBy("host_id"),
+          ).execute()
+        ).map((row) => [row.host_id, Number(row.bytes)]),
+      );
+      return rows.map((row) => ({
+        ...hostRecord(row, (claims.get(row.host_id) ?? []).map(claimOf), cordons.get(row.host_id) ?? []),
+        grantedMemoryBytes: granted.get(row.host_id) ?? 0,
+        keptWeights: new Set(row.kept_weights),
+        gpuMemoryUsed: new Map(Object.entries(row.gpu_memory_used ?? {})),
+      }));
     },
+
+    setKeptWeights: (session, keys) =>
+      inTransaction(db, async (trx) => {
+        const moved = await ofSession(trx, session)
+          .set({ kept_weights: [...keys] })
+          .executeTakeFirst();
+        if (moved.numUpdatedRows > 0n) await announce(trx, "host", session.hostId);
+      }),
 
     async dataPath(host) {
       const row = await db
@@ -190,6 +219,21 @@ const recordColumns = [
   ...(["schedulable", "condition", "agent_version", "created_at", "identity_alert", "unknown_instances"] as const),
 ] as const;
 
+/** What a report older than this says of memory is not believed any more. */
+const gpuMemoryUsed = sql<Record<
+  string,
+  number
+> | null>`case when host.reported_at > now() - interval '30 seconds' then (
+  select jsonb_object_agg(gpu->>'uuid', gpu->'memoryUsedBytes') from jsonb_array_elements(host.live->'gpus') gpu
+  where jsonb_typeof(gpu->'memoryUsedBytes') = 'number') end`;
+
+const claimOf = (row: Selectable<Database["gpu_claim"]>): GpuClaim => ({
+  gpuUuid: row.gpu_uuid,
+  account: row.account_id as AccountId,
+  // All of it is nobody's to add to.
+  ...(row.claimed_bytes < row.memory_bytes ? { memoryBytes: Number(row.claimed_bytes) } : {}),
+});
+
 /** An older session's write changes nothing. */
 const ofSession = (db: Kysely<Database> | Transaction<Database>, session: HostSession) =>
   db.updateTable("host").where("host_id", "=", session.hostId).where("node_epoch", "=", session.nodeEpoch);
@@ -198,7 +242,7 @@ function hostRecord(
   row: Pick<Selectable<Database["host"]>, (typeof recordColumns)[number]>,
   claims: readonly GpuClaim[],
   cordons: Parameters<typeof withCordons>[1],
-): HostRecord {
+): Omit<HostRecord, "grantedMemoryBytes" | "keptWeights" | "gpuMemoryUsed"> {
   const inventory = withCordons(row.inventory as Inventory, cordons);
   return {
     id: row.host_id as HostId,

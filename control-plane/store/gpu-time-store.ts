@@ -27,14 +27,15 @@ export function createGpuTimeStore(db: Kysely<Database>): GpuTimeStore {
           account_id: AccountId | null;
           model_name: string;
           gpu: string;
-          num_gpus: number;
+          gpus: number;
           price_version: bigint | null;
           hour_rate: bigint;
           effective_from: Date;
           covered: boolean | null;
           lease_id: LeaseId | null;
         }>`
-          select d.account_id, d.model_name, d.gpu, case when d.price_subject is null then d.num_gpus else 1 end as num_gpus, p.price_version, p.hour_rate, p.effective_from,
+          select d.account_id, d.model_name, d.gpu, case when d.price_subject is null
+            then d.num_gpus * coalesce(h.gpu_share, i.gpu_share, 1) else 1 end as gpus, p.price_version, p.hour_rate, p.effective_from,
             h.covered @> m.start_at as covered, h.lease_id
           from unnest(${minutes.map((m) => m.deployId)}::text[], ${minutes.map((m) => m.instance)}::text[],
             ${minutes.map((m) => new Date(m.startMs))}::timestamptz[]) with ordinality
@@ -57,7 +58,7 @@ export function createGpuTimeStore(db: Kysely<Database>): GpuTimeStore {
             account: row.account_id,
             model: row.model_name,
             gpu: row.gpu,
-            gpus: row.num_gpus,
+            gpus: row.gpus,
             price: version === null ? undefined : { version, hourRate, fromMs: from.getTime() },
             isCovered: row.covered ?? false,
             leaseId: row.lease_id ?? undefined,
@@ -119,6 +120,7 @@ export function createGpuTimeStore(db: Kysely<Database>): GpuTimeStore {
             deploy_id: one.deployId,
             account_id: one.account,
             host_id: (eb) => eb.selectFrom("instance").select("host_id").where("instance_id", "=", one.instance),
+            gpu_share: sql<number>`coalesce((select gpu_share from instance where instance_id = ${one.instance}), 1)`,
           })
           .onConflict((at) => at.doNothing())
           .execute();

@@ -3,6 +3,7 @@
 import type { Logger } from "pino";
 import type { AccountId, HostId } from "../../proto/ids.ts";
 import type { SpooledRecord } from "../../proto/usage-record.ts";
+import { createHostChooser } from "../deployments/choose-hosts.ts";
 import { createController, type Transition } from "../deployments/controller.ts";
 import { createHoldKeeper, type TimeHolds } from "../deployments/dedicated-money.ts";
 import { desiredSet } from "../deployments/desired.ts";
@@ -55,7 +56,7 @@ export function createFleet(parts: FleetParts) {
   const nodeWeights = createNodeWeightsStore(db);
   const clocks = createHostClocks({ limits: parts.limits, monotonicMs });
   const routing = createRoutingTable({ store: fleetStore, clocks });
-  const look = () => snapshot({ store: fleetStore, clocks });
+  const look = (only?: readonly HostId[]) => snapshot({ store: fleetStore, clocks }, only);
   const figures = createLiveFigures(monotonicMs);
   const membership = createMembership({
     figures,
@@ -67,10 +68,12 @@ export function createFleet(parts: FleetParts) {
     log,
     ...(parts.beatEveryMs === undefined ? {} : { everyMs: parts.beatEveryMs }),
   });
+  const hostState = (host: HostId) => clocks.state(host);
+  const hosts = createHostChooser({ snapshot: look, hostState, monotonicMs, resyncMs: parts.resyncMs ?? 5_000 });
   const controller = createController({
     store: deploymentStore,
-    snapshot: look,
-    hostState: (host) => clocks.state(host),
+    hosts,
+    hostState,
     owner: parts.owner,
     log,
     ...(parts.onTransition ? { onTransition: parts.onTransition } : {}),
@@ -111,7 +114,10 @@ export function createFleet(parts: FleetParts) {
     everyMs: parts.resyncMs ?? 5_000,
     log,
   });
-  feed.on("host", (host) => sessions.wake(host as HostId));
+  feed.on("host", (host) => {
+    sessions.wake(host as HostId);
+    hosts.changed(host as HostId);
+  });
   feed.on("deployment", () => controller.wake());
 
   return {
@@ -121,7 +127,8 @@ export function createFleet(parts: FleetParts) {
     routing,
     sessions,
     controller,
-    snapshot: look,
+    /** Of all hosts. */
+    snapshot: () => look(),
     /** Live figures of every host: this replica's own, or what another wrote down. */
     async live(): Promise<ReadonlyMap<HostId, AgedLive>> {
       const written = await fleetStore.live();

@@ -25,6 +25,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       open_lease_ids text[] not null default '{}',
       reported_at timestamptz,
       live jsonb,
+      kept_weights text[] not null default '{}',
       seen_at timestamptz not null default now(),
       created_at timestamptz not null default now()
     )`.execute(db);

@@ -27,6 +27,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       external_url text,
       context_length integer not null default 0,
       memory_bytes bigint not null default 0,
+      memory_bound boolean not null default false,
       price_subject text,
       pending_reasons jsonb not null default '[]',
       generation integer not null default 1,
@@ -55,6 +56,9 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       generation integer not null,
       observed_generation integer not null default 0,
       gpu_uuids text[] not null,
+      gpu_share double precision not null default 1 check (gpu_share > 0 and gpu_share <= 1),
+      gpu_memory_bytes bigint not null default 0,
+      granted_bytes bigint not null default 0,
       phase text not null default 'pending',
       fail_code text not null default '',
       fail_message text not null default '',
@@ -79,14 +83,37 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     )`.execute(db);
   await sql`create index ended_instance_host on ended_instance (host_id) where seen_again_at is not null`.execute(db);
   await sql`create index ended_instance_age on ended_instance (ended_at)`.execute(db);
+  // The last walls against a double allocation, whatever the code above them does: one account per GPU, and never more of
+  // it than there is.
   await sql`create table gpu_claim (
       host_id text not null references host,
+      gpu_uuid text not null,
+      account_id text not null,
+      memory_bytes bigint not null,
+      claimed_bytes bigint not null,
+      constraint gpu_claim_exclusive primary key (host_id, gpu_uuid),
+      constraint gpu_claim_account unique (host_id, gpu_uuid, account_id),
+      constraint gpu_claim_room check (claimed_bytes <= memory_bytes)
+    )`.execute(db);
+  await sql`create table gpu_share (
+      host_id text not null,
       gpu_uuid text not null,
       instance_id text not null references instance on delete cascade,
       account_id text not null,
       memory_bytes bigint not null,
-      primary key (host_id, gpu_uuid, instance_id)
+      primary key (instance_id, gpu_uuid),
+      foreign key (host_id, gpu_uuid, account_id) references gpu_claim (host_id, gpu_uuid, account_id)
     )`.execute(db);
-  // The last wall against a double allocation, whatever the code above it does.
-  await sql`create unique index gpu_claim_exclusive on gpu_claim (host_id, gpu_uuid)`.execute(db);
+  await sql`create index gpu_share_gpu on gpu_share (host_id, gpu_uuid)`.execute(db);
+  // Shares go with their instance, by whatever way that goes.
+  await sql`create function release_gpu_share() returns trigger language plpgsql as $$
+    begin
+      update gpu_claim set claimed_bytes = claimed_bytes - old.memory_bytes
+        where host_id = old.host_id and gpu_uuid = old.gpu_uuid;
+      delete from gpu_claim c where c.host_id = old.host_id and c.gpu_uuid = old.gpu_uuid
+        and not exists (select from gpu_share s where s.host_id = c.host_id and s.gpu_uuid = c.gpu_uuid);
+      return null;
+    end $$`.execute(db);
+  await sql`create trigger gpu_share_released after delete on gpu_share
+    for each row execute function release_gpu_share()`.execute(db);
 }

@@ -8,6 +8,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       deploy_id text not null,
       account_id text not null references account,
       host_id text,
+      gpu_share double precision not null default 1,
       covered tstzmultirange not null default '{}',
       settled_until timestamptz not null default to_timestamp(0),
       lease_id text,

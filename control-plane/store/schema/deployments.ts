@@ -39,6 +39,8 @@ export interface DeploymentsTables {
     external_url: string | null;
     context_length: number;
     memory_bytes: bigint;
+    /** It never takes more than memory_bytes. */
+    memory_bound: Generated<boolean>;
     /** Of the price book's container prices; null: a minute costs what its GPUs cost. */
     price_subject: string | null;
     /** Why it waits: rejections per host. */
@@ -89,6 +91,12 @@ export interface DeploymentsTables {
     /** Of the generation it last reported to run; 0 before its first report. */
     observed_generation: Generated<number>;
     gpu_uuids: string[];
+    /** Of each of its GPUs; 1 all of it. */
+    gpu_share: Generated<number>;
+    /** Of the one GPU it shares; 0: its GPUs are its own. */
+    gpu_memory_bytes: Generated<bigint>;
+    /** Of its host's memory, promised to it. */
+    granted_bytes: Generated<bigint>;
     /** pending, downloading, creating, loading, ready, draining, stopped, failed */
     phase: string;
     fail_code: Generated<string>;
@@ -110,6 +118,16 @@ export interface DeploymentsTables {
   };
   /** Instances that their host confirmed to be gone. One that is seen there again gets its tombstone again. */
   ended_instance: { instance_id: string; host_id: string; ended_at: DefaultTime; seen_again_at: Time | null };
-  /** One row per GPU in use: unique (host_id, gpu_uuid), the last wall against a double allocation. */
-  gpu_claim: { host_id: string; gpu_uuid: string; instance_id: string; account_id: string; memory_bytes: bigint };
+  /** One row per GPU in use, of one account: the last wall against a double allocation. Goes with the last share. */
+  gpu_claim: {
+    host_id: string;
+    gpu_uuid: string;
+    account_id: string;
+    /** What the GPU has. */
+    memory_bytes: bigint;
+    /** Sum of the shares; never above memory_bytes. */
+    claimed_bytes: bigint;
+  };
+  /** What an instance has of a GPU; all of it where it is alone there. */
+  gpu_share: { host_id: string; gpu_uuid: string; instance_id: string; account_id: string; memory_bytes: bigint };
 }

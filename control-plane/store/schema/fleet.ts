@@ -32,6 +32,8 @@ export interface FleetTables {
     reported_at: Time | null;
     /** Figures of that report. */
     live: OptionalJson<unknown>;
+    /** Weights that lie whole in its cache, as repo@revision. */
+    kept_weights: Generated<string[]>;
     seen_at: DefaultTime;
     created_at: DefaultTime;
   };

@@ -9,6 +9,8 @@ export interface GpuTimeTables {
     account_id: string;
     /** Only what this host meters is believed; null when the instance was gone before its first hold. */
     host_id: string | null;
+    /** Of each of its GPUs: 1 all of it. */
+    gpu_share: Generated<number>;
     /** Whole minutes of control-plane time that were promised in advance: what is metered outside them bills nobody. */
     covered: Generated<string>;
     /** End of the last minute whose record is in the ledger. */

@@ -25,6 +25,9 @@ export const hostView: HostView = {
   condition: "",
   revision: 1n,
   claims: [],
+  grantedMemoryBytes: 0,
+  keptWeights: new Set(),
+  gpuMemoryUsed: new Map(),
   inventory: { drivers: ["docker"], gpus: [], memoryBytes: 8 * 1024 ** 3 },
 } as unknown as HostView;
 

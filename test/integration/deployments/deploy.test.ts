@@ -174,7 +174,7 @@ describe("several controllers", () => {
       const live: DeploymentId[] = [];
       const doubles = async () => {
         const claims = await replica.db
-          .selectFrom("gpu_claim")
+          .selectFrom("gpu_share")
           .select(["host_id", "gpu_uuid", "instance_id"])
           .execute();
         const keys = claims.map((claim) => `${claim.host_id}/${claim.gpu_uuid}`);

