@@ -72,7 +72,7 @@ describe("creating an agent instance", () => {
     await expect(create(bob, wish, ip)).rejects.toThrow(errors.NoAgentFunds);
     world.given.funds = null;
     world.given.hosts = [{ ...hostView, inventory: { ...hostView.inventory, memoryBytes: 1024 } }];
-    await expect(create(bob, wish, ip)).rejects.toThrow(/host-1: it has 0 MiB of memory/);
+    await expect(create(bob, wish, ip)).rejects.toThrow(/host-1: 0 of its 0 MiB of memory are free/);
     world.given.hosts = [];
     await expect(create(bob, wish, ip)).rejects.toThrow(errors.NoAgentCapacity);
     await expect(create({ ...bob, suspendReason: "balance" }, wish, ip)).rejects.toThrow(/suspended/i);
