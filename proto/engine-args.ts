@@ -76,8 +76,27 @@ const sglang: ArgRules = {
   "reasoning-parser": oneOf("deepseek-r1", "qwen3", "glm45", "kimi", "gpt-oss"),
 };
 
-/** Our runtime takes its settings otherwise; the names people bring from vLLM pass, and `max-model-len` is heeded. */
-const rulesOf: Readonly<Record<string, ArgRules>> = { stoker: vllm, vllm, sglang };
+/** `runtime/engine-options.ts`; the names people bring from vLLM pass, and `max-model-len` is heeded. */
+const stoker: ArgRules = {
+  ...vllm,
+  "flash-attn": oneOf("auto", "on", "off"),
+  "kv-cache-dtype": oneOf("auto", "f16", "q8_0", "q4_0"),
+  speculative: oneOf("off", "prompt-lookup"),
+  "tool-call-parser": oneOf(
+    "auto",
+    "hermes",
+    "llama3",
+    "llama3_json",
+    "mistral",
+    "deepseek",
+    "deepseek_v3",
+    "granite",
+    "gpt-oss",
+  ),
+  "reasoning-parser": oneOf("auto", "off", "think", "deepseek_r1", "qwen3", "mistral", "granite", "gpt-oss"),
+};
+
+const rulesOf: Readonly<Record<string, ArgRules>> = { stoker, vllm, sglang };
 
 /** Undefined where all of them pass, else a sentence on the first that does not. */
 export function whyArgsRefused(engine: string, args: readonly string[]): string | undefined {

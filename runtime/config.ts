@@ -1,5 +1,7 @@
-// Environment of the model server -> one frozen object. Every problem is reported at once.
-export interface RuntimeConfig {
+// Environment and arguments of the model server -> one frozen object. Every problem is reported at once.
+import { type EngineOptions, readEngineOptions } from "./engine-options.ts";
+
+export interface RuntimeConfig extends EngineOptions {
   readonly instanceId: string;
   /** A .gguf file, or for onnxruntime a folder or a .onnx file in one. */
   readonly modelPath: string;
@@ -42,7 +44,11 @@ const providers = ["auto", "cpu", "cuda", "tensorrt", "webgpu"] as const;
 const logLevels = ["trace", "debug", "info", "warn", "error", "fatal", "silent"];
 
 /** Throws ConfigError. `cores` is what the machine offers this process. */
-export function readConfig(env: Readonly<Record<string, string | undefined>>, cores: number): RuntimeConfig {
+export function readConfig(
+  env: Readonly<Record<string, string | undefined>>,
+  cores: number,
+  args: readonly string[] = [],
+): RuntimeConfig {
   const problems: string[] = [];
   const text = (key: string) => env[key]?.trim() || undefined;
   const need = (key: string) => {
@@ -64,6 +70,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>, co
   const provider = providers.find((one) => one === (text("STOKER_ONNX_PROVIDER") ?? "auto"));
   if (!provider) problems.push(`STOKER_ONNX_PROVIDER must be one of ${providers.join(", ")}`);
   const layers = text("STOKER_GPU_LAYERS");
+  const options = readEngineOptions(args, problems);
   const logLevel = text("STOKER_LOG_LEVEL") ?? "info";
   if (!logLevels.includes(logLevel)) problems.push(`STOKER_LOG_LEVEL must be one of ${logLevels.join(", ")}`);
   const cpus = number("STOKER_CPUS", cores, 0.01, 4096, false);
@@ -80,6 +87,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>, co
     provider: provider ?? "auto",
     latencyBudgetMs: number("STOKER_BATCH_WAIT_MS", 8, 0, 1000, false),
     graphCacheDir: text("STOKER_GRAPH_CACHE"),
+    ...options,
     host: text("STOKER_HOST") ?? "127.0.0.1",
     port: number("STOKER_PORT", 0, 0, 65_535),
     addressFile: text("STOKER_ADDRESS_FILE"),

@@ -89,7 +89,7 @@ async function within(ms: number, work: Promise<unknown> | undefined): Promise<v
 }
 
 try {
-  await main(readConfig(process.env, availableParallelism()));
+  await main(readConfig(process.env, availableParallelism(), process.argv.slice(2)));
 } catch (error) {
   const isConfig = error instanceof ConfigError;
   newLog("info", process.env["STOKER_INSTANCE_ID"]).error(error instanceof Error ? error.message : String(error));

@@ -1,9 +1,12 @@
 // Which idle sequence serves a prompt: the one whose cache begins most like it, unless that would throw away more than
-// it saves, because every chat shares its template's first tokens. Then an empty or the longest unused one. Pure.
+// it saves, because every chat shares its template's first tokens. Then an empty or the longest unused one, and one that
+// somebody keeps under a cache key only when no other is idle. Pure.
 export interface IdleSequence {
   readonly cachedTokens: readonly number[];
   /** Rises with each use. */
   readonly lastUsed: number;
+  /** Key under which its cache was left; undefined = nobody asked to keep it. */
+  readonly cacheKey?: string | undefined;
 }
 
 export function commonPrefix(a: readonly number[], b: readonly number[]): number {
@@ -14,15 +17,28 @@ export function commonPrefix(a: readonly number[], b: readonly number[]): number
 }
 
 /** Undefined when none is idle. */
-export function chooseSequence<S extends IdleSequence>(idle: readonly S[], prompt: readonly number[]): S | undefined {
+export function chooseSequence<S extends IdleSequence>(
+  idle: readonly S[],
+  prompt: readonly number[],
+  cacheKey?: string,
+): S | undefined {
+  const isOwn = ({ cacheKey: key }: S) => cacheKey !== undefined && key === cacheKey;
+  const isKept = ({ cacheKey: key }: S) => key !== undefined && key !== cacheKey;
   const ranked = idle
     .map((sequence) => ({ sequence, prefix: commonPrefix(sequence.cachedTokens, prompt) }))
     .sort((a, b) => b.prefix - a.prefix || a.sequence.lastUsed - b.sequence.lastUsed);
   const best = ranked[0];
   if (!best) return undefined;
+  const own = ranked.find(({ sequence, prefix }) => prefix === best.prefix && prefix > 0 && isOwn(sequence));
+  if (own) return own.sequence;
   const held = best.sequence.cachedTokens.length;
-  if (best.prefix > 0 && best.prefix * 2 >= Math.min(held, prompt.length)) return best.sequence;
+  const isWorthIt = best.prefix > 0 && best.prefix * 2 >= Math.min(held, prompt.length);
+  // Going on where a kept cache ends takes nothing from it.
+  if (isWorthIt && (!isKept(best.sequence) || best.prefix === held)) return best.sequence;
   return [...idle].sort(
-    (a, b) => Math.sign(a.cachedTokens.length) - Math.sign(b.cachedTokens.length) || a.lastUsed - b.lastUsed,
+    (a, b) =>
+      Number(isKept(a)) - Number(isKept(b)) ||
+      Math.sign(a.cachedTokens.length) - Math.sign(b.cachedTokens.length) ||
+      a.lastUsed - b.lastUsed,
   )[0];
 }

@@ -1,5 +1,12 @@
-// TextEngine on node-llama-cpp: one model, one context, `sequences` requests at a time in shared batches.
-import { type LlamaGrammar, LlamaGrammarEvaluationState, type Token, TokenBias } from "node-llama-cpp";
+// TextEngine on node-llama-cpp: one model, a context for it and one for each adapter, `sequences` requests at a time in shared
+// batches.
+import {
+  type LlamaContext,
+  type LlamaGrammar,
+  LlamaGrammarEvaluationState,
+  type Token,
+  TokenBias,
+} from "node-llama-cpp";
 import {
   type ChatPrompt,
   type ChoiceSink,
@@ -16,12 +23,15 @@ import { generateChoice } from "./generate-choice.ts";
 import { constraintGrammar } from "./grammar/constraint-grammar.ts";
 import { UnsupportedConstraint } from "./grammar/grammar-rules.ts";
 import { LlamaSequence } from "./llama-sequence.ts";
+import { AdapterRefusal } from "./lora/adapter-refusal.ts";
+import { AdapterSet } from "./lora/adapter-set.ts";
+import { baseOf } from "./lora/base-of.ts";
 import type { OpenModel } from "./open-model.ts";
 import { PromptPace } from "./prompt-pace.ts";
 import { reportRawLogprobs } from "./raw-logprobs.ts";
 import { Rounds } from "./rounds.ts";
 import { seedOf } from "./sampler-options.ts";
-import { SequencePool } from "./sequence-pool.ts";
+import { bareModel, SequencePool } from "./sequence-pool.ts";
 import type { ToolFormat } from "./tools/tool-format.ts";
 
 /** What explicit null or no max_tokens means, unless the context has less room. */
@@ -42,7 +52,9 @@ export class LlamaEngine implements TextEngine {
   readonly provider: string;
   readonly #open: OpenModel;
   readonly #template: ChatTemplate | undefined;
-  readonly #sequences: readonly LlamaSequence[];
+  readonly #adapters: AdapterSet;
+  /** Of the bare model and of every adapter. */
+  readonly #sequences = new Map<string, readonly LlamaSequence[]>();
   readonly #pool: SequencePool<LlamaSequence>;
   readonly #rounds: Rounds;
   readonly #pace: PromptPace;
@@ -54,11 +66,43 @@ export class LlamaEngine implements TextEngine {
     this.contextLength = open.contextLength;
     this.maxBatchSize = open.context.totalSequences;
     this.provider = open.provider;
-    this.#sequences = Array.from({ length: this.maxBatchSize }, () => new LlamaSequence(open.context.getSequence()));
-    this.#pool = new SequencePool(this.#sequences);
+    this.#pool = new SequencePool(this.#sequencesOf(bareModel, open.context));
+    this.#adapters = new AdapterSet({
+      base: baseOf(open.model),
+      openContext: (file) => open.openAdapter(file),
+      opened: (group, context) => this.#pool.open(group, this.#sequencesOf(group, context)),
+      closed: async (group) => {
+        await this.#pool.close(group);
+        this.#sequences.delete(group);
+      },
+    });
     this.#rounds = new Rounds(onRound);
     this.#pace = new PromptPace(open.longestPromptStep);
-    reportRawLogprobs(open.context);
+  }
+
+  #sequencesOf(group: string, context: LlamaContext): readonly LlamaSequence[] {
+    reportRawLogprobs(context);
+    const length = context.totalSequences;
+    const sequences = Array.from({ length }, () => new LlamaSequence(context.getSequence()));
+    this.#sequences.set(group, sequences);
+    return sequences;
+  }
+
+  get adapters(): readonly string[] {
+    return this.#adapters.names;
+  }
+
+  async loadAdapter(name: string, path: string): Promise<void> {
+    try {
+      await this.#adapters.load(name, path);
+    } catch (error) {
+      if (!(error instanceof AdapterRefusal)) throw error;
+      throw new EngineRefusal("adapter", error.message, { param: "lora_path", cause: error });
+    }
+  }
+
+  unloadAdapter(name: string): boolean {
+    return this.#adapters.unload(name);
   }
 
   get toolFormat(): ToolFormat | undefined {
@@ -103,7 +147,8 @@ export class LlamaEngine implements TextEngine {
     const maxTokens = Math.min(job.maxTokens ?? defaultMaxTokens, room);
     let sequences: readonly LlamaSequence[];
     try {
-      sequences = await this.#pool.acquire(job.prompt, job.choices, signal);
+      const { prompt, choices: count, cache } = job;
+      sequences = await this.#pool.acquire({ group: this.#groupOf(job), prompt, count, cacheKey: cache?.key }, signal);
     } catch (error) {
       if (signal.aborted) return;
       throw error;
@@ -119,6 +164,12 @@ export class LlamaEngine implements TextEngine {
     const results = await Promise.allSettled(runs);
     const failure = results.find((result) => result.status === "rejected");
     if (failure) throw failure.reason;
+  }
+
+  #groupOf({ adapter }: GenerationJob): string {
+    if (adapter === undefined) return bareModel;
+    // A name without a group is refused by the pool: the adapter went while the request was on its way.
+    return this.#adapters.groupOf(adapter) ?? adapter;
   }
 
   async #runChoice(
@@ -154,17 +205,19 @@ export class LlamaEngine implements TextEngine {
       await generateChoice(context, job, choice, sequence, sink, usage, signal);
       hasFailed = false;
     } finally {
+      sequence.keepUnder(job.cache?.key, job.cache?.ttlMs ?? 0);
       await sequence.settle(hasFailed).finally(() => this.#pool.release(sequence));
     }
   }
 
   load(): EngineLoad {
-    const held = this.#sequences.reduce((sum, sequence) => sum + sequence.length, 0);
+    const sequences = [...this.#sequences.values()].flat();
+    const held = sequences.reduce((sum, sequence) => sum + sequence.length, 0);
     return {
       running: this.#pool.running,
       waiting: this.#pool.waiting,
       tokensGenerated: this.#tokensGenerated,
-      kvUsageRatio: held / (this.#open.context.contextSize * this.#sequences.length),
+      kvUsageRatio: held / (this.#open.context.contextSize * sequences.length),
     };
   }
 

@@ -7,9 +7,21 @@ export class LlamaSequence implements PoolSequence {
   /** As of the last release; not kept up while a request runs. */
   cachedTokens: readonly number[] = [];
   readonly inner: LlamaContextSequence;
+  readonly #now: () => number;
+  #kept: { readonly key: string; readonly untilMs: number } | undefined;
 
-  constructor(inner: LlamaContextSequence) {
+  /** `now`: milliseconds of a clock that only goes forward. */
+  constructor(inner: LlamaContextSequence, now: () => number = () => performance.now()) {
     this.inner = inner;
+    this.#now = now;
+  }
+
+  get cacheKey(): string | undefined {
+    return this.#kept && this.#kept.untilMs > this.#now() ? this.#kept.key : undefined;
+  }
+
+  keepUnder(key: string | undefined, ttlMs: number): void {
+    this.#kept = key === undefined ? undefined : { key, untilMs: this.#now() + ttlMs };
   }
 
   get length(): number {

@@ -5,6 +5,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Llama, LlamaContext, LlamaModel } from "node-llama-cpp";
 import { fitContext } from "./fit-context.ts";
 import { LoadFailure, loadFailure } from "./load-failure.ts";
+import { AdapterRefusal } from "./lora/adapter-refusal.ts";
+import { forgetAdapter } from "./lora/forget-adapter.ts";
 
 export interface ModelOptions {
   readonly modelPath: string;
@@ -13,10 +15,16 @@ export interface ModelOptions {
   readonly threads: number;
   readonly memoryBytes: number;
   readonly gpuLayers: "auto" | number;
+  readonly flashAttention: "auto" | boolean;
+  readonly kvCacheType: KvCacheType;
   readonly onProgress: (ratio: number) => void;
   /** llama.cpp's own lines. */
   readonly onLog: (level: string, line: string) => void;
 }
+
+/** Type of the cells of keys and values; q8_0 halves their memory. A quantised one needs flash attention. */
+export const kvCacheTypes = ["f16", "q8_0", "q4_0"] as const;
+export type KvCacheType = (typeof kvCacheTypes)[number];
 
 export interface OpenModel {
   readonly llama: Llama;
@@ -24,9 +32,14 @@ export interface OpenModel {
   readonly context: LlamaContext;
   readonly contextLength: number;
   readonly provider: string;
+  /** A further context over the same weights, with that adapter. Throws AdapterRefusal. */
+  openAdapter(file: string): Promise<LlamaContext>;
   /** Prompt tokens that one sequence may put into a batch. */
   readonly longestPromptStep: number;
 }
+
+/** llama.cpp's numbers of these types. */
+const ggmlTypes = { f16: 1, q8_0: 8, q4_0: 2 } as const satisfies Record<KvCacheType, number>;
 
 /** Node, buffers and the sampler beside weights and context. */
 const ownBytes = 224 * 1024 * 1024;
@@ -60,9 +73,10 @@ async function load(options: ModelOptions, onLog: (level: string, line: string) 
     skipDownload: true,
     progressLogs: false,
     maxThreads: threads,
-    logLevel: LlamaLogLevel.warn,
+    logLevel: LlamaLogLevel.info,
     logger: onLog,
   } as const;
+  // While it loads, llama.cpp tells what it made of the options; later its lines would only cost time.
   const llama = await (gpuLayers === 0
     ? getLlama({ ...base, gpu: false })
     : getLlama({ ...base, gpu: "auto" }).catch(() => getLlama({ ...base, gpu: false })));
@@ -73,38 +87,76 @@ async function load(options: ModelOptions, onLog: (level: string, line: string) 
   });
   const isOnGpu = llama.gpu !== false && model.gpuLayers > 0;
   const batchSize = Math.max(isOnGpu ? 2048 : 512, sequences);
-  const cost = async (contextSize: number) => {
+  const shape = {
+    batchSize,
+    flashAttention: options.flashAttention,
+    kvCacheKeyType: ggmlTypes[options.kvCacheType],
+    kvCacheValueType: ggmlTypes[options.kvCacheType],
+  };
+  const cost = async (contextSize: number, count = sequences) => {
     const { cpuRam, gpuVram } = await model.fileInsights.estimateContextResourceRequirementsV2({
+      ...shape,
       contextSize,
-      sequences,
-      batchSize,
+      sequences: count,
       modelGpuLayers: model.gpuLayers,
     });
     return { contextSize, bytes: isOnGpu ? Math.max(cpuRam, gpuVram) : cpuRam };
   };
-  const vramLeft = isOnGpu ? (await llama.getVramState()).free * 0.92 : Number.POSITIVE_INFINITY;
+  const vramLeft = async () => (isOnGpu ? (await llama.getVramState()).free * 0.92 : Number.POSITIVE_INFINITY);
   const contextLength = fitContext({
     wanted: options.contextLength,
     trained: model.trainContextSize,
     small: await cost(512),
     large: await cost(1536),
-    budgetBytes: Math.min(vramLeft, ramLeft(options.memoryBytes, isOnGpu ? 0 : model.size)),
+    budgetBytes: Math.min(await vramLeft(), ramLeft(options.memoryBytes, isOnGpu ? 0 : model.size)),
   });
-  const context = await model.createContext({
-    sequences,
-    contextSize: contextLength,
-    batchSize,
-    threads: { ideal: threads, min: threads },
-  });
+  const newContext = (count: number, adapter?: string) =>
+    model.createContext({
+      sequences: count,
+      contextSize: contextLength,
+      batchSize,
+      flashAttention: shape.flashAttention,
+      experimentalKvCacheKeyType: shape.kvCacheKeyType,
+      experimentalKvCacheValueType: shape.kvCacheValueType,
+      threads: { ideal: threads, min: threads },
+      ...(adapter === undefined ? {} : { lora: adapter }),
+    });
+  const context = await newContext(sequences);
+  llama.logLevel = LlamaLogLevel.warn;
+  let claimed = (await cost(contextLength)).bytes;
   return {
     llama,
     model,
     context,
+    openAdapter: async (file) => {
+      const left = Math.min(await vramLeft(), ramLeft(options.memoryBytes, isOnGpu ? 0 : model.size + claimed));
+      // Fewer requests at a time with this adapter are better than none.
+      let count = sequences;
+      while (count > 1 && (await cost(contextLength, count)).bytes > left) count = Math.floor(count / 2);
+      const { bytes } = await cost(contextLength, count);
+      if (bytes > left)
+        throw new AdapterRefusal(
+          `an adapter needs a context of its own, which takes ${mib(bytes)} MiB; ${mib(Math.max(0, left))} MiB are left. Unload another adapter, or deploy with more memory or a shorter context`,
+        );
+      const adapted = await newContext(count, file).catch((error: unknown) => {
+        throw new AdapterRefusal("llama.cpp refuses this adapter: is it for another base model, or damaged?", {
+          cause: error,
+        });
+      });
+      claimed += bytes;
+      adapted.onDispose.createListener(() => {
+        claimed -= bytes;
+        forgetAdapter(model, file);
+      });
+      return adapted;
+    },
     contextLength: Math.min(contextLength, context.contextSize),
     provider: llama.gpu === false ? "cpu" : llama.gpu,
     longestPromptStep: Math.max(16, Math.floor(batchSize / 2)),
   };
 }
+
+const mib = (bytes: number) => Math.ceil(bytes / 1024 / 1024);
 
 /** Under a limit weights count too; without one, a part of what the machine has free stays free. */
 function ramLeft(limitBytes: number, weightBytes: number): number {

@@ -36,6 +36,14 @@ export function models(state: RuntimeState): object {
           max_batch_size: engine.maxBatchSize,
           supports_tools: isTextEngine(engine) && engine.toolFormat !== undefined,
         },
+        ...(isTextEngine(engine) ? engine.adapters : []).map((id) => ({
+          id,
+          object: "model",
+          created: state.createdSeconds,
+          owned_by: "stoker",
+          root: model,
+          parent: model,
+        })),
       ]
     : [];
   return { object: "list", data };

@@ -4,6 +4,7 @@ import { health, models } from "./health.ts";
 import { RequestError } from "./request-error.ts";
 import { runChat } from "./run-chat.ts";
 import { runCompletion } from "./run-completion.ts";
+import { serveAdapters } from "./serve-adapters.ts";
 import { type GenerationDeps, serveGeneration, serveTask } from "./serve-generation.ts";
 import { usageRecord } from "./usage-log.ts";
 import { writeJson } from "./write-json.ts";
@@ -39,6 +40,10 @@ async function route(deps: GenerationDeps, request: IncomingMessage, response: S
     // Every other task, with the fields that the gateway's native endpoint takes.
     case "POST /v1/infer":
       return serveTask(deps, path, request, response);
+    case "POST /v1/load_lora_adapter":
+      return serveAdapters(deps.state, "load", request, response);
+    case "POST /v1/unload_lora_adapter":
+      return serveAdapters(deps.state, "unload", request, response);
     case "GET /health": {
       const { status, body } = health(deps.state);
       return writeJson(response, status, body);

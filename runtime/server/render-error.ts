@@ -22,6 +22,10 @@ export function renderError(error: unknown): RequestError {
       });
     case "choices":
       return new RequestError(422, message, { param, cause: error });
+    case "adapter":
+      return param
+        ? new RequestError(400, message, { param, cause: error })
+        : new RequestError(404, message, { param: "model", code: "model_not_found", cause: error });
     case "constraint":
       return new RequestError(400, message, { param: param ?? "response_format", cause: error });
     default:

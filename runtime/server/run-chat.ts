@@ -8,16 +8,17 @@ import { type ChatRequest, readChatRequest } from "./chat-request.ts";
 import { deliver, type Exchange } from "./deliver.ts";
 import type { Body } from "./fields.ts";
 import { RequestError } from "./request-error.ts";
+import type { ServedModel } from "./served-model.ts";
 import type { Constraint, TextEngine } from "./text-engine.ts";
 
 /** Calls that "required" may make at once: an end, also for a model that would never stop calling. */
 const maxParallelCalls = 4;
 
-export async function runChat(engine: TextEngine, model: string, body: Body, exchange: Exchange): Promise<void> {
+export async function runChat(engine: TextEngine, model: ServedModel, body: Body, exchange: Exchange): Promise<void> {
   const request = readChatRequest(body);
   const { toolFormat } = engine;
   if (request.tools.length > 0 && !toolFormat)
-    throw new RequestError(405, `Tool calling is not supported for model: ${model}`, { param: "tools" });
+    throw new RequestError(405, `Tool calling is not supported for model: ${model.name}`, { param: "tools" });
   const tools = request.toolChoice.kind === "none" ? [] : request.tools;
   const prompt = engine.renderChat({
     messages: request.messages,
@@ -30,7 +31,7 @@ export async function runChat(engine: TextEngine, model: string, body: Body, exc
   const format = new ChatAnswer({
     id: `chatcmpl-${randomBytes(12).toString("hex")}`,
     created: Math.floor(Date.now() / 1000),
-    model,
+    model: model.name,
     n: request.n,
     hasLogprobs: request.topLogprobs !== undefined,
     names: tokenNames((token) => engine.tokenText(token), request.tokensAsIds),
@@ -47,6 +48,8 @@ export async function runChat(engine: TextEngine, model: string, body: Body, exc
     topLogprobs: request.topLogprobs,
     scorePrompt: false,
     constraint,
+    adapter: model.adapter,
+    cache: request.cache,
     showsSpecialTokens: tools.length > 0,
   };
   await deliver(engine, job, format, request, exchange);

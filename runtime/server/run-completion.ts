@@ -6,9 +6,15 @@ import { readCompletionRequest } from "./completion-request.ts";
 import { deliver, type Exchange } from "./deliver.ts";
 import type { Body } from "./fields.ts";
 import { invalid } from "./request-error.ts";
+import type { ServedModel } from "./served-model.ts";
 import type { TextEngine } from "./text-engine.ts";
 
-export async function runCompletion(engine: TextEngine, model: string, body: Body, exchange: Exchange): Promise<void> {
+export async function runCompletion(
+  engine: TextEngine,
+  model: ServedModel,
+  body: Body,
+  exchange: Exchange,
+): Promise<void> {
   const request = readCompletionRequest(body);
   const prompt = engine.tokenize(request.prompt);
   if (prompt.length === 0) throw invalid("prompt", "prompt must not be empty: this model has no token to begin with");
@@ -16,7 +22,7 @@ export async function runCompletion(engine: TextEngine, model: string, body: Bod
   const format = new CompletionAnswer({
     id: `cmpl-${randomBytes(12).toString("hex")}`,
     created: Math.floor(Date.now() / 1000),
-    model,
+    model: model.name,
     n: request.n,
     echo: request.echo ? request.prompt : undefined,
     hasLogprobs,
@@ -33,6 +39,8 @@ export async function runCompletion(engine: TextEngine, model: string, body: Bod
     topLogprobs: request.topLogprobs,
     scorePrompt: request.echo && hasLogprobs,
     constraint: undefined,
+    adapter: model.adapter,
+    cache: request.cache,
     showsSpecialTokens: false,
   };
   await deliver(engine, job, format, request, exchange);

@@ -10,6 +10,8 @@ export class RuntimeState {
   readonly instanceId: string;
   readonly model: string;
   readonly createdSeconds = Math.floor(Date.now() / 1000);
+  /** Adapters that were unloaded. */
+  readonly formerAdapters = new Set<string>();
   #phase: RuntimePhase = { status: "loading", progress: 0 };
   #lastHeardMs = performance.now();
   #open = 0;

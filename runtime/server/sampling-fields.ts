@@ -16,6 +16,7 @@ export interface CommonRequest {
   readonly stopTokenIds: readonly number[];
   readonly ignoreEos: boolean;
   readonly tokensAsIds: boolean;
+  readonly cache: { readonly key: string; readonly ttlMs: number } | undefined;
 }
 
 export function commonFields(f: Fields): CommonRequest {
@@ -41,8 +42,19 @@ export function commonFields(f: Fields): CommonRequest {
     stops: stops(f.raw("stop")),
     stopTokenIds: stopTokenIds(f.list("stop_token_ids") ?? []),
     ignoreEos: f.boolean("ignore_eos") ?? false,
+    cache: cacheWish(f),
     tokensAsIds: f.boolean("return_tokens_as_token_ids") ?? false,
   };
+}
+
+const ttls: Readonly<Record<string, number>> = { "5m": 300_000, "1h": 3_600_000 };
+
+function cacheWish(f: Fields): CommonRequest["cache"] {
+  const ttl = f.object("prompt_cache_options")?.["ttl"] ?? "5m";
+  const ttlMs = typeof ttl === "string" ? ttls[ttl] : undefined;
+  if (ttlMs === undefined) throw invalid("prompt_cache_options.ttl", 'prompt_cache_options.ttl must be "5m" or "1h"');
+  const key = f.string("prompt_cache_key");
+  return key === undefined || key === "" ? undefined : { key, ttlMs };
 }
 
 /** -2^63 <= seed < 2^64, folded to the 32 bits that the sampler takes; small seeds stay as they are. */

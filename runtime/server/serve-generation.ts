@@ -10,11 +10,12 @@ import { readBody } from "./read-body.ts";
 import { renderError } from "./render-error.ts";
 import { RequestError } from "./request-error.ts";
 import type { RuntimeState } from "./runtime-state.ts";
+import { type ServedModel, servedModel } from "./served-model.ts";
 import { isTextEngine, type TextEngine } from "./text-engine.ts";
 import type { UsageLog } from "./usage-log.ts";
 import { writeJson } from "./write-json.ts";
 
-export type Run = (engine: TextEngine, model: string, body: Body, exchange: Exchange) => Promise<void>;
+export type Run = (engine: TextEngine, model: ServedModel, body: Body, exchange: Exchange) => Promise<void>;
 
 export interface GenerationDeps {
   readonly state: RuntimeState;
@@ -36,7 +37,10 @@ export async function serveGeneration(
 ): Promise<void> {
   return serveRequest(deps, route, operation, request, response, async (engine, call) => {
     if (!isTextEngine(engine)) throw notServed(engine, route);
-    await run(engine, call.model, await readBody(request), call);
+    const body = await readBody(request);
+    const { formerAdapters: former } = deps.state;
+    const model = servedModel(body["model"], { model: call.model, adapters: engine.adapters, former });
+    await run(engine, model, body, call);
   });
 }
 
@@ -129,7 +133,8 @@ function notServed(engine: Engine, route: string): RequestError {
   return new RequestError(400, words, { param: "model", code: "unsupported_task" });
 }
 
-function readyEngine(state: RuntimeState): Engine {
+/** Throws RequestError 503. */
+export function readyEngine(state: RuntimeState): Engine {
   const { phase } = state;
   if (phase.status === "ready") return phase.engine;
   const [message, refusal] =

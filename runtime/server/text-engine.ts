@@ -67,6 +67,10 @@ export interface GenerationJob {
   /** Asks for `prompt` on the sink; the prompt is then evaluated anew. */
   readonly scorePrompt: boolean;
   readonly constraint: CompiledConstraint | undefined;
+  /** Undefined = the bare model. */
+  readonly adapter: string | undefined;
+  /** Wish to find the evaluated prompt again under this key. */
+  readonly cache: { readonly key: string; readonly ttlMs: number } | undefined;
   /** Tool formats need to see control tokens that plain text hides. */
   readonly showsSpecialTokens: boolean;
 }
@@ -94,7 +98,7 @@ export interface ChatPrompt {
 
 /** The engine refuses this request for a reason its sender may act on. */
 export class EngineRefusal extends Error {
-  readonly code: "prompt" | "constraint" | "context_length" | "busy" | "choices";
+  readonly code: "prompt" | "constraint" | "context_length" | "busy" | "choices" | "adapter";
   readonly param: string | undefined;
   constructor(code: EngineRefusal["code"], message: string, options: { param?: string; cause?: unknown } = {}) {
     super(message, { cause: options.cause });
@@ -115,6 +119,12 @@ export interface TextEngine extends Engine {
   compile(constraint: Constraint): Promise<CompiledConstraint>;
   /** Throws EngineRefusal before the first token; after an abort returns normally, with the counts final. */
   generate(job: GenerationJob, sink: ChoiceSink, usage: RunningUsage, signal: AbortSignal): Promise<void>;
+  /** Names of the loaded LoRA adapters. */
+  readonly adapters: readonly string[];
+  /** Throws EngineRefusal("adapter"). `path`: a folder as PEFT saves it, or a GGUF file. */
+  loadAdapter(name: string, path: string): Promise<void>;
+  /** False when it was not loaded. Requests that use it are finished first. */
+  unloadAdapter(name: string): boolean;
 }
 
 export function isTextEngine(engine: Engine): engine is TextEngine {

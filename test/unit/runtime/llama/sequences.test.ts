@@ -26,13 +26,33 @@ describe("the choice of a sequence", () => {
   });
 });
 
+describe("a cache key", () => {
+  const kept = (name: string, cachedTokens: number[], lastUsed: number, cacheKey: string) => ({
+    ...sequence(name, cachedTokens, lastUsed),
+    cacheKey,
+  });
+
+  it("finds its own among equal prefixes", () => {
+    const idle = [kept("other", range(0, 50), 1, "b"), kept("own", range(0, 50), 2, "a"), sequence("none", [], 0)];
+    expect(chooseSequence(idle, range(0, 100), "a")?.name).toBe("own");
+  });
+
+  it("spares a kept cache while another sequence is idle, unless the prompt goes on where it ends", () => {
+    const idle = [kept("kept", range(0, 50), 1, "b"), sequence("loose", range(900, 950), 2)];
+    expect(chooseSequence(idle, [...range(0, 40), 7], undefined)?.name).toBe("loose");
+    expect(chooseSequence(idle, range(0, 60), undefined)?.name).toBe("kept");
+    expect(chooseSequence(idle.slice(0, 1), [5, 6], undefined)?.name).toBe("kept");
+  });
+});
+
 describe("the pool of sequences", () => {
   const pool = (size: number) => new SequencePool(range(0, size).map((i) => sequence(String(i), [], 0)));
   const never = new AbortController().signal;
+  const ask = (count: number, group = "") => ({ group, prompt: [1], count, cacheKey: undefined });
 
   it("lends no sequence twice and serves waiters in their order", async () => {
     const p = pool(2);
-    const [a, b] = await p.acquire([1], 2, never);
+    const [a, b] = await p.acquire(ask(2), never);
     const order: string[] = [];
     const note =
       (name: string) =>
@@ -40,8 +60,8 @@ describe("the pool of sequences", () => {
         order.push(name);
         return got;
       };
-    const first = p.acquire([1], 2, never).then(note("first"));
-    const second = p.acquire([1], 1, never).then(note("second"));
+    const first = p.acquire(ask(2), never).then(note("first"));
+    const second = p.acquire(ask(1), never).then(note("second"));
     p.release(a as never);
     // One is free, but the first in line needs two: nobody overtakes it.
     await Promise.resolve();
@@ -57,18 +77,52 @@ describe("the pool of sequences", () => {
 
   it("lets a waiter whose client went away leave the queue, and those behind it move up", async () => {
     const p = pool(2);
-    await p.acquire([1], 1, never);
+    await p.acquire(ask(1), never);
     const gone = new AbortController();
-    const leaving = p.acquire([1], 2, gone.signal);
-    const behind = p.acquire([1], 1, never);
+    const leaving = p.acquire(ask(2), gone.signal);
+    const behind = p.acquire(ask(1), never);
     gone.abort(new Error("gone"));
     await expect(leaving).rejects.toThrow("gone");
     expect(await behind).toHaveLength(1);
     expect(p.waiting).toBe(0);
   });
 
+  it("runs no more than its own number over all adapters, and a busy adapter holds up nobody else", async () => {
+    const p = pool(3);
+    p.open("a", [sequence("a1", [], 0)]);
+    const [held] = await p.acquire(ask(1, "a"), never);
+    const second = p.acquire(ask(1, "a"), never);
+    // Behind a request that waits for its adapter, not for a place.
+    await p.acquire(ask(2), never);
+    expect([p.running, p.waiting]).toEqual([3, 1]);
+    const third = p.acquire(ask(1), never);
+    p.release(held as never);
+    expect((await second)[0]).toBe(held);
+    expect([p.running, p.waiting]).toEqual([3, 1]);
+    p.release(held as never);
+    expect((await third)[0]).toMatchObject({ name: expect.stringMatching(/^[0-2]$/) });
+  });
+
+  it("refuses an adapter that is about to go and lets those finish who came before", async () => {
+    const p = pool(2);
+    p.open("a", [sequence("a1", [], 0)]);
+    const [held] = await p.acquire(ask(1, "a"), never);
+    const before = p.acquire(ask(1, "a"), never);
+    let isClosed = false;
+    const closed = p.close("a").then(() => {
+      isClosed = true;
+    });
+    await expect(p.acquire(ask(1, "a"), never)).rejects.toThrow(/not loaded/);
+    p.release(held as never);
+    await before;
+    expect(isClosed).toBe(false);
+    p.release(held as never);
+    await closed;
+    await expect(p.acquire(ask(1, "b"), never)).rejects.toThrow(/not loaded/);
+  });
+
   it("refuses more sequences than there are", async () => {
-    await expect(pool(2).acquire([1], 3, never)).rejects.toThrow(/n is 3/);
+    await expect(pool(2).acquire(ask(3), never)).rejects.toThrow(/n is 3/);
   });
 });
 

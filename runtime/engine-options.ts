@@ -1,0 +1,65 @@
+// The arguments of the model server: what a deployment's extra_args may set, as `--name value` or `--name=value`.
+import { parseArgs } from "node:util";
+
+const choices = {
+  "flash-attn": ["auto", "on", "off"],
+  "kv-cache-dtype": ["f16", "q8_0", "q4_0"],
+  speculative: ["off", "prompt-lookup"],
+  "tool-call-parser": ["auto", "hermes", "llama3", "mistral", "deepseek", "granite", "gpt-oss"],
+  "reasoning-parser": ["auto", "off", "think", "mistral", "granite", "gpt-oss"],
+} as const;
+/** Other engines' words for the same. */
+const synonyms: Readonly<Record<string, string>> = {
+  "kv-cache-dtype=auto": "f16",
+  "tool-call-parser=llama3_json": "llama3",
+  "tool-call-parser=deepseek_v3": "deepseek",
+  "reasoning-parser=deepseek_r1": "think",
+  "reasoning-parser=qwen3": "think",
+};
+type Name = keyof typeof choices;
+
+export interface EngineOptions {
+  readonly flashAttention: "auto" | boolean;
+  /** Type of the cells of keys and values. Quantised ones save memory and need flash attention. */
+  readonly kvCacheType: "f16" | "q8_0" | "q4_0";
+  readonly speculative: "off" | "prompt-lookup";
+  /** `auto`: by the chat template. */
+  readonly toolCallParser: (typeof choices)["tool-call-parser"][number];
+  readonly reasoningParser: (typeof choices)["reasoning-parser"][number];
+}
+
+/** What is wrong is added to `problems`. */
+export function readEngineOptions(args: readonly string[], problems: string[]): EngineOptions {
+  const given = parse(args, problems);
+  const pick = <N extends Name>(name: N): (typeof choices)[N][number] => {
+    const [fallback] = choices[name];
+    const raw = given[name] ?? fallback;
+    const value = synonyms[`${name}=${raw}`] ?? raw;
+    const found = choices[name].find((choice) => choice === value);
+    if (found === undefined) problems.push(`--${name} must be one of ${choices[name].join(", ")}, not "${value}"`);
+    return found ?? fallback;
+  };
+  const flash = pick("flash-attn");
+  const kvCacheType = pick("kv-cache-dtype");
+  if (kvCacheType !== "f16" && flash === "off")
+    problems.push(`--kv-cache-dtype ${kvCacheType} needs --flash-attn auto or on`);
+  return {
+    flashAttention: flash === "auto" ? "auto" : flash === "on",
+    kvCacheType,
+    speculative: pick("speculative"),
+    toolCallParser: pick("tool-call-parser"),
+    reasoningParser: pick("reasoning-parser"),
+  };
+}
+
+/** Names that other engines read are passed over: whoever may not be given was refused before. */
+function parse(args: readonly string[], problems: string[]): Readonly<Record<string, string | undefined>> {
+  const options = Object.fromEntries(Object.keys(choices).map((name) => [name, { type: "string" as const }]));
+  try {
+    const { values } = parseArgs({ args: [...args], options, strict: false });
+    return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, String(value)]));
+  } catch (error) {
+    problems.push((error as Error).message);
+    return {};
+  }
+}

@@ -1,0 +1,54 @@
+// What an adapter's path holds -> a GGUF file that llama.cpp reads: a .gguf as it is, a PEFT folder converted.
+import { mkdtemp, open, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { AdapterRefusal } from "./adapter-refusal.ts";
+import type { BaseModel } from "./base-layout.ts";
+import { convertPeft } from "./convert-peft.ts";
+
+export interface AdapterFile {
+  readonly path: string;
+  /** Call when llama.cpp has read it. */
+  remove(): Promise<void>;
+}
+
+/** Adapters of rank 256 for the largest models stay below it; read whole into memory. */
+const maxBytes = 2 * 1024 ** 3 - 1;
+const [configName, weightsName] = ["adapter_config.json", "adapter_model.safetensors"];
+
+/** Throws AdapterRefusal. */
+export async function adapterFile(given: string, base: BaseModel): Promise<AdapterFile> {
+  const path = resolve(given);
+  const found = await stat(path).catch((error: unknown) => {
+    throw new AdapterRefusal(`there is no adapter at ${given}`, { cause: error });
+  });
+  if (found.isFile()) return ggufFile(path);
+  const names = await readdir(path);
+  if (names.includes(configName) && names.includes(weightsName)) return converted(path, base);
+  const gguf = names.filter((name) => name.endsWith(".gguf"));
+  if (gguf.length === 1) return ggufFile(join(path, gguf[0] as string));
+  if (names.some((name) => name.endsWith(".bin")))
+    throw new AdapterRefusal(
+      `${given} holds pickled weights (.bin), which are never read; save the adapter as safetensors`,
+    );
+  throw new AdapterRefusal(`${given} holds neither ${configName} with ${weightsName} nor one .gguf file`);
+}
+
+async function ggufFile(path: string): Promise<AdapterFile> {
+  const file = await open(path, "r");
+  const { buffer, bytesRead } = await file.read(Buffer.alloc(4), 0, 4, 0).finally(() => file.close());
+  if (bytesRead < 4 || buffer.toString("latin1") !== "GGUF")
+    throw new AdapterRefusal(`${path} does not begin like a GGUF file`);
+  return { path, remove: async () => {} };
+}
+
+async function converted(folder: string, base: BaseModel): Promise<AdapterFile> {
+  const weights = join(folder, weightsName);
+  const { size } = await stat(weights);
+  if (size > maxBytes) throw new AdapterRefusal(`${weightsName} has ${size} bytes, the most is ${maxBytes}`);
+  const gguf = convertPeft(await readFile(join(folder, configName), "utf8"), await readFile(weights), base);
+  const place = await mkdtemp(join(tmpdir(), "stoker-adapter-"));
+  const path = join(place, "adapter.gguf");
+  await writeFile(path, gguf);
+  return { path, remove: () => rm(place, { recursive: true, force: true }) };
+}

@@ -1,0 +1,69 @@
+// Writes a GGUF file of version 3, little endian. Pure.
+// Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+export type MetadataValue =
+  | { readonly kind: "string"; readonly value: string }
+  | { readonly kind: "float32"; readonly value: number };
+
+export interface GgufTensor {
+  readonly name: string;
+  readonly type: "F32" | "F16";
+  /** Fastest dimension first. */
+  readonly dimensions: readonly number[];
+  readonly bytes: Uint8Array;
+}
+
+const alignment = 32;
+const [typeString, typeFloat32] = [8, 6];
+const tensorTypes = { F32: 0, F16: 1 } as const;
+
+export function writeGguf(
+  metadata: Readonly<Record<string, MetadataValue>>,
+  tensors: readonly GgufTensor[],
+): Uint8Array {
+  const head: Uint8Array[] = [Buffer.from("GGUF"), u32(3), u64(tensors.length), u64(Object.keys(metadata).length)];
+  for (const [key, entry] of Object.entries(metadata)) {
+    head.push(text(key));
+    if (entry.kind === "string") head.push(u32(typeString), text(entry.value));
+    else head.push(u32(typeFloat32), f32(entry.value));
+  }
+  let offset = 0;
+  for (const { name, type, dimensions, bytes } of tensors) {
+    head.push(text(name), u32(dimensions.length), ...dimensions.map(u64), u32(tensorTypes[type]), u64(offset));
+    offset += aligned(bytes.byteLength);
+  }
+  const headBytes = Buffer.concat(head);
+  const dataAt = aligned(headBytes.byteLength);
+  const file = new Uint8Array(dataAt + offset);
+  file.set(headBytes);
+  let at = dataAt;
+  for (const { bytes } of tensors) {
+    file.set(bytes, at);
+    at += aligned(bytes.byteLength);
+  }
+  return file;
+}
+
+const aligned = (bytes: number) => Math.ceil(bytes / alignment) * alignment;
+
+function u32(value: number): Uint8Array {
+  const bytes = Buffer.alloc(4);
+  bytes.writeUInt32LE(value);
+  return bytes;
+}
+
+function u64(value: number): Uint8Array {
+  const bytes = Buffer.alloc(8);
+  bytes.writeBigUInt64LE(BigInt(value));
+  return bytes;
+}
+
+function f32(value: number): Uint8Array {
+  const bytes = Buffer.alloc(4);
+  bytes.writeFloatLE(value);
+  return bytes;
+}
+
+function text(value: string): Uint8Array {
+  const bytes = Buffer.from(value, "utf8");
+  return Buffer.concat([u64(bytes.byteLength), bytes]);
+}

@@ -1,0 +1,56 @@
+// Reads a safetensors file: eight bytes of header length, a JSON header, then the tensors' bytes. Pure.
+// Format: https://github.com/huggingface/safetensors#format
+import { AdapterRefusal } from "./adapter-refusal.ts";
+
+export type FloatType = "F32" | "F16" | "BF16";
+
+export interface FloatTensor {
+  readonly name: string;
+  readonly type: FloatType;
+  /** Slowest dimension first. */
+  readonly shape: readonly number[];
+  readonly bytes: Uint8Array;
+}
+
+const widths: Readonly<Record<FloatType, number>> = { F32: 4, F16: 2, BF16: 2 };
+/** The format's own limit. */
+const maxHeaderBytes = 100_000_000;
+
+/** Throws AdapterRefusal. */
+export function readSafetensors(file: Uint8Array): readonly FloatTensor[] {
+  if (file.byteLength < 8) throw broken("it is shorter than its header length");
+  const length = Number(new DataView(file.buffer, file.byteOffset, 8).getBigUint64(0, true));
+  if (length > maxHeaderBytes || 8 + length > file.byteLength) throw broken("its header is longer than the file");
+  const header = parse(new TextDecoder().decode(file.subarray(8, 8 + length)));
+  const data = file.subarray(8 + length);
+  return Object.entries(header)
+    .filter(([name]) => name !== "__metadata__")
+    .map(([name, entry]) => tensorOf(name, entry, data));
+}
+
+function tensorOf(name: string, entry: unknown, data: Uint8Array): FloatTensor {
+  const { dtype, shape, data_offsets: offsets } = (entry ?? {}) as Record<string, unknown>;
+  if (!isFloatType(dtype)) throw broken(`tensor ${name} has type ${String(dtype)}; F32, F16 and BF16 are read`);
+  const isCounts = (list: unknown): list is number[] =>
+    Array.isArray(list) && list.every((n) => Number.isSafeInteger(n) && n >= 0);
+  if (!isCounts(shape) || !isCounts(offsets) || offsets.length !== 2) throw broken(`tensor ${name} has no place`);
+  const [from, to] = offsets as [number, number];
+  const size = shape.reduce((product, n) => product * n, widths[dtype]);
+  if (to > data.byteLength || to - from !== size) throw broken(`tensor ${name} does not fill its place`);
+  return { name, type: dtype, shape, bytes: data.subarray(from, to) };
+}
+
+const isFloatType = (type: unknown): type is FloatType => typeof type === "string" && Object.hasOwn(widths, type);
+
+function parse(text: string): Record<string, unknown> {
+  try {
+    const header: unknown = JSON.parse(text);
+    if (typeof header === "object" && header !== null && !Array.isArray(header))
+      return header as Record<string, unknown>;
+  } catch {
+    // Said below.
+  }
+  throw broken("its header is no JSON object");
+}
+
+const broken = (why: string) => new AdapterRefusal(`adapter_model.safetensors is damaged: ${why}`);

@@ -1,0 +1,30 @@
+// Which of the loaded things a request's `model` names: the model itself, or an adapter by its own name or as
+// `<model>:<adapter>`. A name that is not known means the model: callers know it by names of their own.
+import { RequestError } from "./request-error.ts";
+
+export interface ServedModel {
+  /** As the answer shows it. */
+  readonly name: string;
+  readonly adapter: string | undefined;
+}
+
+export interface Loaded {
+  readonly model: string;
+  readonly adapters: readonly string[];
+  /** Adapters that were loaded once and are not now: their style must not be missing silently. */
+  readonly former: ReadonlySet<string>;
+}
+
+/** Throws RequestError 404. */
+export function servedModel(asked: unknown, { model, adapters, former }: Loaded): ServedModel {
+  if (typeof asked !== "string" || asked === model) return { name: model, adapter: undefined };
+  const isQualified = asked.startsWith(`${model}:`);
+  const adapter = isQualified ? asked.slice(model.length + 1) : asked;
+  if (adapters.includes(adapter)) return { name: asked, adapter };
+  if (isQualified || former.has(adapter))
+    throw new RequestError(404, `the adapter ${adapter} is not loaded on this instance`, {
+      param: "model",
+      code: "model_not_found",
+    });
+  return { name: model, adapter: undefined };
+}
