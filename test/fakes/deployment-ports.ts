@@ -1,0 +1,98 @@
+// Deployments of one account in memory, for the HTTP edge.
+import type { Caller } from "../../control-plane/accounts/caller.ts";
+import type { Deployment } from "../../control-plane/deployments/deployment.ts";
+import { DeploymentNotFound } from "../../control-plane/deployments/errors.ts";
+import type { UseStats } from "../../control-plane/deployments/store.ts";
+import type { DeploymentVerbs } from "../../control-plane/http/verbs.ts";
+import type { AccountId, DeploymentId, InstanceId } from "../../proto/ids.ts";
+
+export function deployment(change: Partial<Deployment> = {}): Deployment {
+  return {
+    id: "DpM4BkrjEspUwmTa" as DeploymentId,
+    account: "u:1000000000001" as AccountId,
+    kind: "model",
+    modelName: "ada/my-llm",
+    version: "d8b79b42",
+    task: "text-generation",
+    type: "llm",
+    engine: "stoker",
+    status: "deployed",
+    failReason: "",
+    gpu: "H100-80GB",
+    numGpus: 2,
+    maxBatchSize: 64,
+    minInstances: 1,
+    maxInstances: 2,
+    target: 1,
+    inactiveShutdown: null,
+    weights: { repo: "org/w", revision: "main" },
+    hasWeightsToken: true,
+    extraArgs: [],
+    externalUrl: null,
+    contextLength: 4096,
+    memoryBytes: 0,
+    pendingReasons: [],
+    generation: 1,
+    spec: 1,
+    servingSpec: 1,
+    updateError: "",
+    replacements: 0,
+    replacedAtMs: 0,
+    awaitedAtMs: 0,
+    revision: 1n,
+    createdAtMs: Date.UTC(2026, 0, 2, 3, 4, 5),
+    updatedAtMs: Date.UTC(2026, 0, 2, 3, 9, 5),
+    running: 1,
+    rollout: { booting: 0, upToDate: 1, outdated: 0 },
+    progress: null,
+    ...change,
+  };
+}
+
+/** Twelve requests for 1.5 US cents. */
+const useStats: UseStats = {
+  requests: 12,
+  errors: 1,
+  inputTokens: 100,
+  outputTokens: 50,
+  totalMs: 2500,
+  averageMs: 208.333,
+  p95Ms: 400,
+  averageFirstMs: 20,
+  p95FirstMs: 30,
+  averageTokenMs: 5,
+  p95TokenMs: 9,
+  chargeNano: 15_000_000n,
+};
+
+/** Verbs over one deployment; a test replaces what it wants to see refused. */
+export function fakeDeployments(account: AccountId, one: Deployment): DeploymentVerbs {
+  const own = (caller: Caller, id: string) => {
+    if (caller.account !== account || id !== one.id) throw new DeploymentNotFound();
+    return Promise.resolve(one);
+  };
+  return {
+    createLlm: (_caller, request) =>
+      Promise.resolve(deployment({ modelName: request.modelName, status: "initializing", running: 0 })),
+    get: own,
+    list: (caller) => Promise.resolve(caller.account === account ? [one] : []),
+    update: async (caller, id) => void (await own(caller, id)),
+    remove: async (caller, id) => void (await own(caller, id)),
+    stop: async (caller, id) => void (await own(caller, id)),
+    start: async (caller, id) => void (await own(caller, id)),
+    createHf: (_caller, request) =>
+      Promise.resolve(deployment({ modelName: request.modelName, type: "legacy", task: "embeddings" })),
+    createBy: (_caller, provider, request) =>
+      Promise.resolve(deployment({ modelName: request.modelName, type: provider === "cnt" ? "legacy" : "llm" })),
+    requestCounts: () => Promise.resolve([{ modelName: one.modelName, requests: 12 }]),
+    use: async (caller, id) => ({ deployment: await own(caller, id), use: useStats }),
+    instanceLogs: async (caller, id) => {
+      await own(caller, id);
+      return new Map([["instance-1" as InstanceId, [{ at: "1682343934.123456789", line: "loading" }]]]);
+    },
+    logs: async (caller, id) => {
+      await own(caller, id);
+      return [{ at: "1682343934.123456789", line: "loading" }];
+    },
+  };
+}
