@@ -13,11 +13,13 @@ import { readSecretFiles } from "./accounts/secret-files.ts";
 import { createDirectory } from "./catalog/directory.ts";
 import { createHubLook } from "./catalog/hub-look.ts";
 import { readConfig } from "./config.ts";
+import { createWaker } from "./deployments/wake.ts";
 import { hostClockLimits } from "./fleet/host-clocks.ts";
 import { createNodeWeights } from "./fleet/node-weights.ts";
 import { openLeaseIds, voidedLeases } from "./fleet/open-leases.ts";
 import { createAdminHttp } from "./http/create-admin-http.ts";
 import { createHttp } from "./http/create-http.ts";
+import { createColdStarts } from "./inference/cold-start.ts";
 import { createGrpcServer } from "./rpc/grpc-server.ts";
 import { createAccountStore } from "./store/accounts-store.ts";
 import { createCatalogStore } from "./store/catalog-store.ts";
@@ -220,6 +222,10 @@ async function main(): Promise<void> {
       delivered: money.delivered,
       labels: money.labels,
       replicaId: money.replica.id,
+      coldStarts: createColdStarts({
+        routes: fleet.routing,
+        ask: createWaker({ ...verbDeps, store: fleet.deploymentStore }),
+      }),
     },
     deployments: createDeploymentVerbs(verbDeps),
     containers: createContainerVerbs({ ...verbDeps, db }),

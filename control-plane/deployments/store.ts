@@ -206,9 +206,11 @@ export interface DeploymentStore {
   active(ids: readonly DeploymentId[] | undefined): Promise<readonly Omit<Claimed, "lockToken">[]>;
   /**
    * Somebody waits for an instance: counts as use of it, and asks for one instance where none is wanted. One guarded write,
-   * whoever else asks meanwhile. Undefined when there is no such deployment.
+   * whoever else asks meanwhile.
    */
-  wake(id: DeploymentId, account: AccountId): Promise<ColdStart | undefined>;
+  wake(id: DeploymentId, account: AccountId): Promise<void>;
+  /** Undefined when there is no such deployment. */
+  coldStart(id: DeploymentId, account: AccountId): Promise<ColdStart | undefined>;
 
   /** Undefined when another controller holds it. */
   claim(id: DeploymentId, owner: string, ttlMs: number): Promise<Claimed | undefined>;

@@ -113,6 +113,7 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
   app.addHook("preClose", async () => {
     isClosing = true;
     front.isOpen = false;
+    spine.coldStarts?.close();
   });
   app.addHook("onClose", async () => {
     deadlines.close();

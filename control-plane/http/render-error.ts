@@ -169,6 +169,7 @@ export interface Refusal {
   readonly detail: readonly Detail[] | undefined;
   readonly retryAfterSeconds: number | undefined;
   readonly phase: string | undefined;
+  readonly etaSeconds?: number | undefined;
   /** For the log. */
   readonly cause: unknown;
 }
@@ -181,7 +182,7 @@ export interface RenderedError {
 }
 
 export function renderError(refusal: Refusal, dialect: Dialect, requestId: string): RenderedError {
-  const { status, retryAfterSeconds, phase } = refusal;
+  const { status, retryAfterSeconds, phase, etaSeconds } = refusal;
   const headers = ["content-type", "application/json; charset=utf-8"];
   if (status === 401) headers.push("www-authenticate", "Bearer");
   if (retryAfterSeconds !== undefined) {
@@ -192,6 +193,7 @@ export function renderError(refusal: Refusal, dialect: Dialect, requestId: strin
   // SDKs repeat 409 by themselves, and money does not come back by asking again.
   if (status === 402 || status === 409) headers.push("x-should-retry", "false");
   if (phase !== undefined) headers.push("x-stoker-phase", phase);
+  if (etaSeconds !== undefined) headers.push("x-stoker-eta", String(etaSeconds));
   return { status, headers, body: JSON.stringify(errorBody(refusal, dialect, requestId)) };
 }
 
@@ -233,15 +235,23 @@ export function refusalOf(error: unknown): Refusal {
   });
 }
 
+const noPhase = { phase: undefined, etaSeconds: undefined };
+
 function ofService(error: ServiceError): Refusal {
   const { message, code, param, retryAfterSeconds, cause } = error;
-  const phase = error instanceof inference.ModelNotReady ? error.phase : undefined;
+  const { phase, etaSeconds } = error instanceof inference.ModelNotReady ? error : noPhase;
   const status =
     error instanceof inference.EngineRefusal ? error.engineStatus : statusOf.get(error.constructor as ErrorClass);
   if (status === undefined)
     return refusalOf(new Error(`no status is known for ${error.constructor.name}`, { cause: error }));
   const isRetryable = status === 429 || status === 503;
-  const facts = { param, phase, cause, retryAfterSeconds: retryAfterSeconds ?? (isRetryable ? 1 : undefined) };
+  const facts = {
+    param,
+    phase,
+    etaSeconds,
+    cause,
+    retryAfterSeconds: retryAfterSeconds ?? (isRetryable ? 1 : undefined),
+  };
   if (status !== 422) return refused(status, message, code, facts);
   const loc = [sideOf(param), ...(param?.split(".") ?? [])];
   const type = error instanceof edge.BodyMissing ? "missing" : "value_error";
@@ -257,6 +267,7 @@ function refused(status: number, message: string, code: string, facts: Partial<R
     detail: facts.detail,
     retryAfterSeconds: facts.retryAfterSeconds,
     phase: facts.phase,
+    etaSeconds: facts.etaSeconds,
     cause: facts.cause,
   };
 }

@@ -4,11 +4,15 @@ import type { Caller } from "../accounts/caller.ts";
 import type { RequestLabels } from "../billing/request-labels.ts";
 import { type Admission, type AdmitDeps, admit } from "./admit.ts";
 import type { AnswerSink } from "./answer-sink.ts";
+import type { ColdStarts } from "./cold-start.ts";
 import type { Completion, Trace } from "./completion.ts";
+import { ModelNotReady } from "./errors.ts";
 import { type RelayDeps, type RelayEnd, relay } from "./relay.ts";
 
 export interface Spine extends AdmitDeps, RelayDeps {
   readonly labels: Pick<RequestLabels, "note">;
+  /** Undefined: nobody waits for an instance. */
+  readonly coldStarts?: ColdStarts;
 }
 
 const notStarted: RelayEnd = { kind: "failed", ranAttempt: 0, usage: undefined, frames: 0, error: undefined };
@@ -25,25 +29,32 @@ export async function complete(
   trace: Trace,
   label: string | undefined,
 ): Promise<void> {
-  let admission: Admission;
-  try {
-    const admitted = admit(spine, caller, completion, trace);
-    admission = admitted instanceof Promise ? await admitted : admitted;
-  } catch (error) {
-    spine.metrics.refused(error);
-    throw error;
+  for (;;) {
+    let admission: Admission;
+    try {
+      const admitted = admit(spine, caller, completion, trace);
+      admission = admitted instanceof Promise ? await admitted : admitted;
+    } catch (error) {
+      spine.metrics.refused(error);
+      throw error;
+    }
+    if (admission.isLowered) trace.loweredMaxTokens = admission.maxTokens;
+    if (label !== undefined) spine.labels.note(trace.requestId, label, caller.account);
+    let end = notStarted;
+    try {
+      end = await relay(spine, admission, completion, sink, trace);
+    } finally {
+      // Only the agent's figures may free money: without them the hold stays until its record arrives.
+      settle(admission, end);
+      admission.permit.end(tokensOf(admission, end));
+    }
+    if (!end.error) return;
+    const mayWait = end.ranAttempt === 0 && end.error instanceof ModelNotReady && spine.coldStarts !== undefined;
+    if (!mayWait) throw end.error;
+    // Nothing is held of a caller that waits: its money and its rate are asked for anew afterwards.
+    const next = await spine.coldStarts?.wait(admission.model, completion.stream, sink, trace.startedMs);
+    if (next === "gone") return;
   }
-  if (admission.isLowered) trace.loweredMaxTokens = admission.maxTokens;
-  if (label !== undefined) spine.labels.note(trace.requestId, label, caller.account);
-  let end = notStarted;
-  try {
-    end = await relay(spine, admission, completion, sink, trace);
-  } finally {
-    // Only the agent's figures may free money: without them the hold stays until its record arrives.
-    settle(admission, end);
-    admission.permit.end(tokensOf(admission, end));
-  }
-  if (end.error) throw end.error;
 }
 
 function settle({ hold, rates }: Admission, { usage, ranAttempt }: RelayEnd): void {

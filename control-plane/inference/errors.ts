@@ -22,9 +22,12 @@ export class ModelNotAllowed extends ServiceError {
 export class ModelNotReady extends ServiceError {
   readonly code = "model_not_ready";
   readonly phase: string;
-  constructor(model: string, phase: string, retryAfterSeconds: number) {
+  /** Until an instance is expected to serve; undefined: none is known to come. */
+  readonly etaSeconds: number | undefined;
+  constructor(model: string, phase: string, retryAfterSeconds: number, etaSeconds?: number) {
     super(`The model ${shown(model)} ${whyNotReady(phase, retryAfterSeconds)}`, { retryAfterSeconds });
     this.phase = phase;
+    this.etaSeconds = etaSeconds;
   }
 }
 
@@ -108,6 +111,10 @@ function whyNotReady(phase: string, retryAfterSeconds: number): string {
     case "stopped":
     case "stopping":
       return `is ${phase}. Its owner can start it again: \`POST /deploy/{deploy_id}/start\`.`;
+    case "no_capacity":
+      return `waits for room: no host can take an instance of it at the moment. ${again}`;
+    case "unreachable":
+    case "unknown":
     case "deployed":
     case "updating":
       return `has no ready instance at the moment. ${again}`;

@@ -58,6 +58,8 @@ export async function relay(
   const { model } = admission;
   const body = forwardBody(completion, admission);
   const tried: Route[] = [];
+  // Of a request that waited for an instance after it was turned away: no attempt number is used twice.
+  const before = trace.attempts;
   let ranAttempt = 0;
   let last: AttemptEnd | undefined;
   let busySeconds: number | undefined;
@@ -69,21 +71,21 @@ export async function relay(
     if (!route) break;
     tried.push(route);
     if (tried.length > 1) deps.metrics.retries.inc();
-    trace.attempts = tried.length;
+    trace.attempts = before + tried.length;
     trace.instance = route.instanceId;
     const end = await attempt(deps, route, admission, completion, body, sink, trace);
     last = end.end;
     switch (last.kind) {
       case "answered":
         deps.routes.sawAnswer(route.hostId);
-        return { kind: "answered", ranAttempt: tried.length, usage: last.usage, frames: 0, error: undefined };
+        return { kind: "answered", ranAttempt: trace.attempts, usage: last.usage, frames: 0, error: undefined };
       case "engine-error":
         deps.routes.sawAnswer(route.hostId);
         deps.metrics.upstreamErrors.inc({ reason: last.status >= 500 ? "engine_error" : "engine_refusal" });
-        return { kind: "failed", ranAttempt: tried.length, usage: last.usage, frames: 0, error: engineError(last) };
+        return { kind: "failed", ranAttempt: trace.attempts, usage: last.usage, frames: 0, error: engineError(last) };
       case "client-gone":
         deps.metrics.aborts.inc({ by: "client" });
-        if (last.wasSent) ranAttempt = tried.length;
+        if (last.wasSent) ranAttempt = trace.attempts;
         return { kind: "client-gone", ranAttempt, usage: undefined, frames: last.frames, error: undefined };
       case "refused":
         deps.routes.sawAnswer(route.hostId);
@@ -96,7 +98,7 @@ export async function relay(
         break;
       case "broken":
       case "timeout":
-        ranAttempt = tried.length;
+        ranAttempt = trace.attempts;
         deps.metrics.upstreamErrors.inc({ reason: last.kind });
         deps.delivered.report({
           requestId: trace.requestId,

@@ -11,7 +11,7 @@ import { desiredRows } from "./desired-rows.ts";
 import { lockAccount, readGpuUse } from "./limit-rows.ts";
 import { writeObservations } from "./observations.ts";
 import type { Database } from "./schema.ts";
-import { wakeDeployment } from "./wake-deployment.ts";
+import { coldStart, wakeDeployment } from "./wake-deployment.ts";
 
 export function createDeploymentStore(db: Kysely<Database>): DeploymentStore {
   return asked<DeploymentStore>({
@@ -86,6 +86,7 @@ export function createDeploymentStore(db: Kysely<Database>): DeploymentStore {
       }));
     },
 
+    coldStart: (id, account) => coldStart(db, id, account),
     wake: (id, account) => wakeDeployment(db, id, account),
     claim: (id, owner, ttlMs) => claimDeployment(db, id, owner, ttlMs),
     release: (claimed) => releaseClaim(db, claimed),

@@ -12,11 +12,7 @@ import type { Database } from "./schema.ts";
 /** So often it is written down that somebody waits; what looks at it allows for more. */
 const awaitedEverySeconds = 5;
 
-export async function wakeDeployment(
-  db: Kysely<Database>,
-  id: DeploymentId,
-  account: AccountId,
-): Promise<ColdStart | undefined> {
+export async function wakeDeployment(db: Kysely<Database>, id: DeploymentId, account: AccountId): Promise<void> {
   const isAsleep = await db
     .selectFrom("deployment")
     .select("deploy_id")
@@ -33,7 +29,6 @@ export async function wakeDeployment(
     .where("account_id", "=", account)
     .where(sql<boolean>`coalesce(awaited_at < now() - make_interval(secs => ${awaitedEverySeconds}), true)`)
     .execute();
-  return coldStart(db, id, account);
 }
 
 function wake(db: Kysely<Database>, id: DeploymentId): Promise<void> {
@@ -50,7 +45,11 @@ function wake(db: Kysely<Database>, id: DeploymentId): Promise<void> {
   });
 }
 
-async function coldStart(db: Kysely<Database>, id: DeploymentId, account: AccountId): Promise<ColdStart | undefined> {
+export async function coldStart(
+  db: Kysely<Database>,
+  id: DeploymentId,
+  account: AccountId,
+): Promise<ColdStart | undefined> {
   const row = await selectDeployments(db)
     .where("d.deploy_id", "=", id)
     .where("d.account_id", "=", account)

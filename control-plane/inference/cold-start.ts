@@ -1,0 +1,190 @@
+// Callers that wait for an instance of a sleeping, starting or draining deployment: bounded in number and time, told how far
+// it is, let through in the order they came as places come free. Nothing is held of their money meanwhile. Their waiting
+// is what wakes the deployment and keeps it awake.
+// Invariants: whoever waits leaves exactly once, also when the client goes; one loop per deployment, ended with its last waiter.
+import type { AccountId, DeploymentId } from "../../proto/ids.ts";
+import { InsufficientFunds } from "../billing/hold.ts";
+import type { ServedModel } from "../catalog/served-model.ts";
+import type { Routes } from "../fleet/routes.ts";
+import type { AnswerSink } from "./answer-sink.ts";
+import { ModelNotReady } from "./errors.ts";
+
+/** What is known of the next instance. Implemented by deployments/wake.ts. */
+export type StartState =
+  | { readonly kind: "coming" | "stuck"; readonly phase: string; readonly etaSeconds: number }
+  | { readonly kind: "unpaid" }
+  | { readonly kind: "ended"; readonly phase: string };
+
+export interface ColdStartDeps {
+  readonly routes: Pick<Routes, "ready">;
+  /** Asks for an instance; throws when the database is away. */
+  readonly ask: (id: DeploymentId, owner: AccountId) => Promise<StartState>;
+  readonly limits?: Partial<ColdStartLimits>;
+  /** Monotonic ms. */
+  readonly clock?: () => number;
+}
+
+export interface ColdStartLimits {
+  readonly streamMs: number;
+  /** Proxies cut a request without an answer at 60 s. */
+  readonly plainMs: number;
+  readonly keepAliveMs: number;
+  /** Nothing on its way for so long: nobody waits on. */
+  readonly stuckMs: number;
+  readonly askEveryMs: number;
+  readonly lookEveryMs: number;
+  /** Waiters of one deployment at this replica, whatever its batch. */
+  readonly fewestWaiters: number;
+}
+
+export const coldStartLimits: ColdStartLimits = {
+  streamMs: 600_000,
+  plainMs: 50_000,
+  keepAliveMs: 15_000,
+  stuckMs: 5_000,
+  askEveryMs: 1_000,
+  lookEveryMs: 100,
+  fewestWaiters: 256,
+};
+
+export interface ColdStarts {
+  /**
+   * Resolves when there may be a place at an instance, or the client is gone. Throws ModelNotReady when the wait is over or
+   * useless, InsufficientFunds when the owner's own instance is not paid for. `sinceMs`: monotonic; when the request came.
+   */
+  wait(model: ServedModel, isStream: boolean, sink: AnswerSink, sinceMs: number): Promise<"ready" | "gone">;
+  /** Nobody waits any more: this control plane ends. */
+  close(): void;
+}
+
+interface Waiter {
+  readonly model: ServedModel;
+  readonly sink: AnswerSink;
+  readonly isStream: boolean;
+  readonly untilMs: number;
+  commentMs: number;
+  readonly leave: (how: "ready" | "gone" | Error) => void;
+}
+
+interface Group {
+  readonly waiters: Set<Waiter>;
+  state: StartState;
+  stuckSinceMs: number | undefined;
+}
+
+/** Nothing was asked yet. */
+const unknown: StartState = { kind: "coming", phase: "initializing", etaSeconds: 5 };
+
+export function createColdStarts(deps: ColdStartDeps): ColdStarts {
+  const limits = { ...coldStartLimits, ...deps.limits };
+  const clock = deps.clock ?? (() => performance.now());
+  const groups = new Map<DeploymentId, Group>();
+  let isClosed = false;
+
+  async function run({ deployId, owner }: ServedModel, group: Group): Promise<void> {
+    let askMs = clock();
+    while (group.waiters.size > 0) {
+      if (clock() >= askMs) {
+        await ask(deployId, owner, group);
+        askMs = clock() + limits.askEveryMs;
+      }
+      look(deployId, group);
+      if (group.waiters.size > 0) await new Promise((resolve) => setTimeout(resolve, limits.lookEveryMs));
+    }
+    groups.delete(deployId);
+  }
+
+  async function ask(id: DeploymentId, owner: AccountId, group: Group): Promise<void> {
+    try {
+      group.state = await deps.ask(id, owner);
+    } catch {
+      // Nobody can be told anything new and nothing can be woken; what is on its way may still come.
+      group.state = {
+        kind: "stuck",
+        phase: group.state.kind === "coming" ? group.state.phase : "unknown",
+        etaSeconds: 5,
+      };
+    }
+    group.stuckSinceMs = group.state.kind === "stuck" ? (group.stuckSinceMs ?? clock()) : undefined;
+  }
+
+  function look(id: DeploymentId, group: Group): void {
+    const nowMs = clock();
+    let places = placesOf(deps.routes, id);
+    const refusal = refusalOf(group, nowMs, limits.stuckMs);
+    for (const waiter of group.waiters) {
+      if (waiter.sink.isGone) waiter.leave("gone");
+      else if (places-- > 0) waiter.leave("ready");
+      else if (refusal) waiter.leave(refusal(waiter.model));
+      else if (nowMs >= waiter.untilMs) waiter.leave(notReady(waiter.model, group.state));
+      else if (waiter.isStream && nowMs >= waiter.commentMs) {
+        waiter.commentMs = nowMs + limits.keepAliveMs;
+        waiter.sink.write(comment(group.state));
+      }
+    }
+  }
+
+  return {
+    wait(model, isStream, sink, sinceMs) {
+      const group = groups.get(model.deployId) ?? { waiters: new Set(), state: unknown, stuckSinceMs: undefined };
+      const isFull = group.waiters.size >= Math.max(limits.fewestWaiters, 8 * model.maxBatchSize);
+      if (isFull || isClosed) return Promise.reject(notReady(model, group.state));
+      const nowMs = clock();
+      return new Promise((resolve, reject) => {
+        const waiter: Waiter = {
+          model,
+          sink,
+          isStream,
+          untilMs: sinceMs + (isStream ? limits.streamMs : limits.plainMs),
+          commentMs: nowMs + limits.keepAliveMs,
+          leave(how) {
+            if (!group.waiters.delete(waiter)) return;
+            sink.listener = undefined;
+            if (how instanceof Error) reject(how);
+            else resolve(how);
+          },
+        };
+        sink.listener = { clientGone: () => waiter.leave("gone"), stalled() {}, drained() {} };
+        group.waiters.add(waiter);
+        if (groups.has(model.deployId)) return;
+        groups.set(model.deployId, group);
+        void run(model, group);
+      });
+    },
+    close() {
+      isClosed = true;
+      for (const { waiters, state } of groups.values())
+        for (const waiter of waiters) waiter.leave(notReady(waiter.model, state));
+    },
+  };
+}
+
+/** As many as an agent's own queue takes beside those that run. */
+function placesOf(routes: Pick<Routes, "ready">, id: DeploymentId): number {
+  let places = 0;
+  for (const { maxBatchSize, inFlight } of routes.ready(id)) places += Math.max(0, 4 * maxBatchSize - inFlight);
+  return places;
+}
+
+/** Why waiting is useless for all of them. */
+function refusalOf(
+  { state, stuckSinceMs }: Group,
+  nowMs: number,
+  stuckMs: number,
+): ((model: ServedModel) => Error) | undefined {
+  if (state.kind === "ended") return (model) => notReady(model, state);
+  // Who may use an offered model does not pay for its instances, and cannot mend it.
+  if (state.kind === "unpaid") return (model) => (model.isPublic ? notReady(model, state) : new InsufficientFunds());
+  return stuckSinceMs !== undefined && nowMs - stuckSinceMs >= stuckMs ? (model) => notReady(model, state) : undefined;
+}
+
+function notReady(model: ServedModel, state: StartState): ModelNotReady {
+  const phase = state.kind === "unpaid" ? "stopped" : state.phase;
+  const etaSeconds = "etaSeconds" in state ? state.etaSeconds : 60;
+  return new ModelNotReady(model.name, phase, Math.min(600, etaSeconds), etaSeconds);
+}
+
+function comment(state: StartState): Buffer {
+  const eta = "etaSeconds" in state ? ` eta=${state.etaSeconds}s` : "";
+  return Buffer.from(`: keep-alive${"phase" in state ? ` phase=${state.phase}` : ""}${eta}\n\n`);
+}
