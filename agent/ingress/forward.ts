@@ -5,7 +5,6 @@ import type { Pool } from "undici";
 import type { TokenRates, UnitCounts } from "../../proto/money.ts";
 import type { Ticket } from "../../proto/ticket.ts";
 import { type EndReason, encodeUsage, type UsageSource, usageHeader } from "../../proto/usage.ts";
-import type { UsageRecord } from "../../proto/usage-record.ts";
 import type { Answer } from "./answer.ts";
 import type { Deadline } from "./deadlines.ts";
 import { EngineCall, type EngineListener } from "./engine-call.ts";
@@ -16,8 +15,8 @@ import type { Outcome } from "./ingress-metrics.ts";
 import { logRequest } from "./log-request.ts";
 import { PassedBytes } from "./passed-bytes.ts";
 import type { Plane } from "./plane.ts";
+import { RecordText } from "./record-text.ts";
 import { errorBody, refuse, sendError } from "./refuse.ts";
-import { endRecord, startRecord } from "./start-record.ts";
 import { type Source, StreamAnswer } from "./stream-answer.ts";
 import type { Cuttable, Target } from "./target.ts";
 import { ratesOf, unitWeight } from "./ticket-units.ts";
@@ -70,7 +69,7 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
   #passing: PassedBytes | undefined;
   #queueMs = 0;
   #firstByteMs = 0;
-  #record: UsageRecord | undefined;
+  #record: RecordText | undefined;
   #settled: Settled = { figures: nothing, source: "estimated", endReason: "refused" };
 
   constructor(plane: Plane, target: Target, request: ForwardRequest) {
@@ -105,9 +104,8 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
     this.#queueMs = Math.round(now - arrivedMs);
     this.dueMs = now + plane.limits.firstByteMs;
     this.#target.started(this);
-    const record = startRecord(ticket, plane.nodeEpoch(), plane.controlTimeMs(), this.#queueMs);
-    this.#record = record;
-    plane.spool.start({ requestId: ticket.requestId, attempt: ticket.attempt, leaseIds: ticket.leaseIds, record });
+    this.#record = new RecordText(ticket, plane.nodeEpoch(), plane.controlTimeMs(), this.#queueMs);
+    plane.spool.start(this.#record.started());
     const headers = ["content-type", contentType, "x-stoker-request-id", this.#engineId()];
     this.#engine.start(this.#pool, this.#target.prefix + path, headers, body);
   }
@@ -276,7 +274,7 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
     this.#phase = "settling";
     this.#settled = settled;
     this.dueMs = now + plane.limits.recordMs;
-    const record = endRecord(this.#record as UsageRecord, {
+    const record = (this.#record as RecordText).ended({
       ...settled,
       endedAtMs: plane.controlTimeMs(),
       firstByteMs: this.#firstByteMs,

@@ -9,7 +9,7 @@ export function sqliteMeterStore(thread: StateThread, log: Logger): MeterStore {
     // Handed over in one turn, so they are one transaction: a minute is never open and ended, and never neither.
     save: async (open, ended) => {
       await Promise.all([
-        ...ended.map((record) => thread.end(record)),
+        ...ended.map((record) => thread.end({ ...record, json: JSON.stringify(record) })),
         thread.write(["set", "metering", JSON.stringify(open)]),
       ]);
     },

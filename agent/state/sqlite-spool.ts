@@ -8,7 +8,7 @@ export function sqliteSpool(thread: StateThread, nowMs: () => number): UsageSpoo
       return thread.isWritable;
     },
     start: (row) => thread.start(row),
-    end: (record) => thread.end(record),
+    end: (row) => thread.end(row),
     pending: async (limit) =>
       thread.recent.oldest(limit) ??
       (await thread.pending(limit)).map(({ spoolId, record }) => ({ spoolId, json: record })),

@@ -3,8 +3,7 @@
 import { Worker } from "node:worker_threads";
 import type { Logger } from "pino";
 import { unreachable } from "../../proto/unreachable.ts";
-import type { UsageRecord } from "../../proto/usage-record.ts";
-import type { StartRow } from "../ingress/spool.ts";
+import type { RecordRow } from "../ingress/spool.ts";
 import {
   endLine,
   type FromWorker,
@@ -40,8 +39,8 @@ export interface StateThread {
   readonly depth: SpoolDepth;
   readonly meta: Readonly<Partial<Record<MetaKey, string>>>;
   readonly recent: Unacknowledged;
-  start(row: StartRow): void;
-  end(record: UsageRecord): Promise<void>;
+  start(row: RecordRow): void;
+  end(row: RecordRow): Promise<void>;
   /** Not waited for: what is lost with the machine is only sent once more. */
   acknowledge(spoolIds: readonly string[]): void;
   write(write: Write): Promise<void>;
@@ -52,20 +51,22 @@ export interface StateThread {
   close(): Promise<void>;
 }
 
-const startWrite = (row: StartRow): Write => [
+const startWrite = (row: RecordRow): Write => [
   "start",
   row.requestId,
   row.attempt,
   row.leaseIds.join(","),
-  JSON.stringify(row.record),
+  textOf(row),
 ];
+
+const textOf = ({ json }: RecordRow): string => (typeof json === "string" ? json : json());
 
 /** Resolves when the file is open and start rows of an earlier life are durable records. Rejects when it cannot be opened. */
 export function startStateThread(path: string, log: Logger): Promise<StateThread> {
   const worker = new Worker(new URL("./state-worker.ts", import.meta.url), { workerData: { path } });
   const post = (message: ToWorker) => worker.postMessage(message);
   /** Oldest first. */
-  const starts = new Map<string, { readonly row: StartRow; readonly atMs: number }>();
+  const starts = new Map<string, { readonly row: RecordRow; readonly atMs: number }>();
   const recent = new Unacknowledged();
   let acks: string[] = [];
   let writes: Write[] = [];
@@ -193,11 +194,11 @@ export function startStateThread(path: string, log: Logger): Promise<StateThread
       running += 1;
       schedule();
     },
-    end: (record) => {
-      const { requestId, attempt, leaseIds } = record;
+    end: (row) => {
+      const { requestId, attempt, leaseIds } = row;
       sawEnd();
       const hadStart = !starts.delete(`${requestId}.${attempt}`);
-      const json = JSON.stringify(record);
+      const json = textOf(row);
       ends += endLine({ requestId, attempt, leaseIds: leaseIds.join(","), record: json, hadStart });
       return put(undefined, json);
     },

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import pino from "pino";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { RecordRow } from "../../agent/ingress/spool.ts";
 import { completeDesired } from "../../agent/session/wire.ts";
 import { type AgentState, openState } from "../../agent/state/open-state.ts";
 import type { DesiredState__Output } from "../../proto/gen/stoker/fleet/v1/DesiredState.ts";
@@ -20,17 +21,16 @@ const open = async () => {
   const log = pino({ level: "warn" }, { write: (line: string) => errors.push(JSON.parse(line).msg) });
   return openState(file, log);
 };
-const record = (requestId: string, change: Partial<UsageRecord> = {}): UsageRecord => ({
+const usage = (requestId: string, change: Partial<UsageRecord> = {}): UsageRecord => ({
   ...anyRecord({ requestId, leaseIds: ["lease1"], outputTokens: 5 }),
   ...change,
 });
+const record = (requestId: string, change: Partial<UsageRecord> = {}): RecordRow => {
+  const content = usage(requestId, change);
+  return { ...content, json: JSON.stringify(content) };
+};
 const start = (requestId: string, leaseIds = ["lease1"]) =>
-  state.spool.start({
-    requestId,
-    attempt: 1,
-    leaseIds,
-    record: record(requestId, { leaseIds, endReason: "lost", outputTokens: 0 }),
-  });
+  state.spool.start(record(requestId, { leaseIds, endReason: "lost", outputTokens: 0 }));
 const reopen = async () => {
   await state.close();
   state = await open();
@@ -246,7 +246,7 @@ describe("GPU minutes", () => {
 
   it("that have begun are kept over a restart; those that ended are usage records", async () => {
     expect(state.meter.kept()).toEqual([]);
-    await state.meter.save([tally], [record("gpu:one:0", { readyMs: 60_000, leaseIds: [] })]);
+    await state.meter.save([tally], [usage("gpu:one:0", { readyMs: 60_000, leaseIds: [] })]);
     await reopen();
     expect(state.meter.kept()).toEqual([tally]);
     expect(await pendingRecords(state.spool, 10)).toMatchObject([{ requestId: "gpu:one:0", readyMs: 60_000 }]);
