@@ -49,6 +49,7 @@ import { createNodes } from "./wiring/nodes.ts";
 import { createOperator } from "./wiring/operator.ts";
 import { paymentProvider } from "./wiring/payment-provider.ts";
 import { createPeople } from "./wiring/people.ts";
+import { createPlacementVerbs } from "./wiring/placement-verbs.ts";
 import { addProcessMetrics } from "./wiring/process-metrics.ts";
 import { createQuotas } from "./wiring/quotas.ts";
 import { createReadiness } from "./wiring/readiness.ts";
@@ -228,6 +229,7 @@ async function main(): Promise<void> {
       }),
     },
     deployments: createDeploymentVerbs(verbDeps),
+    placement: createPlacementVerbs({ fleet, directory, db }),
     containers: createContainerVerbs({ ...verbDeps, db }),
     ...agents.verbs,
     accounts: {

@@ -6,10 +6,10 @@ import type { Logger } from "pino";
 import type { DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 import type { HostState } from "../fleet/host.ts";
 import type { HostChooser } from "./choose-hosts.ts";
-import type { Deployment, Instance, Leaving, PendingReason, PlacedInstance } from "./deployment.ts";
+import type { Deployment, Instance, Leaving, PlacedInstance } from "./deployment.ts";
 import { type Outcome, statusAfter, targetOf } from "./lifecycle.ts";
 import { type Plan, planInstances, replacementsAt } from "./plan.ts";
-import type { Claimed, DeploymentStore, NewInstance, Verdict } from "./store.ts";
+import type { Claimed, DeploymentStore, Verdict } from "./store.ts";
 
 export interface Controller {
   /** A deployment, or what it could be placed on, changed. */

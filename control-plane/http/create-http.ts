@@ -42,6 +42,7 @@ import { addModelRoutes } from "./routes/models.ts";
 import { addNodeEnrolmentRoutes } from "./routes/node-enrolment.ts";
 import { addPayingRoutes } from "./routes/paying.ts";
 import { addPaymentRoutes } from "./routes/payment.ts";
+import { addPlacementRoutes } from "./routes/placement.ts";
 import { addProgramRoutes } from "./routes/program.ts";
 import { addQuotaRoutes } from "./routes/quotas.ts";
 import { addScopedJwtRoutes } from "./routes/scoped-jwt.ts";
@@ -159,6 +160,7 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     addCliLoginRoutes(endpoints, routes, deps);
     addModelRoutes(endpoints, deps.spine.models);
     addDeployRoutes(endpoints, deps);
+    addPlacementRoutes(endpoints, deps);
     addDeployHubRoutes(endpoints, deps);
     addDeployStatsRoutes(endpoints, deps);
     addContainerRoutes(endpoints, deps);

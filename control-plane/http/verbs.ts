@@ -34,6 +34,7 @@ import type { OfferedModel } from "../catalog/store.ts";
 import type { Offer } from "../containers/availability.ts";
 import type { Container } from "../containers/container.ts";
 import type { ContainerRequest } from "../containers/create.ts";
+import type { DryRun, GpuOffer } from "../deployments/availability.ts";
 import type { SettingsUpdate } from "../deployments/change.ts";
 import type { DeployRequest } from "../deployments/create.ts";
 import type { DeployProvider, ProvidedModel } from "../deployments/create-by.ts";
@@ -83,6 +84,13 @@ export interface DeploymentVerbs {
   ): Promise<ReadonlyMap<InstanceId, readonly LogLine[]>>;
   /** Ascending, of all instances together. */
   logs(caller: Caller, id: DeploymentId, query: LogQuery, signal: AbortSignal): Promise<readonly LogLine[]>;
+}
+
+export interface PlacementVerbs {
+  /** Every size of GPUs that some host has. Throws BaseModelUnknown. */
+  gpus(need: { readonly source: string; readonly baseModel: string }): Promise<readonly GpuOffer[]>;
+  /** Of one more instance. Throws DeploymentNotFound. */
+  dryRun(caller: Caller, id: DeploymentId): Promise<DryRun>;
 }
 
 /** All throw the errors of containers/errors.ts. */
@@ -154,6 +162,7 @@ export interface HttpDeps {
   readonly spine: Omit<Spine, "metrics" | "upstreams" | "deadlines" | "limits" | "unixMs"> &
     Partial<Pick<Spine, "limits">>;
   readonly deployments: DeploymentVerbs;
+  readonly placement: PlacementVerbs;
   readonly containers: ContainerVerbs;
   readonly agentInstances: AgentInstances;
   readonly agentBackups: Omit<AgentBackups, "settle" | "tend">;

@@ -90,6 +90,39 @@ const rows: readonly Row[] = [
     given: createLlm(new deployments.DeploymentStoreAway(new Error("x"))),
     headers: { "retry-after": "2" },
   },
+  {
+    call: "GET /deploy/llm/gpu_availability?source=&base_model=",
+    status: 200,
+    holds: {
+      gpus: [
+        { gpu_config: "1xH100-80GB", usd_per_hour: 1.79, available: true, recommended: true },
+        { gpu_config: "8xB200-180GB", usd_per_hour: 22.32, available: false, recommended: false },
+      ],
+    },
+  },
+  { call: "GET /deploy/llm/gpu_availability", status: 401, key: null },
+  {
+    call: "GET /deploy/llm/gpu_availability?base_model=x",
+    status: 404,
+    given: refuse("placement", "gpus")(new deployments.BaseModelUnknown("x")),
+  },
+  { call: `GET /deploy/llm/gpu_availability?source=${"x".repeat(300)}`, status: 422 },
+  {
+    call: "GET /deploy/llm/gpu_availability",
+    status: 503,
+    given: refuse("placement", "gpus")(new deployments.DeploymentStoreAway(undefined)),
+  },
+  {
+    call: `GET /deploy/${id}/placement`,
+    status: 200,
+    holds: { fits: false, refused: [{ host: "host-1", why: "it has no H100-80GB GPU" }] },
+  },
+  { call: `GET /deploy/${id}/placement`, status: 404, key: adminKey },
+  {
+    call: `GET /deploy/${id}/placement`,
+    status: 503,
+    given: refuse("placement", "dryRun")(new deployments.DeploymentStoreAway(undefined)),
+  },
   { call: "GET /deploy/list", status: 200 },
   { call: "GET /deploy/list/?status=running,failed", status: 200 },
   { call: "GET /deploy/list?status=asleep", status: 400 },

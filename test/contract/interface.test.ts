@@ -14,7 +14,6 @@ DELETE /v1/files/{file_id}
 DELETE /v1/lora/{lora_name}
 DELETE /v1/voices/{voice_id}
 GET /console
-GET /deploy/llm/gpu_availability
 GET /models/deployment/list
 GET /models/featured
 GET /models/lora/list

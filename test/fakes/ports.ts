@@ -9,6 +9,7 @@ import type { BegunSession, Session, Sessions } from "../../control-plane/accoun
 import type { DeliveredCount } from "../../control-plane/billing/delivered.ts";
 import { type Budgets, type Hold, type HoldRequest, InsufficientFunds } from "../../control-plane/billing/hold.ts";
 import type { ModelDirectory, ServedModel } from "../../control-plane/catalog/served-model.ts";
+import { DeploymentNotFound } from "../../control-plane/deployments/errors.ts";
 import { NodeNotFound } from "../../control-plane/fleet/errors.ts";
 import type { Route, Routes } from "../../control-plane/fleet/routes.ts";
 import type { HttpDeps } from "../../control-plane/http/verbs.ts";
@@ -228,6 +229,17 @@ export function fakePorts() {
       replicaId: "replica-1",
     },
     deployments: fakeDeployments(ada.account, one),
+    placement: {
+      gpus: () =>
+        Promise.resolve([
+          { gpu: "H100-80GB", count: 1, hourRate: 1_790_000_000n, isAvailable: true, isRecommended: true },
+          { gpu: "B200-180GB", count: 8, hourRate: 22_320_000_000n, isAvailable: false, isRecommended: false },
+        ]),
+      dryRun: async (caller, id) => {
+        if (caller.account !== one.account || id !== one.id) throw new DeploymentNotFound();
+        return { host: undefined, refused: [{ host: "host-1", why: "it has no H100-80GB GPU" }] };
+      },
+    },
     containers: fakeContainers(ada.account),
     ...fakeAgentInstances(ada.account, one),
     accounts: {

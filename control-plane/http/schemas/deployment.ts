@@ -134,6 +134,13 @@ export const PodLogEntries = Type.Object({
   entries: Type.Record(Type.String(), Type.Array(Type.Array(Type.String(), { minItems: 2, maxItems: 2 }))),
 });
 
+export const PlacementReport = Type.Object({
+  fits: Type.Boolean({ description: "One more instance would find a host now" }),
+  refused: Type.Array(Type.Object({ host: Type.String(), why: Type.String() }), {
+    description: "Every host that cannot take one",
+  }),
+});
+
 export const LogEntries = Type.Object({
   entries: Type.Array(Type.Array(Type.String(), { minItems: 2, maxItems: 2 }), {
     description: "[unix seconds with nanoseconds, line], ascending",

@@ -1,0 +1,60 @@
+// Which GPUs a model could have now, and on which host the next instance of one would go. The placement itself answers: what
+// is shown as available is what would be placed.
+import { type GpuType, gpuTypes } from "../../proto/gpu.ts";
+import type { HostId } from "../../proto/ids.ts";
+import type { HostView } from "../fleet/host.ts";
+import type { Want } from "./place.ts";
+import { createPlacementIndex } from "./place-index.ts";
+import { type Rejection, rejections } from "./place-reasons.ts";
+
+export interface GpuOffer {
+  readonly gpu: GpuType;
+  readonly count: number;
+  /** Nano-USD for all its GPUs; 0n without a price. */
+  readonly hourRate: bigint;
+  readonly isAvailable: boolean;
+  /** The cheapest that is free and holds the weights that were asked about. */
+  readonly isRecommended: boolean;
+}
+
+export interface DryRun {
+  /** Where the next instance would go; undefined: nowhere. */
+  readonly host: HostId | undefined;
+  /** Of every host that cannot take it. */
+  readonly refused: readonly Rejection[];
+}
+
+const counts = [1, 2, 4, 8];
+
+/** Every size that some host has, in display order. `memoryBytes`: what a model needs; 0 unknown. */
+export function gpuOffers(
+  hosts: readonly HostView[],
+  memoryBytes: number,
+  hourRates: ReadonlyMap<string, bigint>,
+): readonly GpuOffer[] {
+  const index = createPlacementIndex(hosts);
+  const couldHave = (gpu: GpuType, count: number, bytes: number) =>
+    index.place({ gpu, gpusPerInstance: count, memoryBytes: bytes, engine: "stoker", host: undefined }) !== undefined;
+  const sizes = gpuTypes.flatMap((gpu) => {
+    const most = Math.max(0, ...hosts.map(({ inventory }) => inventory.gpus.filter((one) => one.type === gpu).length));
+    return counts.filter((count) => count <= most).map((count) => ({ gpu, count }));
+  });
+  const offers = sizes.map(({ gpu, count }) => ({
+    gpu,
+    count,
+    hourRate: (hourRates.get(gpu) ?? 0n) * BigInt(count),
+    isAvailable: couldHave(gpu, count, 0),
+    holds: couldHave(gpu, count, memoryBytes),
+  }));
+  const cheapest = offers
+    .filter(({ holds }) => holds)
+    .sort((a, b) => (a.hourRate === b.hourRate ? a.count - b.count : a.hourRate < b.hourRate ? -1 : 1))[0];
+  return offers.map((offer) => {
+    const { holds: _, ...rest } = offer;
+    return { ...rest, isRecommended: offer === cheapest };
+  });
+}
+
+export function dryRun(want: Want, hosts: readonly HostView[]): DryRun {
+  return { host: createPlacementIndex(hosts).place(want)?.host, refused: rejections(want, hosts) };
+}

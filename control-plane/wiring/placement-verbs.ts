@@ -1,0 +1,64 @@
+// What the HTTP edge may ask of placement, with its ports filled in.
+import type { AccountId } from "../../proto/ids.ts";
+import type { Directory } from "../catalog/directory.ts";
+import { dryRun, gpuOffers } from "../deployments/availability.ts";
+import { wantOf } from "../deployments/choose-hosts.ts";
+import { BaseModelUnknown, DeploymentNotFound, DeploymentStoreAway } from "../deployments/errors.ts";
+import { expectedMemoryBytes } from "../deployments/resources.ts";
+import type { PlacementVerbs } from "../http/verbs.ts";
+import { createContainerStore } from "../store/containers-store.ts";
+import type { OpenDatabase } from "../store/database.ts";
+import type { Fleet } from "./fleet.ts";
+import { demoModel } from "./known-models.ts";
+
+export function createPlacementVerbs({
+  fleet,
+  directory,
+  db,
+}: {
+  readonly fleet: Pick<Fleet, "deploymentStore" | "snapshot">;
+  readonly directory: Pick<Directory, "resolve">;
+  readonly db: OpenDatabase["db"];
+}): PlacementVerbs {
+  const store = fleet.deploymentStore;
+  const { hourRates } = createContainerStore(db);
+
+  /** What an instance of it takes, as far as it is known; 0 unknown. */
+  async function needOf(source: string, baseModel: string): Promise<number> {
+    if (source !== "") return needOfWeights(source);
+    if (baseModel === "") return 0;
+    const offered = directory.resolve(baseModel, "" as AccountId);
+    const base = offered && (await store.get(offered.deployId, offered.owner));
+    if (base) return base.memoryBytes || expectedMemoryBytes(base.weights.sizeBytes ?? 0);
+    if (!demoModel(baseModel)) throw new BaseModelUnknown(baseModel);
+    return needOfWeights(baseModel);
+  }
+  const needOfWeights = (repo: string) => demoModel(repo)?.memoryBytes ?? 0;
+
+  return {
+    gpus: ({ source, baseModel }) =>
+      answering(async () => {
+        const [need, hosts, rates] = await Promise.all([needOf(source, baseModel), fleet.snapshot(), hourRates()]);
+        return gpuOffers(hosts, need, rates);
+      }),
+    dryRun: ({ account }, id) =>
+      answering(async () => {
+        const deployment = await store.get(id, account);
+        if (!deployment) throw new DeploymentNotFound();
+        const spread = new Map<(typeof here)[number]["hostId"], number>();
+        const here = await store.instances(id);
+        for (const { hostId } of here) spread.set(hostId, (spread.get(hostId) ?? 0) + 1);
+        return dryRun(wantOf(deployment, spread), await fleet.snapshot());
+      }),
+  };
+}
+
+/** A database that is away is an answer to the caller, not a defect. */
+async function answering<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof Error && error.name === "DatabaseAway") throw new DeploymentStoreAway(error);
+    throw error;
+  }
+}

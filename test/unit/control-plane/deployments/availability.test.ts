@@ -1,0 +1,48 @@
+import { describe, expect, it } from "vitest";
+import { gpuOffers } from "../../../../control-plane/deployments/availability.ts";
+import { summarize } from "../../../../control-plane/deployments/pending-reasons.ts";
+import { account, gib, gpu, hostView, inventory } from "../../../fakes/fleet-records.ts";
+
+const host = (id: string, type: "H100-80GB" | "L4-24GB", count: number, claimed = 0) => {
+  const bytes = (type === "L4-24GB" ? 24 : 80) * gib;
+  const gpus = Array.from({ length: count }, (_, n) => gpu(n, { type, memoryBytes: bytes }));
+  const claims = gpus.slice(0, claimed).map(({ uuid }) => ({ gpuUuid: uuid, account }));
+  return hostView(id, { inventory: inventory({ gpus, memoryBytes: 512 * gib, nvidiaDriverVersion: "580" }), claims });
+};
+const rates = new Map([
+  ["H100-80GB", 2_000_000_000n],
+  ["L4-24GB", 500_000_000n],
+]);
+
+describe("GPU availability", () => {
+  it("is what placement would do now, for every size there is, with its price", () => {
+    expect(gpuOffers([host("a", "H100-80GB", 4, 3), host("b", "L4-24GB", 1)], 0, rates)).toEqual([
+      { gpu: "H100-80GB", count: 1, hourRate: 2_000_000_000n, isAvailable: true, isRecommended: false },
+      { gpu: "H100-80GB", count: 2, hourRate: 4_000_000_000n, isAvailable: false, isRecommended: false },
+      { gpu: "H100-80GB", count: 4, hourRate: 8_000_000_000n, isAvailable: false, isRecommended: false },
+      { gpu: "L4-24GB", count: 1, hourRate: 500_000_000n, isAvailable: true, isRecommended: true },
+    ]);
+  });
+
+  it("recommends the cheapest that holds the model, and nothing where none does", () => {
+    const recommended = (bytes: number) =>
+      gpuOffers([host("a", "H100-80GB", 2), host("b", "L4-24GB", 2)], bytes, rates)
+        .filter(({ isRecommended }) => isRecommended)
+        .map(({ gpu: type, count }) => `${count}x${type}`);
+    expect(recommended(20 * gib)).toEqual(["1xL4-24GB"]);
+    expect(recommended(40 * gib)).toEqual(["2xL4-24GB"]);
+    expect(recommended(60 * gib)).toEqual(["1xH100-80GB"]);
+    expect(recommended(200 * gib)).toEqual([]);
+  });
+});
+
+describe("why a deployment waits", () => {
+  it("names each host while they are few, and counts them by reason in a large fleet", () => {
+    const hosts = Array.from({ length: 500 }, (_, n) => ({ host: `h${n}`, why: n === 7 ? "asleep" : "full" }));
+    expect(summarize(hosts.slice(0, 3))).toEqual(hosts.slice(0, 3));
+    expect(summarize(hosts)).toEqual([
+      { host: "499 hosts", why: "full" },
+      { host: "h7", why: "asleep" },
+    ]);
+  });
+});
