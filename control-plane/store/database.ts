@@ -37,7 +37,8 @@ export function openDatabase(url: string, options: DatabaseOptions): OpenDatabas
     statement_timeout: statementTimeoutMs || false,
     // A peer that vanished without a word would otherwise hold its caller until TCP gives up.
     ...(statementTimeoutMs ? { query_timeout: statementTimeoutMs + 1_000 } : {}),
-    idle_in_transaction_session_timeout: 30_000,
+    // A replica that was cut off in the middle of a transaction holds its rows until then: less than a host's lease.
+    idle_in_transaction_session_timeout: 5_000,
     types: {
       getTypeParser: ((oid: number, format?: "text" | "binary") =>
         oid === int8 && format !== "binary" ? BigInt : text(oid, format)) as typeof pg.types.getTypeParser,

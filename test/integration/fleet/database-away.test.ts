@@ -13,9 +13,9 @@ import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { startTcpLink, type TcpLink } from "../../fakes/tcp-link.ts";
 import { type Replica, startReplica } from "./replica.ts";
 
-const patient = { timeout: 20_000, interval: 25 };
+const patient = { timeout: 25_000, interval: 25 };
 // A quarter of the lease is when a replica says that its database is away.
-const limits = { leaseMs: 4_000, lostMs: 60_000 };
+const limits = { leaseMs: 12_000, lostMs: 60_000 };
 const host = "host-1" as HostId;
 let postgres: TestPostgres;
 let link: TcpLink;
