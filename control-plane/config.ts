@@ -30,6 +30,8 @@ export interface ControlPlaneConfig {
   readonly stopsWithParent: boolean;
   /** 1, or less in tests: the host clocks run that much faster. */
   readonly hostClockScale: number;
+  /** The same for autoscaling and sleep. */
+  readonly scalingClockScale: number;
   /** The same for slices of budgets. */
   readonly sliceClockScale: number;
   /** How long rows that are done with stay, by kind; in milliseconds. */
@@ -133,6 +135,7 @@ export function readConfig(env: Env): ControlPlaneConfig {
     isSignUpOpen: signUp === "open",
     stopsWithParent: text("STOKER_STOP_WITH_PARENT") === "1",
     hostClockScale: number("STOKER_HOST_CLOCKS", 1, 0.001, 1),
+    scalingClockScale: number("STOKER_SCALING_CLOCKS", 1, 0.001, 1),
     sliceClockScale: number("STOKER_SLICE_CLOCKS", 1, 0.001, 1),
     retention,
     drainMs: 30_000,

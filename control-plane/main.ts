@@ -54,6 +54,7 @@ import { addProcessMetrics } from "./wiring/process-metrics.ts";
 import { createQuotas } from "./wiring/quotas.ts";
 import { createReadiness } from "./wiring/readiness.ts";
 import { refreshOn } from "./wiring/refresh-loop.ts";
+import { createScaling } from "./wiring/scaling.ts";
 import { hubTokens, invoiceLinkKey, ticketKeySeal } from "./wiring/seals.ts";
 import { createSignals, topicOf } from "./wiring/signals.ts";
 import { stopSignal } from "./wiring/stop-signal.ts";
@@ -212,6 +213,7 @@ async function main(): Promise<void> {
     stats: createDeploymentStatsStore(db),
     lookAtRepo: createHubLook(config.hubEndpoint),
   };
+  const scaling = createScaling({ ...verbDeps, clockScale: config.scalingClockScale, log });
   const http = await createHttp({
     authenticator,
     spine: {
@@ -290,6 +292,7 @@ async function main(): Promise<void> {
   const ending = new AbortController();
   const loops = Promise.all([
     fleet.run(ending.signal),
+    scaling.run(ending.signal),
     modelLoop.run(ending.signal),
     discountLoop.run(ending.signal),
     kekLoop.run(ending.signal),

@@ -106,7 +106,7 @@ function oneReport(
   const isAlive = seen !== undefined && seen.state !== "exited";
   // Of a start that is still tried again the last reason is told as well.
   const told = facts.failure ?? (phase === "ready" ? undefined : facts.lastCrash);
-  const { inFlight, waiting, tokensPerSecond } = stats(id);
+  const { inFlight, waiting, tokensPerSecond, finished = 0 } = stats(id);
   const { weights } = facts;
   return {
     instanceId: id,
@@ -120,6 +120,7 @@ function oneReport(
     inFlight,
     waiting,
     tokensPerSecond,
+    finished,
     restarts: facts.restarts,
     memoryLimitBytes: Number(spec?.memoryBytes ?? 0),
     startedAtMs: seen?.state === "running" ? Math.round(seen.startedAtMs) : 0,

@@ -43,6 +43,8 @@ export interface InstanceLive {
   readonly phase: string;
   readonly inFlight: number;
   readonly waiting: number;
+  /** Requests that ended there since its agent started; absent in what an older version wrote down. */
+  readonly finished?: number | undefined;
   readonly tokensPerSecond: number;
   readonly restarts: number;
   readonly memoryBytes: number;

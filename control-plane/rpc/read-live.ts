@@ -59,6 +59,7 @@ function readInstance(wire: InstanceReport__Output): InstanceLive {
     phase: wire.phase.slice(0, 32),
     inFlight: wire.inFlight,
     waiting: wire.waiting,
+    finished: Number(wire.finished),
     tokensPerSecond: wire.tokensPerSecond,
     restarts: wire.restarts,
     memoryBytes: Number(wire.memoryBytes),

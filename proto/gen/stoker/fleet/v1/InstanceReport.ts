@@ -26,6 +26,7 @@ export interface InstanceReport {
   'engineWaiting'?: (number);
   'sshPort'?: (number);
   'sshAddress'?: (string);
+  'finished'?: (number | string | Long);
   '_cpuRatio'?: "cpuRatio";
   '_kvCacheRatio'?: "kvCacheRatio";
 }
@@ -54,6 +55,7 @@ export interface InstanceReport__Output {
   'engineWaiting': (number);
   'sshPort': (number);
   'sshAddress': (string);
+  'finished': (string);
   '_cpuRatio'?: "cpuRatio";
   '_kvCacheRatio'?: "kvCacheRatio";
 }

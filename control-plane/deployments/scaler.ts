@@ -1,0 +1,144 @@
+// The loop behind autoscale.ts: every few seconds the load that hosts report becomes a sample of each deployment that may
+// scale, and a target that differs is written, guarded by the revision it was decided on. Samples are in memory only: a
+// restart, or a second replica, knows less and therefore changes less.
+import type { Logger } from "pino";
+import type { AccountId, DeploymentId, HostId } from "../../proto/ids.ts";
+import type { AgedLive, InstanceLive } from "../fleet/live.ts";
+import { fullShare, type Sample, type ScaleWindows, scaleTo, scaleWindows } from "./autoscale.ts";
+import type { FundsDeps } from "./dedicated-money.ts";
+import type { Deployment, Instance } from "./deployment.ts";
+import { targetOf } from "./lifecycle.ts";
+import type { DeploymentStore } from "./store.ts";
+
+export interface Scaler {
+  /** Returns how many targets it moved. Throws when the database is away. */
+  pass(): Promise<number>;
+}
+
+/** Figures older than this tell nothing of now. */
+const freshMs = 15_000;
+/** Callers that wait say so every five seconds. */
+const awaitedMs = 8_000;
+
+export function createScaler(deps: {
+  readonly store: Pick<DeploymentStore, "active" | "change">;
+  /** What every host last told. */
+  readonly live: () => Promise<ReadonlyMap<HostId, AgedLive>>;
+  readonly funds: FundsDeps["funds"];
+  readonly firstMinutes: FundsDeps["firstMinutes"];
+  readonly log: Logger;
+  /** 1, or less in tests: all windows are that much shorter. */
+  readonly clockScale?: number;
+  /** Monotonic ms. */
+  readonly clock?: () => number;
+  /** Unix ms. */
+  readonly unixMs?: () => number;
+}): Scaler {
+  const { store, log } = deps;
+  const clock = deps.clock ?? (() => performance.now());
+  const unixMs = deps.unixMs ?? Date.now;
+  const scale = deps.clockScale ?? 1;
+  const known = new Map<DeploymentId, { samples: Sample[]; finished: ReadonlyMap<string, number> }>();
+
+  const windowsOf = ({ inactiveShutdown }: Deployment): ScaleWindows => ({
+    upMs: scaleWindows.upMs * scale,
+    downMs: scaleWindows.downMs * scale,
+    idleMs: (inactiveShutdown === null ? scaleWindows.idleMs : inactiveShutdown * 1000) * scale,
+  });
+
+  function sample(
+    deployment: Deployment,
+    instances: readonly Instance[],
+    live: ReadonlyMap<HostId, AgedLive>,
+  ): readonly Sample[] {
+    const before = known.get(deployment.id);
+    const finished = new Map<string, number>();
+    let load = 0;
+    let isUsed = before === undefined || unixMs() - deployment.awaitedAtMs < awaitedMs;
+    for (const { id, hostId, phase } of instances) {
+      if (phase !== "ready") continue;
+      const seen = figuresOf(live.get(hostId), id);
+      // Of what is not heard of nobody knows how busy it is: it counts as one instance's worth of work.
+      if (!seen) {
+        load += deployment.maxBatchSize * fullShare;
+        isUsed = true;
+        continue;
+      }
+      load += seen.inFlight + seen.waiting;
+      finished.set(id, seen.finished ?? 0);
+      isUsed ||= seen.inFlight + seen.waiting > 0 || (seen.finished ?? 0) !== (before?.finished.get(id) ?? 0);
+    }
+    const isStarting = instances.some(({ phase }) => phase !== "ready" && phase !== "failed");
+    const atMs = clock();
+    const { downMs, idleMs } = windowsOf(deployment);
+    const keepFromMs = atMs - Math.max(downMs, idleMs);
+    const samples = [...(before?.samples ?? []), { atMs, load, isUsed, isStarting }];
+    // One older than the window stays: it says that the window is covered.
+    const first = samples.findLastIndex((one) => one.atMs <= keepFromMs);
+    const kept = merged(first > 0 ? samples.slice(first) : samples);
+    known.set(deployment.id, { samples: kept, finished });
+    return kept;
+  }
+
+  async function move(deployment: Deployment, from: number, to: number): Promise<boolean> {
+    if (to > from && !(await isPaid(deployment, to - from))) {
+      log.info(
+        { deployment: deployment.id, from, to },
+        "more instances are not paid for; it goes on with those it has",
+      );
+      return false;
+    }
+    // Moved meanwhile: the next pass looks again.
+    if (!(await store.change(deployment.id, deployment.account, deployment.revision, { target: to }))) return false;
+    log.info({ deployment: deployment.id, from, to }, "deployment scaled");
+    return true;
+  }
+
+  async function isPaid({ account, gpu, numGpus, priceSubject }: Deployment, more: number): Promise<boolean> {
+    const left = await deps.funds(account as AccountId);
+    if (left === null) return true;
+    const needed = await deps.firstMinutes(priceSubject ?? gpu, numGpus, more);
+    return needed === 0n || left >= needed;
+  }
+
+  return {
+    async pass() {
+      const all = (await store.active(undefined)).filter(({ deployment }) => mayScale(deployment));
+      const ids = new Set(all.map(({ deployment }) => deployment.id));
+      for (const id of known.keys()) if (!ids.has(id)) known.delete(id);
+      if (all.length === 0) return 0;
+      const live = await deps.live();
+      let moved = 0;
+      for (const { deployment, instances } of all) {
+        const here = instances.filter((one) => !one.isTombstoned);
+        const samples = sample(deployment, here, live);
+        // While it changes what it runs only more are added: what is replaced is neither idle nor too much.
+        const isCalm = deployment.status === "deployed";
+        const { minInstances: min, maxInstances: max, maxBatchSize } = deployment;
+        const target = targetOf(deployment);
+        const to = scaleTo({ min, max, target, maxBatchSize, samples, windows: windowsOf(deployment) });
+        if (to === target || (to < target && !isCalm)) continue;
+        if (await move(deployment, target, to)) moved += 1;
+      }
+      return moved;
+    },
+  };
+}
+
+const mayScale = ({ kind, status, minInstances, maxInstances }: Deployment) =>
+  kind === "model" && (status === "deployed" || status === "updating") && minInstances < maxInstances;
+
+function figuresOf(aged: AgedLive | undefined, id: Instance["id"]): InstanceLive | undefined {
+  if (!aged || aged.ageMs > freshMs) return undefined;
+  return aged.live.instances.find((one) => one.instanceId === id);
+}
+
+/** Of a run of like samples the first and the last say it all: an idle day costs no memory. */
+function merged(samples: readonly Sample[]): Sample[] {
+  return samples.filter((one, n) => {
+    const [before, after] = [samples[n - 1], samples[n + 1]];
+    return !before || !after || !isLike(before, one) || !isLike(one, after);
+  });
+}
+
+const isLike = (a: Sample, b: Sample) => a.load === b.load && a.isUsed === b.isUsed && a.isStarting === b.isStarting;

@@ -1,0 +1,82 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { type Sample, type ScaleQuestion, scaleTo } from "../../../../control-plane/deployments/autoscale.ts";
+
+const windows = { upMs: 10_000, downMs: 300_000, idleMs: 900_000 };
+/** Every five seconds, the last one now. */
+const lasting = (ms: number, over: Partial<Sample>): Sample[] =>
+  Array.from({ length: ms / 5_000 + 1 }, (_, n) => ({
+    atMs: n * 5_000,
+    load: 0,
+    isUsed: true,
+    isStarting: false,
+    ...over,
+  }));
+const then = (before: readonly Sample[], after: readonly Sample[]): Sample[] => [
+  ...before,
+  ...after.map((one) => ({ ...one, atMs: one.atMs + (before.at(-1)?.atMs ?? 0) + 5_000 })),
+];
+const ask = (samples: readonly Sample[], over: Partial<ScaleQuestion> = {}) =>
+  scaleTo({ min: 1, max: 4, target: 1, maxBatchSize: 10, windows, ...over, samples });
+
+describe("the number of instances", () => {
+  it("grows by what has lasted, to where none is used beyond its share", () => {
+    expect(ask(lasting(10_000, { load: 8 }))).toBe(1);
+    expect(ask(lasting(10_000, { load: 9 }))).toBe(2);
+    expect(ask(lasting(10_000, { load: 25 }))).toBe(4);
+    expect(ask(lasting(10_000, { load: 1_000 }))).toBe(4);
+    // A burst, and one that is not over yet.
+    expect(ask(then(lasting(10_000, { load: 2 }), lasting(5_000, { load: 90 })))).toBe(1);
+    expect(ask(lasting(5_000, { load: 90 }))).toBe(1);
+  });
+
+  it("shrinks when load was low for five minutes, to what the busiest moment of them needed", () => {
+    expect(ask(lasting(300_000, { load: 1 }), { target: 4 })).toBe(1);
+    expect(ask(lasting(295_000, { load: 1 }), { target: 4 })).toBe(4);
+    expect(ask(then(lasting(100_000, { load: 17 }), lasting(200_000, { load: 0 })), { target: 4 })).toBe(3);
+    // What starts has not taken its part of the load yet.
+    expect(ask(lasting(300_000, { load: 1, isStarting: true }), { target: 4 })).toBe(4);
+  });
+
+  it("is none only after the whole idle time, never while one starts, and never where one is the least", () => {
+    const idle = { isUsed: false };
+    expect(ask(lasting(900_000, idle), { min: 0 })).toBe(0);
+    expect(ask(lasting(895_000, idle), { min: 0 })).toBe(1);
+    expect(ask(then(lasting(5_000, {}), lasting(890_000, idle)), { min: 0 })).toBe(1);
+    expect(ask(lasting(900_000, { ...idle, isStarting: true }), { min: 0 })).toBe(1);
+    expect(ask(lasting(900_000, idle), { min: 1 })).toBe(1);
+    // Who sleeps is woken by callers alone.
+    expect(ask(lasting(900_000, { load: 50 }), { min: 0, target: 0 })).toBe(0);
+  });
+
+  it("follows the bounds its owner sets, at once", () => {
+    expect(ask(lasting(5_000, {}), { min: 2, max: 4, target: 1 })).toBe(2);
+    expect(ask(lasting(5_000, { load: 90 }), { min: 1, max: 2, target: 4 })).toBe(2);
+    expect(ask([], { min: 0, max: 3, target: 3 })).toBe(3);
+  });
+
+  it("stays within its bounds, depends on load alone, and more load never means fewer", () => {
+    const load = fc.integer({ min: 0, max: 60 });
+    fc.assert(
+      fc.property(
+        fc.array(load, { minLength: 1, maxLength: 80 }),
+        fc.integer({ min: 0, max: 3 }),
+        fc.integer({ min: 1, max: 4 }),
+        fc.integer({ min: 0, max: 5 }),
+        fc.integer({ min: 0, max: 30 }),
+        (loads, min, above, target, more) => {
+          const max = min + above;
+          const samples = (extra: number) =>
+            loads.map((one, n) => ({ atMs: n * 5_000, load: one + extra, isUsed: true, isStarting: false }));
+          const of = (extra: number) => ask(samples(extra), { min, max, target });
+          expect(of(0)).toBeGreaterThanOrEqual(min);
+          expect(of(0)).toBeLessThanOrEqual(max);
+          expect(of(more)).toBeGreaterThanOrEqual(of(0));
+          // Settled: asked again with its own answer it changes nothing.
+          const settled = of(0);
+          if (target > 0) expect(ask(samples(0), { min, max, target: settled })).toBe(settled);
+        },
+      ),
+    );
+  });
+});

@@ -1,0 +1,105 @@
+import pino from "pino";
+import { describe, expect, it } from "vitest";
+import { createScaler } from "../../../../control-plane/deployments/scaler.ts";
+import type { Change, Deployment, Instance } from "../../../../control-plane/deployments/store.ts";
+import type { AgedLive, InstanceLive } from "../../../../control-plane/fleet/live.ts";
+import type { HostId } from "../../../../proto/ids.ts";
+import { hostNode, placedInstance } from "../../../fakes/fleet-records.ts";
+import { deployment } from "../../../fakes/ports.ts";
+
+function world(over: Partial<Deployment> = {}) {
+  const state = {
+    deployment: deployment({ minInstances: 0, maxInstances: 3, maxBatchSize: 10, ...over }),
+    instances: [placedInstance("i1", { phase: "ready", hostId: "h1" as HostId })] as Instance[],
+    figures: { inFlight: 0, waiting: 0, finished: 0 } as Partial<InstanceLive> | undefined,
+    ageMs: 0,
+    funds: null as bigint | null,
+    nowMs: 0,
+    moves: [] as (number | undefined)[],
+  };
+  const live = (): AgedLive => ({
+    ageMs: state.ageMs,
+    live: {
+      ...(hostNode.figures as AgedLive).live,
+      instances: state.instances.map(
+        (one) => ({ instanceId: one.id, deployId: one.deployId, ...state.figures }) as InstanceLive,
+      ),
+    },
+  });
+  const scaler = createScaler({
+    store: {
+      active: async () => [{ deployment: state.deployment, instances: state.instances }],
+      change: async (_id, _account, ifRevision: bigint, change: Change) => {
+        expect(ifRevision).toBe(state.deployment.revision);
+        state.moves.push(change.target);
+        state.deployment = {
+          ...state.deployment,
+          target: change.target ?? 1,
+          revision: state.deployment.revision + 1n,
+        };
+        return true;
+      },
+    },
+    live: async () => new Map(state.figures ? [["h1" as HostId, live()]] : []),
+    funds: async () => state.funds,
+    firstMinutes: async (_gpu, _gpus, count) => 100n * BigInt(count),
+    log: pino({ level: "silent" }),
+    clock: () => state.nowMs,
+    unixMs: () => state.nowMs,
+  });
+  return Object.assign(state, {
+    async last(ms: number) {
+      for (const endMs = state.nowMs + ms; state.nowMs < endMs; ) {
+        state.nowMs += 5_000;
+        await scaler.pass();
+      }
+    },
+  });
+}
+
+describe("the scaler", () => {
+  it("adds instances for load that runs and waits, if they are paid for", async () => {
+    const w = world();
+    w.figures = { inFlight: 10, waiting: 12, finished: 0 };
+    w.funds = 150n;
+    await w.last(30_000);
+    expect(w.moves).toEqual([]);
+    w.funds = 200n;
+    await w.last(5_000);
+    expect(w.moves).toEqual([3]);
+  });
+
+  it("lets a deployment sleep when nobody came for its idle time; requests between two looks count", async () => {
+    const w = world({ inactiveShutdown: 60 });
+    for (let n = 1; n <= 5; n++) {
+      w.figures = { inFlight: 0, waiting: 0, finished: n };
+      await w.last(50_000);
+    }
+    expect(w.moves).toEqual([]);
+    await w.last(20_000);
+    expect(w.moves).toEqual([0]);
+  });
+
+  it("takes whoever waits for an instance for use, and what is not heard of for busy", async () => {
+    const waiting = world({ inactiveShutdown: 60 });
+    for (let n = 0; n < 20; n++) {
+      waiting.deployment = { ...waiting.deployment, awaitedAtMs: waiting.nowMs };
+      await waiting.last(5_000);
+    }
+    expect(waiting.moves).toEqual([]);
+
+    const silent = world({ inactiveShutdown: 60 });
+    silent.ageMs = 60_000;
+    await silent.last(200_000);
+    expect(silent.moves).toEqual([]);
+  });
+
+  it("takes nothing away while an update is under way", async () => {
+    const w = world({ status: "updating", inactiveShutdown: 60 });
+    await w.last(120_000);
+    expect(w.moves).toEqual([]);
+    w.deployment = { ...w.deployment, status: "deployed" };
+    await w.last(5_000);
+    expect(w.moves).toEqual([0]);
+  });
+});
