@@ -2,11 +2,13 @@
 import { benchAgent } from "./agent.ts";
 import { benchGateway } from "./gateway.ts";
 import { benchMoney } from "./money.ts";
+import { benchRuntime } from "./runtime.ts";
 
 const scenarios: Record<string, (options: { rounds: number; only: string | undefined }) => Promise<void>> = {
   agent: benchAgent,
   gateway: benchGateway,
   money: benchMoney,
+  runtime: benchRuntime,
 };
 
 const [name, ...rest] = process.argv.slice(2);

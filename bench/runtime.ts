@@ -1,0 +1,190 @@
+// What the model server loses of what the native library gives: embeddings through HTTP, at several callers, beside a bare
+// loop over the same graph, in interleaved rounds; with batches and without; memory of a loaded model.
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { InferenceSession, Tensor } from "onnxruntime-node";
+import { readModelFolder } from "../runtime/onnx/model-folder.ts";
+import { openTokenizer } from "../runtime/onnx/tokenizer.ts";
+import { sharedModel } from "../test/fakes/shared-models.ts";
+import { median, runLoad } from "./load.ts";
+import { residentMiB } from "./process-usage.ts";
+
+const callers = [1, 8, 32, 64];
+const required: Readonly<Record<number, number>> = { 1: 0.75, 32: 0.75, 64: 0.75 };
+const secondsPerLoad = 4;
+const threads = 2;
+const sentences = [
+  "The quick brown fox jumps over the lazy dog.",
+  "A fast auburn animal leaps above a sleepy hound.",
+  "How do I reset my account password?",
+  "I forgot my login credentials and need to change them.",
+  "The stock market fell sharply on Monday.",
+];
+
+export async function benchRuntime({ rounds }: { readonly rounds: number }): Promise<void> {
+  const model = sharedModel("all-MiniLM-L6-v2", "bench -- runtime");
+  if (model === undefined) return;
+  const batched = await startServer(model, 64);
+  const alone = await startServer(model, 1);
+  const raw = await openRaw(model);
+  const ratios = new Map(callers.map((n) => [n, [] as number[]]));
+  const gains: number[] = [];
+  try {
+    say(`one model server with all-MiniLM-L6-v2 (int8): ${residentMiB(batched.pid).toFixed(0)} MiB resident`);
+    for (let round = 1; round <= rounds; round++) {
+      for (const n of callers) {
+        // Of this round, of the sizes that so many callers could fill.
+        const sizes = callers.filter((size) => size <= n);
+        const floors: number[] = [];
+        for (const size of sizes) for (const bare of raw) floors.push(await bare(size));
+        const floor = Math.max(...floors);
+        const rate = await rateOf(batched.url, n, "float");
+        const coded = await rateOf(batched.url, n, "base64");
+        ratios.get(n)?.push(rate / floor);
+        say(
+          `round ${round}, ${n} callers: ${rate.toFixed(0)}/s (base64 ${coded.toFixed(0)}/s), bare loop ${floor.toFixed(0)}/s, ratio ${(rate / floor).toFixed(2)}`,
+        );
+      }
+      const [together, single] = [await rateOf(batched.url, 32, "float"), await rateOf(alone.url, 32, "float")];
+      gains.push(together / single);
+      say(`round ${round}, 32 callers: with batches ${together.toFixed(0)}/s, one by one ${single.toFixed(0)}/s`);
+    }
+  } finally {
+    await Promise.all([batched.stop(), alone.stop()]);
+  }
+  let isMet = true;
+  for (const [n, all] of ratios) {
+    const least = required[n];
+    const middle = median(all);
+    if (least !== undefined && middle < least) isMet = false;
+    const wanted = least === undefined ? "" : ` (required ${least}: ${middle >= least ? "met" : "MISSED"})`;
+    say(`embeddings at ${n} callers / bare onnxruntime-node loop: ${middle.toFixed(2)}${wanted}`);
+  }
+  say(`dynamic batching / none at 32 callers: ${median(gains).toFixed(2)}`);
+  if (!isMet) process.exitCode = 1;
+}
+
+async function rateOf(url: string, concurrency: number, encoding: string): Promise<number> {
+  const load = (requests: number, at: number) =>
+    runLoad({
+      url,
+      path: "/v1/embeddings",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ model: "m", input: sentences[at % sentences.length], encoding_format: encoding }),
+      requests,
+      concurrency,
+    });
+  // How many requests fill the time is found by a first, short load, which also warms the server up.
+  const first = await load(Math.max(40, concurrency * 3), 0);
+  const perSecond = (Math.max(40, concurrency * 3) / first.seconds) * secondsPerLoad;
+  const share = Math.ceil(perSecond / sentences.length);
+  // Callers of all sentences at once, as in the bare loop's batches.
+  const parts = await Promise.all(
+    concurrency < sentences.length
+      ? [load(Math.ceil(perSecond), 1)]
+      : sentences.map((_, i) =>
+          runLoad({
+            url,
+            path: "/v1/embeddings",
+            headers: { "content-type": "application/json" },
+            body: JSON.stringify({ model: "m", input: sentences[i], encoding_format: encoding }),
+            requests: share,
+            concurrency: Math.floor(concurrency / sentences.length) + (i < concurrency % sentences.length ? 1 : 0),
+          }),
+        ),
+  );
+  const failures = parts.reduce((sum, part) => sum + part.failures, 0);
+  if (failures > 0) throw new Error(`${failures} requests failed`);
+  const answered = parts.reduce((sum, part) => sum + part.latenciesMs.length, 0);
+  return answered / Math.max(...parts.map((part) => part.seconds));
+}
+
+/** Bare loops, with threads that spin and threads that sleep: sentences per second in batches of `size`. */
+async function openRaw(model: string): Promise<readonly ((size: number) => Promise<number>)[]> {
+  const tokenizer = await openTokenizer(await readModelFolder(model));
+  const encoded = sentences.map((text) => tokenizer.encode(text).ids);
+  const path = join(model, "onnx/model_quantized.onnx");
+  const open = (spins: string) =>
+    InferenceSession.create(path, {
+      intraOpNumThreads: threads,
+      interOpNumThreads: 1,
+      extra: { session: { intra_op: { allow_spinning: spins } } },
+    });
+  return [await open("0"), await open("1")].map((session) => async (size: number) => {
+    const items = Array.from({ length: size }, (_, i) => encoded[i % encoded.length] as readonly number[]);
+    const longest = Math.max(...items.map((ids) => ids.length));
+    const dims = [size, longest];
+    const ids = new BigInt64Array(size * longest);
+    const mask = new BigInt64Array(size * longest);
+    items.forEach((item, row) => {
+      for (const [at, id] of item.entries()) {
+        ids[row * longest + at] = BigInt(id);
+        mask[row * longest + at] = 1n;
+      }
+    });
+    const run = () =>
+      session.run({
+        input_ids: new Tensor("int64", ids, dims),
+        attention_mask: new Tensor("int64", mask, dims),
+        token_type_ids: new Tensor("int64", new BigInt64Array(size * longest), dims),
+      });
+    await run();
+    const began = performance.now();
+    let runs = 0;
+    while (performance.now() - began < (secondsPerLoad * 1000) / 3) {
+      await run();
+      runs += 1;
+    }
+    return (runs * size * 1000) / (performance.now() - began);
+  });
+}
+
+interface Server {
+  readonly url: string;
+  readonly pid: number;
+  stop(): Promise<void>;
+}
+
+async function startServer(model: string, maxBatchSize: number): Promise<Server> {
+  const folder = mkdtempSync(join(tmpdir(), "stoker-bench-"));
+  const addressFile = join(folder, "address.json");
+  const child: ChildProcess = spawn(process.execPath, [join(import.meta.dirname, "../runtime/main.ts")], {
+    env: {
+      PATH: process.env["PATH"],
+      STOKER_INSTANCE_ID: "bench",
+      STOKER_MODEL_PATH: model,
+      STOKER_SERVED_MODEL_NAME: "m",
+      STOKER_MAX_BATCH_SIZE: String(maxBatchSize),
+      STOKER_CPUS: String(threads),
+      STOKER_GPU_LAYERS: "0",
+      STOKER_ADDRESS_FILE: addressFile,
+    },
+    stdio: ["ignore", "ignore", "inherit"],
+  });
+  const isReady = async () =>
+    existsSync(addressFile) && (await fetch(`${urlIn(addressFile)}/health`).catch(() => undefined))?.ok === true;
+  for (let i = 0; !(await isReady()); i++) {
+    if (child.exitCode !== null || i > 600) throw new Error("the model server did not become ready");
+    await sleep(100);
+  }
+  return {
+    url: urlIn(addressFile),
+    pid: child.pid ?? 0,
+    async stop() {
+      const exited = once(child, "exit");
+      child.kill("SIGTERM");
+      await exited;
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+const urlIn = (addressFile: string) => `http://127.0.0.1:${JSON.parse(readFileSync(addressFile, "utf8")).port}`;
+
+function say(text: string): void {
+  process.stdout.write(`${text}\n`);
+}
