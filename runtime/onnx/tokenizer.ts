@@ -19,10 +19,12 @@ export interface Tokenizer {
   encodeBare(text: string): readonly number[];
   /** Puts the special tokens around ids that are given as such. */
   surround(ids: readonly number[]): Encoded;
-  tokenText(id: number): string;
+  /** As text, with `##` before what goes on in a word; undefined for the unknown token. */
+  pieceText(id: number): string | undefined;
   idOf(token: string): number | undefined;
   decode(ids: readonly number[]): string;
   isSpecial(id: number): boolean;
+  isUnknown(id: number): boolean;
   readonly maskToken: string | undefined;
 }
 
@@ -57,6 +59,8 @@ export async function openTokenizer(folder: ModelFolder): Promise<Tokenizer> {
     return { ids, typeIds };
   };
   const around = inner.encode("").ids;
+  const unknown = inner.token_to_id(nameOf("unk_token") ?? "");
+  const isBytes = JSON.stringify(source["decoder"] ?? {}).includes("ByteLevel");
   return {
     longest: longestInput(folder.config, settings, await folder.json("sentence_bert_config.json")),
     padId: inner.token_to_id(nameOf("pad_token") ?? "") ?? numberOf(folder.config["pad_token_id"]) ?? 0,
@@ -69,10 +73,16 @@ export async function openTokenizer(folder: ModelFolder): Promise<Tokenizer> {
       const whole = [...around.slice(0, before), ...ids, ...around.slice(before)];
       return { ids: whole, typeIds: whole.map(() => 0) };
     },
-    tokenText: (id) => inner.id_to_token(id) ?? "",
+    pieceText: (id) => {
+      if (id === unknown) return undefined;
+      const token = inner.id_to_token(id);
+      // Tokens of bytes are text only once they are decoded.
+      return isBytes ? inner.decode([id]) : token;
+    },
     idOf: (token) => inner.token_to_id(token),
     decode: (ids) => inner.decode([...ids], { skip_special_tokens: true }),
     isSpecial: (id) => special.has(id),
+    isUnknown: (id) => id === unknown,
     maskToken: nameOf("mask_token"),
   };
 }

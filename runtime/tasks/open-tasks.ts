@@ -3,8 +3,13 @@ import { access } from "node:fs/promises";
 import { LoadFailure } from "../llama/load-failure.ts";
 import { type ModelFolder, readModelFolder } from "../onnx/model-folder.ts";
 import { type GraphOptions, Graphs } from "../onnx/open-graph.ts";
+import { openQuestionAnswering } from "./answer-question.ts";
+import { openTextClassification } from "./classify-text.ts";
+import { openTokenClassification } from "./classify-tokens.ts";
 import { detectTask, type Task } from "./detect-task.ts";
 import { openEmbeddings } from "./embeddings.ts";
+import { openFillMask } from "./fill-mask.ts";
+import { openRerank } from "./rerank.ts";
 import type { TaskDeps } from "./task-deps.ts";
 import { type OpenTask, TaskEngine } from "./task-engine.ts";
 
@@ -22,6 +27,16 @@ type Open = (deps: TaskDeps, folder: ModelFolder) => Promise<OpenTask>;
 
 const openers: Partial<Record<Task, Open>> = {
   embeddings: openEmbeddings,
+  reranker: openRerank,
+  "text-classification": openTextClassification,
+  "zero-shot-classification": openTextClassification,
+  "token-classification": openTokenClassification,
+  "fill-mask": openFillMask,
+  "question-answering": openQuestionAnswering,
+  // The library of pictures is read by those who need it.
+  "image-classification": async (...given) => (await import("./classify-image.ts")).openImageClassification(...given),
+  "zero-shot-image-classification": async (...given) => (await import("./match-image.ts")).openImageMatching(...given),
+  "object-detection": async (...given) => (await import("./detect-objects.ts")).openObjectDetection(...given),
 };
 
 /** Throws LoadFailure. */

@@ -1,0 +1,119 @@
+// The part of a text that answers a question. A text longer than the model reads is looked at in windows that overlap.
+// Source of the scores: Hugging Face's question answering pipeline (softmax over each window's own text).
+import type { ModelFolder } from "../onnx/model-folder.ts";
+import type { TensorValue } from "../onnx/session.ts";
+import type { Encoded, Tokenizer } from "../onnx/tokenizer.ts";
+import { RequestError } from "../server/request-error.ts";
+import { alignTokens, type Span, sliceOf } from "./align-tokens.ts";
+import { requiredText } from "./classify-text.ts";
+import { jsonRoute } from "./json-route.ts";
+import { rounded, softmax } from "./numbers.ts";
+import type { TaskDeps } from "./task-deps.ts";
+import type { OpenTask } from "./task-engine.ts";
+import { openTextGraph, type TokenBatch } from "./text-graph.ts";
+import { numberByToken } from "./text-outputs.ts";
+import { countInputs, nativeAnswer } from "./token-usage.ts";
+
+const longestAnswer = 15;
+
+interface Logits {
+  readonly start: Float32Array;
+  readonly end: Float32Array;
+}
+
+export interface Window {
+  readonly encoded: Encoded;
+  /** Where the text's tokens stand in it, and which is the first of them. */
+  readonly at: number;
+  readonly first: number;
+  readonly count: number;
+}
+
+export interface Answer {
+  readonly score: number;
+  /** Tokens of the text, the last included. */
+  readonly from: number;
+  readonly to: number;
+}
+
+export async function openQuestionAnswering(deps: TaskDeps, folder: ModelFolder): Promise<OpenTask> {
+  const graph = await openTextGraph<Logits>(deps, folder, {
+    name: "question answering",
+    outputs: [{ name: "start_logits", types: ["float32"], rank: 2 }],
+    besides: ["end_logits"],
+    read: (start, batch: TokenBatch, outputs) => {
+      const starts = numberByToken(start, batch);
+      const ends = numberByToken(outputs["end_logits"] as TensorValue, batch);
+      return starts.map((one, row) => ({ start: one, end: ends[row] as Float32Array }));
+    },
+  });
+  const { tokenizer } = graph;
+  const route = jsonRoute("inference", async (fields, call) => {
+    const question = requiredText(fields, "question");
+    const context = requiredText(fields, "context");
+    const ids = tokenizer.encodeBare(context);
+    const windows = windowsOf(tokenizer, question, context, ids);
+    const encoded = windows.map((window) => window.encoded);
+    countInputs(call, encoded);
+    const found = await graph.run(encoded, call.signal);
+    const answers = found.map((logits, index) => bestAnswer(logits, windows[index] as Window));
+    const best = answers.reduce((a, b) => (b.score > a.score ? b : a));
+    const spans = alignTokens(
+      context,
+      ids.map((id) => tokenizer.pieceText(id)),
+    );
+    const { start, end } = wholeWords(spans, best);
+    return nativeAnswer(call, { answer: sliceOf(context, start, end), score: rounded(best.score), start, end });
+  });
+  return {
+    contextLength: tokenizer.longest,
+    routes: new Map([["/v1/infer", route]]),
+    load: () => graph.batcher,
+  };
+}
+
+function windowsOf(tokenizer: Tokenizer, question: string, context: string, ids: readonly number[]): Window[] {
+  const whole = tokenizer.encode(question, context);
+  const after =
+    whole.ids.length - 1 - whole.ids.findLastIndex((id) => !tokenizer.isSpecial(id) || tokenizer.isUnknown(id));
+  const before = whole.ids.length - after - ids.length;
+  const room = tokenizer.longest - before - after;
+  if (room < 16)
+    throw new RequestError(400, `question leaves no room for the text: this model takes ${tokenizer.longest} tokens`, {
+      param: "question",
+      code: "context_length_exceeded",
+    });
+  const windows: Window[] = [];
+  const step = Math.max(1, Math.floor(room / 2));
+  for (let first = 0; ; first += step) {
+    const count = Math.min(room, ids.length - first);
+    const inner = (list: readonly number[]) => [
+      ...list.slice(0, before),
+      ...list.slice(before + first, before + first + count),
+      ...list.slice(before + ids.length),
+    ];
+    windows.push({ encoded: { ids: inner(whole.ids), typeIds: inner(whole.typeIds) }, at: before, first, count });
+    if (first + count >= ids.length) return windows;
+  }
+}
+
+/** The likeliest start and end of at most 15 tokens. */
+export function bestAnswer({ start, end }: Logits, { at, first, count }: Window): Answer {
+  const starts = softmax(start.subarray(at, at + count));
+  const ends = softmax(end.subarray(at, at + count));
+  let best: Answer = { score: -1, from: first, to: first };
+  for (let from = 0; from < count; from++)
+    for (let to = from; to < Math.min(count, from + longestAnswer); to++) {
+      const score = (starts[from] as number) * (ends[to] as number);
+      if (score > best.score) best = { score, from: first + from, to: first + to };
+    }
+  return best;
+}
+
+/** A token may be part of a word; an answer is whole words. */
+function wholeWords(spans: readonly Span[], { from, to }: Answer): { readonly start: number; readonly end: number } {
+  let [first, last] = [from, to];
+  while (first > 0 && spans[first]?.isContinued) first -= 1;
+  while (spans[last + 1]?.isContinued) last += 1;
+  return { start: spans[first]?.start ?? 0, end: spans[last]?.end ?? 0 };
+}

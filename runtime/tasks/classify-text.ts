@@ -1,0 +1,95 @@
+// Labels of a text: those the model was trained on, or, by a model of entailment, those the request names.
+import type { ModelFolder } from "../onnx/model-folder.ts";
+import type { TaskCall } from "../server/engine.ts";
+import type { Fields } from "../server/fields.ts";
+import { invalid, RequestError } from "../server/request-error.ts";
+import { labelsOf } from "./detect-task.ts";
+import { jsonRoute } from "./json-route.ts";
+import { ranked, sigmoid, softmax } from "./numbers.ts";
+import type { TaskDeps } from "./task-deps.ts";
+import type { OpenTask } from "./task-engine.ts";
+import { encodeAll, openTextGraph } from "./text-graph.ts";
+import { logitRows } from "./text-outputs.ts";
+import { countInputs, nativeAnswer } from "./token-usage.ts";
+
+const mostLabels = 128;
+const usualTemplate = "This example is {}.";
+
+export async function openTextClassification(deps: TaskDeps, folder: ModelFolder): Promise<OpenTask> {
+  const graph = await openTextGraph<Float32Array>(deps, folder, {
+    name: "text classification",
+    outputs: [{ name: "logits", types: ["float32"], rank: 2 }],
+    read: logitRows,
+  });
+  const { tokenizer } = graph;
+  const labels = labelsOf(folder.config);
+  const isMultiLabel = folder.config["problem_type"] === "multi_label_classification" || labels.length === 1;
+  const entailment = labels.findIndex((label) => /^entail/i.test(label));
+  const contradiction = labels.findIndex((label) => /^contra/i.test(label));
+
+  const ownLabels = async (input: string, call: TaskCall) => {
+    const encoded = await encodeAll(tokenizer, [input], (text) => tokenizer.encode(text), "input");
+    countInputs(call, encoded);
+    const [row = new Float32Array()] = await graph.run(encoded, call.signal);
+    return ranked(labels, isMultiLabel ? Array.from(row, sigmoid) : softmax(row));
+  };
+  const givenLabels = async (input: string, request: ZeroShot, call: TaskCall) => {
+    if (entailment < 0)
+      throw new RequestError(
+        400,
+        "this model knows its own labels only and cannot judge others; leave candidate_labels out, or use a model trained for entailment",
+        { param: "candidate_labels" },
+      );
+    const encode = (label: string) => tokenizer.encode(input, request.template.replace("{}", label));
+    const encoded = await encodeAll(tokenizer, request.labels, encode, "input");
+    countInputs(call, encoded);
+    const rows = await graph.run(encoded, call.signal);
+    const scoreOf = (row: Float32Array) => row[entailment] as number;
+    // Each label by itself: against its contradiction, where the model knows one.
+    const alone = (row: Float32Array) => {
+      const against = row[contradiction >= 0 ? contradiction : entailment === 0 ? row.length - 1 : 0] as number;
+      return sigmoid(scoreOf(row) - against);
+    };
+    const isEach = request.isMultiLabel || rows.length === 1;
+    return ranked(request.labels, isEach ? rows.map(alone) : softmax(rows.map(scoreOf)));
+  };
+  const route = jsonRoute("inference", async (fields, call) => {
+    const input = requiredText(fields, "input");
+    const request = readZeroShot(fields);
+    const results = request ? await givenLabels(input, request, call) : await ownLabels(input, call);
+    return nativeAnswer(call, { results });
+  });
+  return {
+    contextLength: tokenizer.longest,
+    routes: new Map([["/v1/infer", route]]),
+    load: () => graph.batcher,
+  };
+}
+
+export interface ZeroShot {
+  readonly labels: readonly string[];
+  readonly template: string;
+  readonly isMultiLabel: boolean;
+}
+
+/** Undefined without candidate_labels. Throws RequestError. */
+export function readZeroShot(fields: Fields, template = usualTemplate): ZeroShot | undefined {
+  const list = fields.list("candidate_labels");
+  if (list === undefined) return undefined;
+  const labels = list.filter((one): one is string => typeof one === "string" && one.trim() !== "");
+  if (labels.length !== list.length || labels.length === 0 || labels.length > mostLabels)
+    throw invalid(
+      "candidate_labels",
+      `candidate_labels must be a list of 1 to ${mostLabels} texts, none of them empty`,
+    );
+  const given = fields.string("hypothesis_template") ?? template;
+  if (!given.includes("{}"))
+    throw invalid("hypothesis_template", "hypothesis_template must hold {}, where the label goes");
+  return { labels, template: given, isMultiLabel: fields.boolean("multi_label") ?? false };
+}
+
+export function requiredText(fields: Fields, name: string): string {
+  const text = fields.string(name);
+  if (text === undefined || text.trim() === "") throw invalid(name, `${name} is required: a text that is not empty`);
+  return text;
+}

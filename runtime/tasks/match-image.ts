@@ -1,0 +1,76 @@
+// Which of the labels that the request names fits a picture, by a model of CLIP's form.
+import { checkIo } from "../onnx/check-io.ts";
+import { openImageProcessor } from "../onnx/image-processor.ts";
+import { graphOf, type ModelFolder } from "../onnx/model-folder.ts";
+import type { TensorValue } from "../onnx/session.ts";
+import { openTokenizer } from "../onnx/tokenizer.ts";
+import { RequestError } from "../server/request-error.ts";
+import { readZeroShot } from "./classify-text.ts";
+import { readPicture } from "./image-input.ts";
+import { jsonRoute } from "./json-route.ts";
+import { ranked, sigmoid, softmax } from "./numbers.ts";
+import type { TaskDeps } from "./task-deps.ts";
+import type { OpenTask } from "./task-engine.ts";
+import { encodeAll } from "./text-graph.ts";
+import { countInputs, nativeAnswer } from "./token-usage.ts";
+
+const usualTemplate = "This is a photo of {}.";
+
+export async function openImageMatching(deps: TaskDeps, folder: ModelFolder): Promise<OpenTask> {
+  const graph = graphOf(folder);
+  const processor = await openImageProcessor(folder);
+  const tokenizer = await openTokenizer(folder);
+  const session = await deps.graphs.open(folder, graph);
+  checkIo(graph, "zero-shot image classification", session, {
+    known: [
+      { name: "pixel_values", types: ["float32"], rank: 4 },
+      { name: "input_ids", types: ["int64"], rank: 2 },
+      { name: "attention_mask", types: ["int64"], rank: 2 },
+    ],
+    required: ["pixel_values", "input_ids"],
+    outputs: [{ name: "logits_per_image", types: ["float32"], rank: 2 }],
+  });
+  // SigLIP judges each label by itself.
+  const isEach = String(folder.config["model_type"]).startsWith("siglip");
+  let running = 0;
+  const route = jsonRoute("inference", async (fields, call) => {
+    const request = readZeroShot(fields, usualTemplate);
+    if (!request)
+      throw new RequestError(422, "candidate_labels is required: what the picture may show", {
+        param: "candidate_labels",
+      });
+    const picture = await readPicture(fields);
+    const texts = request.labels.map((label) => request.template.replace("{}", label));
+    const encoded = await encodeAll(tokenizer, texts, (text) => tokenizer.encode(text), "candidate_labels");
+    countInputs(call, encoded);
+    const longest = Math.max(...encoded.map(({ ids }) => ids.length));
+    const dims = [encoded.length, longest];
+    const ids = new BigInt64Array(encoded.length * longest).fill(BigInt(tokenizer.padId));
+    const mask = new BigInt64Array(encoded.length * longest);
+    for (const [row, one] of encoded.entries())
+      for (const [at, id] of one.ids.entries()) {
+        ids[row * longest + at] = BigInt(id);
+        mask[row * longest + at] = 1n;
+      }
+    const all: Record<string, TensorValue> = {
+      ...(await processor(picture)),
+      input_ids: { type: "int64", data: ids, dims },
+      attention_mask: { type: "int64", data: mask, dims },
+    };
+    const feeds = Object.fromEntries(session.inputs.map(({ name }) => [name, all[name] as TensorValue]));
+    running += 1;
+    try {
+      call.signal.throwIfAborted();
+      const { logits_per_image: logits } = await session.run(feeds, ["logits_per_image"]);
+      const scores = Array.from(logits?.data ?? [], Number);
+      return nativeAnswer(call, { results: ranked(request.labels, isEach ? scores.map(sigmoid) : softmax(scores)) });
+    } finally {
+      running -= 1;
+    }
+  });
+  return {
+    contextLength: tokenizer.longest,
+    routes: new Map([["/v1/infer", route]]),
+    load: () => ({ running: Math.min(1, running), waiting: Math.max(0, running - 1) }),
+  };
+}

@@ -1,0 +1,54 @@
+// The bodies of rerank requests.
+import type { Fields } from "../server/fields.ts";
+import { invalid, RequestError } from "../server/request-error.ts";
+
+export interface RerankRequest {
+  /** Query and document. */
+  readonly pairs: readonly (readonly [string, string])[];
+  /** The answer is a list of results, best first, instead of scores by pair. */
+  readonly isRanked: boolean;
+  readonly topN: number | undefined;
+  readonly returnsDocuments: boolean;
+}
+
+const mostDocuments = 1024;
+
+/** Throws RequestError. */
+export function readRerankRequest(fields: Fields): RerankRequest {
+  const instruction = fields.string("instruction");
+  if (instruction !== undefined && instruction !== "")
+    throw new RequestError(400, "this model takes no instruction; leave it out, or use a model that does", {
+      param: "instruction",
+    });
+  const documents = textsIn(fields, "documents");
+  if (documents.length > mostDocuments)
+    throw invalid("documents", `documents has ${documents.length} entries and one request takes ${mostDocuments}`);
+  const query = fields.string("query");
+  if (query !== undefined)
+    return {
+      pairs: documents.map((document) => [query, document] as const),
+      isRanked: true,
+      topN: fields.integer("top_n", { min: 1 }),
+      returnsDocuments: fields.boolean("return_documents") ?? false,
+    };
+  const queries = textsIn(fields, "queries");
+  if (queries.length !== 1 && queries.length !== documents.length)
+    throw invalid(
+      "queries",
+      `queries has ${queries.length} entries and documents ${documents.length}; give one query for all, or one for each`,
+    );
+  const queryOf = (index: number) => (queries.length === 1 ? queries[0] : queries[index]) as string;
+  const pairs = documents.map((document, index) => [queryOf(index), document] as const);
+  return { pairs, isRanked: false, topN: undefined, returnsDocuments: false };
+}
+
+/** Documents may also come as `{"text": ...}`. */
+function textsIn(fields: Fields, name: string): string[] {
+  const list = fields.list(name);
+  if (list === undefined || list.length === 0) throw invalid(name, `${name} is required: a list of texts`);
+  return list.map((one, index) => {
+    const text = typeof one === "object" && one !== null ? (one as { text?: unknown }).text : one;
+    if (typeof text !== "string") throw invalid(name, `${name}[${index}] must be a text`);
+    return text;
+  });
+}
