@@ -22,13 +22,17 @@ export async function openEngine(
     ...config,
     sequences: config.maxBatchSize,
     onProgress: (progress) => state.loaded(progress),
+    onQueued: (seconds) => metrics.queued(seconds),
     onRound: (size, seconds) => metrics.round(size, seconds),
     onLog: (level, line) =>
       level === "error" || level === "fatal"
         ? log.warn({ llama: line.trim() }, "llama.cpp")
-        : log.debug({ llama: line.trim() }, "llama.cpp"),
+        : log[isOption(line) ? "info" : "debug"]({ llama: line.trim() }, "llama.cpp"),
   });
 }
+
+/** Lines in which llama.cpp says what it made of the options. */
+const isOption = (line: string) => /flash[ _]attn|flash attention|K \(\w+\):/i.test(line);
 
 function observe(metrics: RuntimeMetrics, event: BatchEvent): void {
   if (event.kind === "started") metrics.queued(event.queuedMs / 1000);

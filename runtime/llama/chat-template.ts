@@ -1,12 +1,27 @@
 // The model's own chat template (Jinja, from its GGUF file or from the catalogue) -> prompt text.
 import { Template } from "@huggingface/jinja";
 import { type ChatPrompt, EngineRefusal } from "../server/text-engine.ts";
-import { hermes } from "./tools/hermes.ts";
+import { ControlTexts, type PromptPart } from "./control-texts.ts";
+import { reasoningOf, toolFormatOf, toolFormats } from "./tools/answer-syntax.ts";
+import { opensReasoning, type ReasoningName } from "./tools/reasoning.ts";
 import type { ToolFormat } from "./tools/tool-format.ts";
 
 export interface SpecialTexts {
   readonly bos: string;
   readonly eos: string;
+  /** Texts of all control tokens. */
+  readonly control?: readonly string[];
+}
+
+/** What a deployment says of the model; `auto`: by the template. */
+export interface ModelForms {
+  readonly toolCallParser: string;
+  readonly reasoningParser: "auto" | "off" | ReasoningName;
+}
+
+export interface RenderedPrompt {
+  readonly parts: readonly PromptPart[];
+  readonly reasoning: { readonly name: ReasoningName; readonly isOpen: boolean } | undefined;
 }
 
 /** Marks the end of the message that is to be continued; templates may trim around it, never inside. */
@@ -20,12 +35,31 @@ export class ChatTemplate {
   readonly toolFormat: ToolFormat | undefined;
   readonly #template: Template;
   readonly #texts: SpecialTexts;
+  readonly #control: ControlTexts;
+  readonly #reasoning: ReasoningName | undefined;
 
   /** Throws when the template cannot be read. */
-  constructor(source: string, texts: SpecialTexts) {
+  constructor(
+    source: string,
+    texts: SpecialTexts,
+    forms: ModelForms = { toolCallParser: "auto", reasoningParser: "auto" },
+  ) {
     this.#template = new Template(source);
     this.#texts = texts;
-    this.toolFormat = this.#showsTools(source) ? hermes : undefined;
+    this.#control = new ControlTexts(texts.control ?? []);
+    const { toolCallParser: tools, reasoningParser: reasoning } = forms;
+    const format = tools === "auto" ? toolFormatOf(source) : toolFormats[tools];
+    this.toolFormat = this.#showsTools(source) ? format : undefined;
+    this.#reasoning = reasoning === "auto" ? reasoningOf(source) : reasoning === "off" ? undefined : reasoning;
+  }
+
+  /** Throws EngineRefusal("prompt"). */
+  prompt(prompt: ChatPrompt): RenderedPrompt {
+    const parts = this.#control.render(prompt, (hidden) => this.render(hidden));
+    const name = this.#reasoning;
+    const tail = parts.at(-1);
+    const isOpen = name !== undefined && tail?.hasControl === true && opensReasoning(name, tail.text);
+    return { parts, reasoning: name && { name, isOpen } };
   }
 
   /** Throws EngineRefusal("prompt") with the template's own words. */

@@ -1,7 +1,7 @@
 // One choice on one sequence: reuse the cached prefix, evaluate the rest of the prompt, then sample token by token.
 // Every step is one entry of a round, and between two steps the request may be cancelled.
 import type { LlamaModel, Token } from "node-llama-cpp";
-import type { ChoiceSink, GenerationJob, RunningUsage } from "../server/text-engine.ts";
+import type { ChoiceSink, GenerationJob, Piece, RunningUsage } from "../server/text-engine.ts";
 import { ChoiceText } from "./choice-text.ts";
 import type { LlamaSequence } from "./llama-sequence.ts";
 import { PieceDecoder } from "./piece-decoder.ts";
@@ -70,9 +70,16 @@ export async function generateChoice(
     { probabilities: (top !== undefined) as true },
     samplerOptions(job.sampling, { ...context.sampler, prompt, generated }, model),
   );
+  // Tokens since the last piece that left: whoever counts them by piece misses none.
+  let count = 0;
+  const send = (piece: Piece) => {
+    const tokens = count;
+    count = 0;
+    return sink.piece(choice, { ...piece, tokens });
+  };
   const finish = (reason: "stop" | "length") => {
     const rest = text.end();
-    if (rest.text !== "" || rest.logprobs.length > 0) void sink.piece(choice, rest);
+    if (rest.text !== "" || rest.logprobs.length > 0) void send(rest);
     sink.finish(choice, reason);
   };
   try {
@@ -82,6 +89,7 @@ export async function generateChoice(
       if (done || value === undefined) throw new Error("the model ended its generation without a token");
       const token = value.token as number;
       usage.outputTokens += 1;
+      count += 1;
       context.onToken();
       generated.push(token);
       if (signal.aborted) return;
@@ -92,7 +100,7 @@ export async function generateChoice(
       const { piece, isStopped } = isEnd
         ? { piece: { text: "", logprobs: [] }, isStopped: false }
         : text.push(token, score);
-      const wait = piece.text !== "" || piece.logprobs.length > 0 ? sink.piece(choice, piece) : undefined;
+      const wait = piece.text !== "" || piece.logprobs.length > 0 ? send(piece) : undefined;
       if (isStopped) return sink.finish(choice, "stop");
       if (generated.length >= context.maxTokens) return finish("length");
       if (wait) await wait;

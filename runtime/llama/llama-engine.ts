@@ -15,6 +15,7 @@ import {
   type EngineLoad,
   EngineRefusal,
   type GenerationJob,
+  type RenderedChat,
   type RunningUsage,
   type TextEngine,
 } from "../server/text-engine.ts";
@@ -22,20 +23,29 @@ import type { ChatTemplate } from "./chat-template.ts";
 import { generateChoice } from "./generate-choice.ts";
 import { constraintGrammar } from "./grammar/constraint-grammar.ts";
 import { UnsupportedConstraint } from "./grammar/grammar-rules.ts";
-import { LlamaSequence } from "./llama-sequence.ts";
+import { canPredict, type LlamaSequence, newSequence } from "./llama-sequence.ts";
 import { AdapterRefusal } from "./lora/adapter-refusal.ts";
 import { AdapterSet } from "./lora/adapter-set.ts";
 import { baseOf } from "./lora/base-of.ts";
 import type { OpenModel } from "./open-model.ts";
+import { PromptLookup } from "./prompt-lookup.ts";
 import { PromptPace } from "./prompt-pace.ts";
 import { reportRawLogprobs } from "./raw-logprobs.ts";
 import { Rounds } from "./rounds.ts";
 import { seedOf } from "./sampler-options.ts";
 import { bareModel, SequencePool } from "./sequence-pool.ts";
+import { answerReader } from "./tools/answer-syntax.ts";
 import type { ToolFormat } from "./tools/tool-format.ts";
 
 /** What explicit null or no max_tokens means, unless the context has less room. */
 const defaultMaxTokens = 16_384;
+
+export interface LlamaEngineOptions {
+  readonly speculative: "off" | "prompt-lookup";
+  readonly onRound: (size: number, seconds: number) => void;
+  /** So long a request waited for its place. */
+  readonly onQueued: (seconds: number) => void;
+}
 
 class CompiledGrammar implements CompiledConstraint {
   readonly gbnf: string;
@@ -58,10 +68,16 @@ export class LlamaEngine implements TextEngine {
   readonly #pool: SequencePool<LlamaSequence>;
   readonly #rounds: Rounds;
   readonly #pace: PromptPace;
+  readonly #isSpeculative: boolean;
+  readonly #onQueued: (seconds: number) => void;
+  readonly #predictions = { accepted: 0, refuted: 0 };
   #tokensGenerated = 0;
 
-  constructor(open: OpenModel, template: ChatTemplate | undefined, onRound: (size: number, seconds: number) => void) {
+  constructor(open: OpenModel, template: ChatTemplate | undefined, options: LlamaEngineOptions) {
+    const { onRound } = options;
     this.#open = open;
+    this.#isSpeculative = options.speculative === "prompt-lookup";
+    this.#onQueued = options.onQueued;
     this.#template = template;
     this.contextLength = open.contextLength;
     this.maxBatchSize = open.context.totalSequences;
@@ -83,7 +99,8 @@ export class LlamaEngine implements TextEngine {
   #sequencesOf(group: string, context: LlamaContext): readonly LlamaSequence[] {
     reportRawLogprobs(context);
     const length = context.totalSequences;
-    const sequences = Array.from({ length }, () => new LlamaSequence(context.getSequence()));
+    const newPredictor = () => (this.#isSpeculative ? new PromptLookup() : undefined);
+    const sequences = Array.from({ length }, () => newSequence(context, newPredictor()));
     this.#sequences.set(group, sequences);
     return sequences;
   }
@@ -109,10 +126,19 @@ export class LlamaEngine implements TextEngine {
     return this.#template?.toolFormat;
   }
 
-  renderChat(prompt: ChatPrompt): readonly number[] {
+  renderChat(prompt: ChatPrompt): RenderedChat {
     if (!this.#template)
       throw new EngineRefusal("prompt", "this model has no chat template; use /v1/completions", { param: "messages" });
-    return this.tokenize(this.#template.render(prompt));
+    const { parts, reasoning } = this.#template.prompt(prompt);
+    const [first, ...rest] = parts;
+    const { model } = this.#open;
+    const tokens = [
+      ...(first?.hasControl === false ? [] : this.tokenize(first?.text ?? "")),
+      ...(first?.hasControl === false ? parts : rest).flatMap(
+        ({ text, hasControl }) => model.tokenize(text, hasControl) as number[],
+      ),
+    ];
+    return { tokens, newReader: (tools) => answerReader(reasoning, tools ? this.toolFormat : undefined) };
   }
 
   tokenize(text: string): readonly number[] {
@@ -146,6 +172,7 @@ export class LlamaEngine implements TextEngine {
       );
     const maxTokens = Math.min(job.maxTokens ?? defaultMaxTokens, room);
     let sequences: readonly LlamaSequence[];
+    const askedAt = performance.now();
     try {
       const { prompt, choices: count, cache } = job;
       sequences = await this.#pool.acquire({ group: this.#groupOf(job), prompt, count, cacheKey: cache?.key }, signal);
@@ -153,6 +180,7 @@ export class LlamaEngine implements TextEngine {
       if (signal.aborted) return;
       throw error;
     }
+    this.#onQueued((performance.now() - askedAt) / 1000);
     const failed = new AbortController();
     const either = AbortSignal.any([signal, failed.signal]);
     const runs = sequences.map((sequence, choice) =>
@@ -201,10 +229,15 @@ export class LlamaEngine implements TextEngine {
       },
     };
     let hasFailed = true;
+    sequence.allowPredictions(canPredict(job.sampling));
+    const before = sequence.predictions;
     try {
       await generateChoice(context, job, choice, sequence, sink, usage, signal);
       hasFailed = false;
     } finally {
+      const { accepted, refuted } = sequence.predictions;
+      this.#predictions.accepted += accepted - before.accepted;
+      this.#predictions.refuted += refuted - before.refuted;
       sequence.keepUnder(job.cache?.key, job.cache?.ttlMs ?? 0);
       await sequence.settle(hasFailed).finally(() => this.#pool.release(sequence));
     }
@@ -217,6 +250,7 @@ export class LlamaEngine implements TextEngine {
       running: this.#pool.running,
       waiting: this.#pool.waiting,
       tokensGenerated: this.#tokensGenerated,
+      ...(this.#isSpeculative ? { predictions: { ...this.#predictions } } : {}),
       kvUsageRatio: held / (this.#open.context.contextSize * sequences.length),
     };
   }

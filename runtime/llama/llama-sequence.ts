@@ -1,5 +1,7 @@
 // One sequence of the context with what its KV cache holds.
-import type { LlamaContextSequence, Token } from "node-llama-cpp";
+import type { LlamaContext, LlamaContextSequence, Token } from "node-llama-cpp";
+import type { Sampling } from "../server/text-engine.ts";
+import type { PromptLookup } from "./prompt-lookup.ts";
 import type { PoolSequence } from "./sequence-pool.ts";
 
 export class LlamaSequence implements PoolSequence {
@@ -7,12 +9,14 @@ export class LlamaSequence implements PoolSequence {
   /** As of the last release; not kept up while a request runs. */
   cachedTokens: readonly number[] = [];
   readonly inner: LlamaContextSequence;
+  readonly #predictor: PromptLookup | undefined;
   readonly #now: () => number;
   #kept: { readonly key: string; readonly untilMs: number } | undefined;
 
   /** `now`: milliseconds of a clock that only goes forward. */
-  constructor(inner: LlamaContextSequence, now: () => number = () => performance.now()) {
+  constructor(inner: LlamaContextSequence, predictor?: PromptLookup, now: () => number = () => performance.now()) {
     this.inner = inner;
+    this.#predictor = predictor;
     this.#now = now;
   }
 
@@ -22,6 +26,16 @@ export class LlamaSequence implements PoolSequence {
 
   keepUnder(key: string | undefined, ttlMs: number): void {
     this.#kept = key === undefined ? undefined : { key, untilMs: this.#now() + ttlMs };
+  }
+
+  allowPredictions(isActive: boolean): void {
+    if (this.#predictor) this.#predictor.isActive = isActive;
+  }
+
+  /** Guessed tokens since the sequence exists. */
+  get predictions(): { readonly accepted: number; readonly refuted: number } {
+    const { validated, refuted } = this.inner.tokenPredictions;
+    return { accepted: validated, refuted };
   }
 
   get length(): number {
@@ -46,6 +60,20 @@ export class LlamaSequence implements PoolSequence {
   /** Call when a request is done with it. A failed one may have left anything behind. */
   async settle(hasFailed: boolean): Promise<void> {
     if (hasFailed) await this.clear();
+    // Tokens that were guessed right and not asked for any more.
+    else if (this.#predictor) {
+      const end = this.inner.nextTokenIndex;
+      await this.inner.eraseContextTokenRanges([{ start: end, end: end + 1 }]);
+    }
     this.cachedTokens = this.inner.contextTokens;
   }
+}
+
+export function newSequence(context: LlamaContext, predictor: PromptLookup | undefined): LlamaSequence {
+  return new LlamaSequence(context.getSequence(predictor ? { tokenPredictor: predictor } : {}), predictor);
+}
+
+/** Penalties change with every token, so a guess further on would be checked against an old state of them. */
+export function canPredict({ presencePenalty, frequencyPenalty, repetitionPenalty }: Sampling): boolean {
+  return presencePenalty === 0 && frequencyPenalty === 0 && repetitionPenalty === 1;
 }

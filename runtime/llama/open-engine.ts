@@ -1,14 +1,15 @@
 // From configuration to a TextEngine: model, template, sequences.
 import { readFile } from "node:fs/promises";
+import type { LlamaModel } from "node-llama-cpp";
 import type { TextEngine } from "../server/text-engine.ts";
-import { ChatTemplate } from "./chat-template.ts";
+import { ChatTemplate, type ModelForms, type SpecialTexts } from "./chat-template.ts";
+import type { LlamaEngineOptions } from "./llama-engine.ts";
 import { LoadFailure } from "./load-failure.ts";
 import { type ModelOptions, openModel } from "./open-model.ts";
 
-export interface EngineOptions extends ModelOptions {
+export interface EngineOptions extends ModelOptions, LlamaEngineOptions, ModelForms {
   /** Replaces the template of the model file. */
   readonly chatTemplateFile: string | undefined;
-  readonly onRound: (size: number, seconds: number) => void;
 }
 
 /** Throws LoadFailure. */
@@ -17,14 +18,22 @@ export async function openEngine(options: EngineOptions): Promise<TextEngine> {
   const open = await openModel(options);
   const { LlamaEngine } = await import("./llama-engine.ts");
   const { tokens, fileInfo } = open.model;
+  const control = controlTexts(open.model);
   const source = replacement ?? fileInfo.metadata.tokenizer.chat_template;
-  const texts = { bos: tokens.bosString ?? "", eos: tokens.eosString ?? "" };
-  return new LlamaEngine(open, source === undefined ? undefined : template(source, texts), options.onRound);
+  const texts = { bos: tokens.bosString ?? "", eos: tokens.eosString ?? "", control };
+  return new LlamaEngine(open, source === undefined ? undefined : template(source, texts, options), options);
 }
 
-function template(source: string, texts: { bos: string; eos: string }): ChatTemplate {
+function controlTexts(model: LlamaModel): readonly string[] {
+  const texts: string[] = [];
+  for (const token of model.iterateAllTokens())
+    if (model.getTokenAttributes(token).control) texts.push(model.detokenize([token], true));
+  return texts;
+}
+
+function template(source: string, texts: SpecialTexts, forms: ModelForms): ChatTemplate {
   try {
-    return new ChatTemplate(source, texts);
+    return new ChatTemplate(source, texts, forms);
   } catch (error) {
     throw new LoadFailure("chat template not readable", (error as Error).message, { cause: error });
   }

@@ -8,6 +8,8 @@ export interface AnswerFormat {
   readonly wholeHead: Readonly<Record<string, unknown>>;
   /** After usage in a complete answer. */
   readonly wholeTail: Readonly<Record<string, unknown>>;
+  /** Tokens so far that were reasoning. */
+  readonly reasoningTokens?: number;
   prompt?(choice: number, scores: readonly TokenLogprob[]): void;
   /** Entries of `choices`, one frame each. */
   piece(choice: number, piece: Piece): readonly unknown[];

@@ -12,6 +12,8 @@ interface ToolCall {
 
 interface ChoiceState {
   text: string;
+  reasoning: string;
+  isReasoning: boolean;
   readonly calls: ToolCall[];
   readonly logprobs: TokenLogprob[];
   readonly parser: ToolCallParser | undefined;
@@ -27,13 +29,14 @@ export interface ChatAnswerOptions {
   readonly hasLogprobs: boolean;
   readonly names: TokenNames;
   /** Undefined: tool calls are not looked for. */
-  readonly newParser: (() => ToolCallParser) | undefined;
+  readonly newParser: (() => ToolCallParser | undefined) | undefined;
 }
 
 export class ChatAnswer implements AnswerFormat {
   readonly frameHead: Readonly<Record<string, unknown>>;
   readonly wholeHead: Readonly<Record<string, unknown>>;
   readonly wholeTail = { service_tier: "default" };
+  reasoningTokens = 0;
   readonly #options: ChatAnswerOptions;
   readonly #choices: readonly ChoiceState[];
 
@@ -44,6 +47,8 @@ export class ChatAnswer implements AnswerFormat {
     this.wholeHead = { id, object: "chat.completion", created, model };
     this.#choices = Array.from({ length: n }, () => ({
       text: "",
+      reasoning: "",
+      isReasoning: false,
       calls: [],
       logprobs: [],
       parser: newParser?.(),
@@ -58,6 +63,10 @@ export class ChatAnswer implements AnswerFormat {
     const events: readonly ToolEvent[] = choice.parser
       ? choice.parser.push(piece.text)
       : [{ kind: "text", text: piece.text }];
+    const last = events.at(-1);
+    const hasReasoned = events.some(({ kind }) => kind === "reasoning");
+    if (hasReasoned || (choice.isReasoning && !last)) this.reasoningTokens += piece.tokens ?? 0;
+    if (last) choice.isReasoning = last.kind === "reasoning";
     return this.#frames(index, choice, events, piece.logprobs);
   }
 
@@ -75,7 +84,7 @@ export class ChatAnswer implements AnswerFormat {
       message: {
         role: "assistant",
         content: choice.text === "" && choice.calls.length > 0 ? null : choice.text,
-        reasoning_content: null,
+        reasoning_content: choice.reasoning === "" ? null : choice.reasoning,
         ...(choice.calls.length > 0 ? { tool_calls: choice.calls } : {}),
       },
       finish_reason: choice.reason,
@@ -86,11 +95,15 @@ export class ChatAnswer implements AnswerFormat {
   #frames(index: number, choice: ChoiceState, events: readonly ToolEvent[], scores: readonly TokenLogprob[]) {
     if (events.length === 0 && scores.length === 0) return [];
     let content = "";
+    let reasoning = "";
     const calls = new Map<number, Record<string, unknown>>();
     for (const event of events) {
       if (event.kind === "text") {
         content += event.text;
         choice.text += event.text;
+      } else if (event.kind === "reasoning") {
+        reasoning += event.text;
+        choice.reasoning += event.text;
       } else if (event.kind === "call") {
         const call: ToolCall = { id: newCallId(), type: "function", function: { name: event.name, arguments: "" } };
         choice.calls[event.index] = call;
@@ -103,7 +116,8 @@ export class ChatAnswer implements AnswerFormat {
       }
     }
     const delta = this.#withRole(choice, {
-      ...(content !== "" || calls.size === 0 ? { content } : {}),
+      ...(reasoning !== "" ? { reasoning_content: reasoning } : {}),
+      ...(content !== "" || (calls.size === 0 && reasoning === "") ? { content } : {}),
       ...(calls.size > 0 ? { tool_calls: [...calls.values()] } : {}),
     });
     const logprobs = this.#options.hasLogprobs ? { logprobs: this.#logprobs(scores) } : {};

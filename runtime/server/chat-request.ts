@@ -27,6 +27,8 @@ export interface ChatRequest extends CommonRequest {
   readonly constraint: Constraint | undefined;
   readonly topLogprobs: number | undefined;
   readonly templateArguments: Body;
+  /** What templates read to think more, less or not at all; empty when nothing was asked. */
+  readonly reasoning: Body;
 }
 
 export function readChatRequest(body: Body): ChatRequest {
@@ -50,8 +52,31 @@ export function readChatRequest(body: Body): ChatRequest {
     allowsParallelCalls: f.boolean("parallel_tool_calls") ?? true,
     constraint: readFormat(f.object("response_format")),
     topLogprobs: wantsLogprobs ? (top ?? 0) : undefined,
+    reasoning: readReasoning(f),
     templateArguments: f.object("chat_template_kwargs") ?? {},
   };
+}
+
+const efforts: Readonly<Record<string, string>> = {
+  minimal: "low",
+  low: "low",
+  medium: "medium",
+  high: "high",
+  xhigh: "high",
+  max: "high",
+};
+
+/** Each family's template has its own word; a template ignores those it does not know. */
+function readReasoning(f: Fields): Body {
+  const asked = f.object("reasoning");
+  const effort = asked?.["enabled"] === false ? "none" : (asked?.["effort"] ?? f.raw("reasoning_effort"));
+  if (effort === undefined || effort === null)
+    return asked?.["enabled"] === true ? { enable_thinking: true, thinking: true } : {};
+  if (effort === "none") return { enable_thinking: false, thinking: false };
+  const level = typeof effort === "string" ? efforts[effort] : undefined;
+  if (level === undefined)
+    throw invalid("reasoning_effort", `reasoning_effort must be none or one of ${Object.keys(efforts).join(", ")}`);
+  return { enable_thinking: true, thinking: true, reasoning_effort: level };
 }
 
 function readTool(tool: unknown, i: number): ChatTool {

@@ -38,6 +38,7 @@ async function complete(
     piece: (choice, piece) => {
       exchange.onFirstToken();
       format.piece(choice, piece);
+      usage.reasoningTokens = format.reasoningTokens ?? 0;
       return undefined;
     },
     finish: (choice, reason) => void format.finish(choice, reason),
@@ -69,7 +70,9 @@ async function streamed(
     prompt: (choice, scores) => format.prompt?.(choice, scores),
     piece: (choice, piece) => {
       onFirstToken();
-      return send(format.piece(choice, piece));
+      const frames = format.piece(choice, piece);
+      usage.reasoningTokens = format.reasoningTokens ?? 0;
+      return send(frames);
     },
     finish: (choice, reason) => void send(format.finish(choice, reason)),
   };

@@ -7,6 +7,8 @@ export interface EngineLoad {
   readonly waiting: number;
   readonly tokensGenerated: number;
   readonly kvUsageRatio: number;
+  /** Guessed tokens of speculative decoding. */
+  readonly predictions?: { readonly accepted: number; readonly refuted: number };
 }
 
 export interface Engine {

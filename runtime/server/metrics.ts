@@ -52,6 +52,18 @@ export class RuntimeMetrics {
       "Sequences that wait for a place",
       () => state.engine?.load().waiting ?? 0,
     );
+    new Counter({
+      name: "stoker_runtime_predicted_tokens_total",
+      help: "Tokens guessed by speculative decoding, by what became of them",
+      labelNames: ["result"],
+      registers,
+      collect() {
+        const { accepted, refuted } = state.engine?.load().predictions ?? { accepted: 0, refuted: 0 };
+        this.reset();
+        this.inc({ result: "accepted" }, accepted);
+        this.inc({ result: "refuted" }, refuted);
+      },
+    });
     gauge("stoker_runtime_kv_cache_usage_ratio", "KV cells in use", () => state.engine?.load().kvUsageRatio ?? 0);
     const labelNames = [
       "gen_ai_operation_name",

@@ -20,12 +20,13 @@ export async function runChat(engine: TextEngine, model: ServedModel, body: Body
   if (request.tools.length > 0 && !toolFormat)
     throw new RequestError(405, `Tool calling is not supported for model: ${model.name}`, { param: "tools" });
   const tools = request.toolChoice.kind === "none" ? [] : request.tools;
-  const prompt = engine.renderChat({
+  const { tokens: prompt, newReader } = engine.renderChat({
     messages: request.messages,
     tools: tools.length > 0 ? tools.map((tool) => tool.wire) : undefined,
     continuesLastMessage: request.continuesLastMessage,
-    templateArguments: request.templateArguments,
+    templateArguments: { ...request.reasoning, ...request.templateArguments },
   });
+  const readsAnswer = newReader(tools.length > 0) !== undefined;
   const wanted = (toolFormat && callConstraint(request, toolFormat)) ?? request.constraint;
   const constraint = wanted ? await engine.compile(wanted) : undefined;
   const format = new ChatAnswer({
@@ -35,7 +36,7 @@ export async function runChat(engine: TextEngine, model: ServedModel, body: Body
     n: request.n,
     hasLogprobs: request.topLogprobs !== undefined,
     names: tokenNames((token) => engine.tokenText(token), request.tokensAsIds),
-    newParser: tools.length > 0 && toolFormat ? () => toolFormat.parser() : undefined,
+    newParser: readsAnswer ? () => newReader(tools.length > 0) : undefined,
   });
   const job = {
     prompt,
@@ -50,7 +51,7 @@ export async function runChat(engine: TextEngine, model: ServedModel, body: Body
     constraint,
     adapter: model.adapter,
     cache: request.cache,
-    showsSpecialTokens: tools.length > 0,
+    showsSpecialTokens: readsAnswer,
   };
   await deliver(engine, job, format, request, exchange);
 }

@@ -1,6 +1,6 @@
 // The port of the HTTP layer onto whatever generates text. Implemented by llama/; speaks tokens, pieces and reasons,
 // never JSON of the wire.
-import type { ToolFormat } from "../llama/tools/tool-format.ts";
+import type { ToolCallParser, ToolFormat } from "../llama/tools/tool-format.ts";
 import type { Engine } from "./engine.ts";
 
 export type { EngineLoad } from "./engine.ts";
@@ -42,6 +42,8 @@ export interface TokenLogprob {
 export interface Piece {
   readonly text: string;
   readonly logprobs: readonly TokenLogprob[];
+  /** Tokens generated since the last piece. */
+  readonly tokens?: number;
 }
 
 export type FinishReason = "stop" | "length";
@@ -51,6 +53,14 @@ export interface RunningUsage {
   inputTokens: number;
   cachedInputTokens: number;
   outputTokens: number;
+  /** Those of outputTokens that were reasoning. */
+  reasoningTokens?: number;
+}
+
+export interface RenderedChat {
+  readonly tokens: readonly number[];
+  /** Reads one answer's reasoning, and its tool calls where they are looked for; undefined where all of it is text. */
+  newReader(tools: boolean): ToolCallParser | undefined;
 }
 
 export interface GenerationJob {
@@ -112,7 +122,7 @@ export interface TextEngine extends Engine {
   /** Undefined: the chat template has no place for tools. */
   readonly toolFormat: ToolFormat | undefined;
   /** Throws EngineRefusal("prompt"). */
-  renderChat(prompt: ChatPrompt): readonly number[];
+  renderChat(prompt: ChatPrompt): RenderedChat;
   tokenize(text: string): readonly number[];
   tokenText(token: number): string;
   /** Throws EngineRefusal("constraint"). */

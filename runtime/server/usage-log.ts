@@ -46,6 +46,7 @@ export function usageBody(usage: RunningUsage) {
     completion_tokens: usage.outputTokens,
     total_tokens: usage.inputTokens + usage.outputTokens,
     prompt_tokens_details: { cached_tokens: usage.cachedInputTokens },
+    ...(usage.reasoningTokens ? { completion_tokens_details: { reasoning_tokens: usage.reasoningTokens } } : {}),
   };
 }
 
@@ -55,6 +56,7 @@ export function usageRecord(entry: UsageEntry) {
     input_tokens: entry.inputTokens,
     cached_input_tokens: entry.cachedInputTokens,
     output_tokens: entry.outputTokens,
+    reasoning_tokens: entry.reasoningTokens ?? 0,
     finished: entry.isFinished,
     aborted: entry.isAborted,
   };

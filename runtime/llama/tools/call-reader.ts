@@ -13,6 +13,7 @@ export class CallReader {
   #argumentsEnd = -1;
   /** Depth 1 = between the braces of the call itself. */
   #depth = 0;
+  #hasOpened = false;
   #scanned = 0;
   #isInString = false;
   #stringStart = 0;
@@ -21,6 +22,11 @@ export class CallReader {
 
   constructor(index: number) {
     this.#index = index;
+  }
+
+  /** Its last brace was read. */
+  get isClosed(): boolean {
+    return this.#hasOpened && this.#depth === 0;
   }
 
   get isNamed(): boolean {
@@ -69,8 +75,10 @@ export class CallReader {
     if (char === '"') {
       this.#isInString = true;
       this.#stringStart = at;
-    } else if (char === "{" || char === "[") this.#depth++;
-    else if (char === "}" || char === "]") {
+    } else if (char === "{" || char === "[") {
+      this.#depth++;
+      this.#hasOpened = true;
+    } else if (char === "}" || char === "]") {
       this.#depth--;
       if (this.#depth === 1 && this.#isInArguments) this.#argumentsEnd = at + 1;
       else if (this.#depth === 0 && this.#isInArguments) this.#argumentsEnd = at;

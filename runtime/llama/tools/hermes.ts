@@ -1,30 +1,22 @@
 // The form of Hermes and Qwen: <tool_call>{"name": .., "arguments": {..}}</tool_call>, any number of them after text.
-import { GrammarRules, literal } from "../grammar/grammar-rules.ts";
-import * as json from "../grammar/json-primitives.ts";
-import { schemaExpression } from "../grammar/json-schema.ts";
+import { literal } from "../grammar/grammar-rules.ts";
 import { overlap } from "../stop-scanner.ts";
+import { callGrammar } from "./call-grammar.ts";
 import { CallReader } from "./call-reader.ts";
-import type { ToolCallParser, ToolDefinition, ToolEvent, ToolFormat } from "./tool-format.ts";
+import type { ToolCallParser, ToolEvent, ToolFormat } from "./tool-format.ts";
 
 const [open, close] = ["<tool_call>", "</tool_call>"];
 
 export const hermes: ToolFormat = {
   name: "hermes",
-  grammar: (tools, { maxCalls }) => {
-    const rules = new GrammarRules();
-    const calls = tools.map((tool) => rules.add(`call-${tool.name}`, callOf(rules, tool)));
-    const call = rules.add("tool-call", `${literal(`${open}\n`)} (${calls.join(" | ")}) ${literal(`\n${close}`)}`);
-    return rules.grammar(maxCalls > 1 ? `${call} (${literal("\n")} ${call}){0,${maxCalls - 1}}` : call);
-  },
+  grammar: (tools, { maxCalls }) =>
+    callGrammar(tools, maxCalls, {
+      call: (name, parameters) =>
+        `${literal(`${open}\n{"name": ${JSON.stringify(name)}, "arguments": `)} ${parameters} ${literal(`}\n${close}`)}`,
+      separator: "\n",
+    }),
   parser: () => new HermesParser(),
 };
-
-function callOf(rules: GrammarRules, tool: ToolDefinition): string {
-  const schema = tool.parameters ?? {};
-  const isEmpty = typeof schema === "object" && Object.keys(schema).length === 0;
-  const parameters = isEmpty ? json.object(rules) : schemaExpression(rules, { type: "object", ...schema });
-  return `${literal(`{"name": ${JSON.stringify(tool.name)}, "arguments": `)} ${parameters} "}"`;
-}
 
 class HermesParser implements ToolCallParser {
   /** Text whose meaning is not certain yet. */

@@ -10,6 +10,8 @@ export interface ToolDefinition {
 /** What became certain with the last text. */
 export type ToolEvent =
   | { readonly kind: "text"; readonly text: string }
+  /** What the model thinks before it answers. */
+  | { readonly kind: "reasoning"; readonly text: string }
   | { readonly kind: "call"; readonly index: number; readonly name: string }
   /** A further part of the JSON text of that call's arguments. */
   | { readonly kind: "arguments"; readonly index: number; readonly text: string };

@@ -40,12 +40,15 @@ export interface Frames {
   readonly raw: string;
 }
 
-export function spawnRuntime(env: Readonly<Record<string, string>>): {
+export function spawnRuntime(
+  env: Readonly<Record<string, string>>,
+  args: readonly string[] = [],
+): {
   child: ChildProcess;
   exited: Promise<number | null>;
   log(): string;
 } {
-  const child = spawn(process.execPath, [join(root, "runtime/main.ts")], {
+  const child = spawn(process.execPath, [join(root, "runtime/main.ts"), ...args], {
     cwd: root,
     env: {
       PATH: process.env["PATH"],
@@ -66,15 +69,16 @@ export function spawnRuntime(env: Readonly<Record<string, string>>): {
   return { child, exited, log: () => log };
 }
 
-export async function startRuntime(env: Readonly<Record<string, string>> = {}): Promise<RuntimeProcess> {
+export async function startRuntime(
+  env: Readonly<Record<string, string>> = {},
+  args: readonly string[] = [],
+): Promise<RuntimeProcess> {
   const folder = mkdtempSync(join(tmpdir(), "stoker-runtime-"));
   const addressFile = join(folder, "address.json");
-  const { child, exited, log } = spawnRuntime({
-    STOKER_ADDRESS_FILE: addressFile,
-    STOKER_MAX_BATCH_SIZE: "4",
-    STOKER_CONTEXT_LENGTH: "1024",
-    ...env,
-  });
+  const { child, exited, log } = spawnRuntime(
+    { STOKER_ADDRESS_FILE: addressFile, STOKER_MAX_BATCH_SIZE: "4", STOKER_CONTEXT_LENGTH: "1024", ...env },
+    args,
+  );
   const stop = async () => {
     child.kill("SIGKILL");
     await exited;

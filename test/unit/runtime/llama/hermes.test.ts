@@ -14,7 +14,7 @@ function read(text: string, size: number): Read {
     for (const event of events) {
       if (event.kind === "text") result.text += event.text;
       else if (event.kind === "call") result.calls[event.index] = { name: event.name, args: "" };
-      else (result.calls[event.index] as { args: string }).args += event.text;
+      else if (event.kind === "arguments") (result.calls[event.index] as { args: string }).args += event.text;
     }
   };
   for (let at = 0; at < text.length; at += size) take(parser.push(text.slice(at, at + size)));

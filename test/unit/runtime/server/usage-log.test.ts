@@ -16,6 +16,7 @@ describe("the usage log", () => {
       input_tokens: 5,
       cached_input_tokens: 4,
       output_tokens: 2,
+      reasoning_tokens: 0,
       finished: false,
       aborted: false,
     });

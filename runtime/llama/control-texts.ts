@@ -1,0 +1,41 @@
+// Text of a user that reads like a control token must stay text. Before the template runs, such text is replaced by a mark
+// that nobody can foresee; the rendered prompt is then cut at the marks, and what they stand for is tokenised as plain text.
+import { randomBytes } from "node:crypto";
+
+export interface PromptPart {
+  readonly text: string;
+  /** Control tokens in it are what the template wrote. */
+  readonly hasControl: boolean;
+}
+
+export class ControlTexts {
+  readonly #texts: RegExp | undefined;
+
+  constructor(texts: readonly string[]) {
+    const forms = texts.filter((text) => text.length > 1).sort((a, b) => b.length - a.length);
+    this.#texts = forms.length > 0 ? new RegExp(forms.map(RegExp.escape).join("|"), "g") : undefined;
+  }
+
+  /** Renders with every control text in any string of `values` hidden. */
+  render<V>(values: V, render: (values: V) => string): readonly PromptPart[] {
+    const found: string[] = [];
+    const nonce = randomBytes(9).toString("hex");
+    const hidden = this.#texts ? (hide(values, this.#texts, found, nonce) as V) : values;
+    const rendered = render(hidden);
+    if (found.length === 0) return [{ text: rendered, hasControl: true }];
+    return rendered
+      .split(new RegExp(`stoker-control-${nonce}-(\\d+)-`))
+      .map((text, i) =>
+        i % 2 === 0 ? { text, hasControl: true } : { text: found[Number(text)] ?? "", hasControl: false },
+      )
+      .filter(({ text }) => text !== "");
+  }
+}
+
+function hide(value: unknown, texts: RegExp, found: string[], nonce: string): unknown {
+  if (typeof value === "string")
+    return value.replace(texts, (text) => `stoker-control-${nonce}-${found.push(text) - 1}-`);
+  if (Array.isArray(value)) return value.map((item) => hide(item, texts, found, nonce));
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, hide(item, texts, found, nonce)]));
+}

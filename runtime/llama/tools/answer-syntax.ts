@@ -1,0 +1,80 @@
+// Which forms a model speaks, by its chat template or as its deployment says, and the reader of one answer in them.
+import { deepseek } from "./deepseek.ts";
+import { granite } from "./granite.ts";
+import { harmonyTools } from "./harmony.ts";
+import { hermes } from "./hermes.ts";
+import { llama3 } from "./llama3.ts";
+import { mistral } from "./mistral.ts";
+import { type ReasoningName, reasoningParser } from "./reasoning.ts";
+import type { ToolCallParser, ToolEvent, ToolFormat } from "./tool-format.ts";
+
+export const toolFormats: Readonly<Record<string, ToolFormat>> = {
+  hermes,
+  llama3,
+  mistral,
+  deepseek,
+  granite,
+  "gpt-oss": harmonyTools,
+};
+
+/** Marks that a template writes itself before calls of earlier turns; Hermes is what most others follow. */
+const toolMarks: readonly (readonly [mark: string, format: ToolFormat])[] = [
+  ["<|channel|>", harmonyTools],
+  ["tool▁calls▁begin", deepseek],
+  ["[TOOL_CALLS]", mistral],
+  ["<|tool_call|>", granite],
+  ["<tool_call>[", granite],
+  ["<tool_call>", hermes],
+  ["<|python_tag|>", llama3],
+  ["<|start_header_id|>", llama3],
+];
+
+export function toolFormatOf(template: string): ToolFormat {
+  return toolMarks.find(([mark]) => template.includes(mark))?.[1] ?? hermes;
+}
+
+const reasoningMarks: readonly (readonly [mark: string, name: ReasoningName])[] = [
+  ["<|channel|>", "gpt-oss"],
+  ["[THINK]", "mistral"],
+  ["thought process", "granite"],
+  ["<think>", "think"],
+  ["</think>", "think"],
+];
+
+export function reasoningOf(template: string): ReasoningName | undefined {
+  return reasoningMarks.find(([mark]) => template.includes(mark))?.[1];
+}
+
+/** Undefined where there is nothing to read: all of it is text. */
+export function answerReader(
+  reasoning: { readonly name: ReasoningName; readonly isOpen: boolean } | undefined,
+  tools: ToolFormat | undefined,
+): ToolCallParser | undefined {
+  const calls = tools?.parser();
+  if (!reasoning) return calls;
+  const thoughts = reasoningParser(reasoning.name, reasoning.isOpen);
+  return calls ? new BothReader(thoughts, calls) : thoughts;
+}
+
+/** Calls stand in the answer, never in the reasoning. */
+class BothReader implements ToolCallParser {
+  readonly #thoughts: ToolCallParser;
+  readonly #calls: ToolCallParser;
+
+  constructor(thoughts: ToolCallParser, calls: ToolCallParser) {
+    this.#thoughts = thoughts;
+    this.#calls = calls;
+  }
+
+  push(text: string): readonly ToolEvent[] {
+    return this.#thoughts.push(text).flatMap((event) => this.#read(event));
+  }
+
+  end(): readonly ToolEvent[] {
+    return [...this.#thoughts.end().flatMap((event) => this.#read(event)), ...this.#calls.end()];
+  }
+
+  #read(event: ToolEvent): readonly ToolEvent[] {
+    return event.kind === "text" ? this.#calls.push(event.text) : [event];
+  }
+}

@@ -1,0 +1,123 @@
+// The forms of DeepSeek between <｜tool▁calls▁begin｜> and <｜tool▁calls▁end｜>: V3 and R1 write a call as
+// `function<｜tool▁sep｜>name` and a fenced block of JSON, V3.1 as `name<｜tool▁sep｜>{..}`.
+// https://huggingface.co/deepseek-ai: tokenizer_config.json of each model
+import { literal } from "../grammar/grammar-rules.ts";
+import { callGrammar } from "./call-grammar.ts";
+import { MarkerStream } from "./marker-stream.ts";
+import type { ToolCallParser, ToolEvent, ToolFormat } from "./tool-format.ts";
+
+const [allBegin, allEnd] = ["<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"];
+const [begin, sep, end] = ["<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>"];
+const fence = "```";
+
+export const deepseek: ToolFormat = {
+  name: "deepseek",
+  grammar: (tools, { maxCalls }) =>
+    callGrammar(tools, maxCalls, {
+      lead: allBegin,
+      call: (name, parameters) =>
+        `${literal(`${begin}function${sep}${name}\n${fence}json\n`)} ${parameters} ${literal(`\n${fence}${end}`)}`,
+      separator: "\n",
+      end: allEnd,
+    }),
+  parser: () => new DeepSeekParser(),
+};
+
+class DeepSeekParser implements ToolCallParser {
+  readonly #stream = new MarkerStream([allBegin, allEnd, begin, sep, end]);
+  #state: "text" | "between" | "head" | "body" | "arguments" = "text";
+  #calls = 0;
+  #head = "";
+  /** Space that is part of the form when something of the form follows. */
+  #held = "";
+  #isFenced = false;
+
+  push(text: string): readonly ToolEvent[] {
+    return this.#stream
+      .push(text)
+      .flatMap((segment) => (segment.kind === "marker" ? this.#marker(segment.text) : this.#text(segment.text)));
+  }
+
+  end(): readonly ToolEvent[] {
+    const events = this.#stream.flush().flatMap(({ text }) => this.#text(text));
+    const rest = this.#state === "text" || this.#state === "arguments" ? this.#rest() : [];
+    return [...events, ...rest];
+  }
+
+  #marker(marker: string): readonly ToolEvent[] {
+    const before = this.#state;
+    switch (marker) {
+      case begin:
+        this.#state = "head";
+        this.#head = "";
+        this.#held = "";
+        return [];
+      case sep:
+        if (before === "head") this.#state = "body";
+        return [];
+      case end: {
+        const rest = before === "arguments" ? this.#rest() : [];
+        this.#state = "between";
+        this.#held = "";
+        return rest;
+      }
+      default:
+        this.#state = "between";
+        this.#held = "";
+        return [];
+    }
+  }
+
+  #text(text: string): readonly ToolEvent[] {
+    switch (this.#state) {
+      case "text": {
+        const certain = (this.#held + text).trimEnd();
+        this.#held = (this.#held + text).slice(certain.length);
+        return certain === "" ? [] : [{ kind: "text", text: certain }];
+      }
+      case "between":
+        return [];
+      case "head":
+        this.#head += text;
+        return [];
+      case "body": {
+        this.#held += text;
+        return this.#body();
+      }
+      case "arguments":
+        this.#held += text;
+        return this.#arguments();
+    }
+  }
+
+  /** `function` before the separator means that the name stands behind it, before the fence. */
+  #body(): readonly ToolEvent[] {
+    const kind = this.#head.trim();
+    this.#isFenced = kind === "function" || kind === "";
+    const [, name, rest] = this.#isFenced
+      ? (/^\s*([^\n`]+)\n```(?:json)?\n([\s\S]*)$/.exec(this.#held) ?? [])
+      : [undefined, kind, this.#held];
+    if (name === undefined || rest === undefined) return [];
+    this.#state = "arguments";
+    this.#held = rest;
+    return [{ kind: "call", index: this.#calls++, name: name.trim() }, ...this.#arguments()];
+  }
+
+  /** What may be the closing fence waits. */
+  #arguments(): readonly ToolEvent[] {
+    const keep = /\s*`*\s*$/.exec(this.#held)?.[0].length ?? 0;
+    return this.#send(this.#held.slice(0, this.#held.length - keep));
+  }
+
+  #rest(): readonly ToolEvent[] {
+    if (this.#state === "text") return this.#held === "" ? [] : [{ kind: "text", text: this.#held }];
+    const text = this.#isFenced ? this.#held.replace(/\s*`*\s*$/, "") : this.#held.trimEnd();
+    this.#held = text;
+    return this.#send(text);
+  }
+
+  #send(text: string): readonly ToolEvent[] {
+    this.#held = this.#held.slice(text.length);
+    return text === "" ? [] : [{ kind: "arguments", index: this.#calls - 1, text }];
+  }
+}

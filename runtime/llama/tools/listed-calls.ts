@@ -1,0 +1,85 @@
+// Formats that announce calls by one marker: the calls follow as a JSON list, or each as a name, a mark and its arguments.
+import { JsonCalls } from "./json-calls.ts";
+import { MarkerStream } from "./marker-stream.ts";
+import type { ToolCallParser, ToolEvent } from "./tool-format.ts";
+
+export interface ListedForm {
+  /** Any of them begins the calls. */
+  readonly begin: readonly string[];
+  /** Parts of a call that is not JSON as a whole: what ends its name, and what stands between name and arguments. */
+  readonly named?: { readonly id: string; readonly args: string };
+}
+
+export class ListedCallsParser implements ToolCallParser {
+  readonly #form: ListedForm;
+  readonly #stream: MarkerStream;
+  readonly #list = new JsonCalls();
+  #calls = 0;
+  #state: "text" | "begun" | "list" | "name" | "id" | "arguments" = "text";
+  /** White space that belongs to the form if a call follows, to the text if none does. */
+  #gap = "";
+  #name = "";
+
+  constructor(form: ListedForm) {
+    this.#form = form;
+    this.#stream = new MarkerStream([...form.begin, ...(form.named ? [form.named.id, form.named.args] : [])]);
+  }
+
+  push(text: string): readonly ToolEvent[] {
+    return this.#stream
+      .push(text)
+      .flatMap((segment) => (segment.kind === "marker" ? this.#marker(segment.text) : this.#text(segment.text)));
+  }
+
+  end(): readonly ToolEvent[] {
+    const events = this.#stream.flush().flatMap(({ text }) => this.#text(text));
+    const isLoose = this.#state === "name" || this.#state === "id";
+    if (isLoose && this.#name.trim() !== "") return [...events, { kind: "text", text: this.#name }];
+    const gap: readonly ToolEvent[] =
+      this.#state === "text" && this.#gap !== "" ? [{ kind: "text", text: this.#gap }] : [];
+    return [...events, ...this.#list.end(), ...gap];
+  }
+
+  #marker(marker: string): readonly ToolEvent[] {
+    if (this.#form.begin.includes(marker)) {
+      this.#state = "begun";
+      this.#gap = "";
+      this.#name = "";
+      return [];
+    }
+    if (marker === this.#form.named?.id && this.#state === "name") {
+      this.#state = "id";
+      return [];
+    }
+    if (marker === this.#form.named?.args && (this.#state === "name" || this.#state === "id")) {
+      this.#state = "arguments";
+      return [{ kind: "call", index: this.#calls++, name: this.#name.trim() }];
+    }
+    return this.#text(marker);
+  }
+
+  #text(text: string): readonly ToolEvent[] {
+    switch (this.#state) {
+      case "text": {
+        const certain = (this.#gap + text).trimEnd();
+        this.#gap = (this.#gap + text).slice(certain.length);
+        return certain === "" ? [] : [{ kind: "text", text: certain }];
+      }
+      case "begun": {
+        const body = text.trimStart();
+        if (body === "") return [];
+        this.#state = this.#form.named && !/^[[{]/.test(body) ? "name" : "list";
+        return this.#text(body);
+      }
+      case "list":
+        return this.#list.push(text);
+      case "name":
+        this.#name += text;
+        return [];
+      case "id":
+        return [];
+      case "arguments":
+        return [{ kind: "arguments", index: this.#calls - 1, text }];
+    }
+  }
+}

@@ -1,0 +1,61 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { hasModel, type RuntimeProcess, startRuntime } from "./runtime-process.ts";
+
+const model = "HuggingFaceTB/SmolLM2-135M-Instruct";
+const list = "one apple, two pears, three plums, four figs, five dates, six limes";
+const prompts = [
+  `Copy this list.\nList: ${list}\nList: one apple, two`,
+  "Once upon a time there was a",
+  "def add(a, b):",
+];
+
+describe.runIf(hasModel("options of the model server"))("the model server's options", () => {
+  let plain: RuntimeProcess;
+  let guessing: RuntimeProcess;
+  beforeAll(async () => {
+    const one = { STOKER_MAX_BATCH_SIZE: "1", STOKER_CONTEXT_LENGTH: "512" };
+    plain = await startRuntime(one, ["--flash-attn=on", "--kv-cache-dtype=q8_0"]);
+    guessing = await startRuntime(one, ["--flash-attn=on", "--kv-cache-dtype=q8_0", "--speculative=prompt-lookup"]);
+  });
+  afterAll(async () => {
+    await plain?.stop();
+    await guessing?.stop();
+  });
+
+  const texts = (runtime: RuntimeProcess) =>
+    prompts.map(async (prompt) => {
+      const request = { model, prompt, temperature: 0, max_tokens: 32, ignore_eos: true };
+      const { body } = await runtime.post("/v1/completions", request);
+      expect(body.usage.completion_tokens).toBe(32);
+      return body.choices[0].text as string;
+    });
+
+  it("gives the same greedy answers when it guesses ahead, and says how many guesses were right", async () => {
+    const expected = await Promise.all(texts(plain));
+    expect(await Promise.all(texts(guessing))).toEqual(expected);
+    const page = String((await guessing.get("/metrics")).body);
+    const count = (result: string) =>
+      Number(new RegExp(`stoker_runtime_predicted_tokens_total\\{result="${result}"\\} (\\d+)`).exec(page)?.[1]);
+    expect(count("accepted")).toBeGreaterThan(8);
+    expect(count("refuted")).toBeGreaterThanOrEqual(0);
+    // A cache that held guesses goes on to serve the next prompt, and penalties keep guesses out.
+    const again = { model, prompt: prompts[0], temperature: 0, max_tokens: 12, repetition_penalty: 1.3 };
+    const [a, b] = await Promise.all([plain, guessing].map((runtime) => runtime.post("/v1/completions", again)));
+    expect(b?.body.choices[0].text).toBe(a?.body.choices[0].text);
+  });
+
+  it("applies flash attention and the type of the cache, as llama.cpp's own log shows", () => {
+    expect(plain.log()).toMatch(/flash_attn\s*=\s*(1|enabled)/);
+    expect(plain.log()).toMatch(/K \(q8_0\).*V \(q8_0\)/);
+  });
+
+  it("takes control tokens in a user's words as words", async () => {
+    const tokens = async (content: string) => {
+      const request = { model, max_tokens: 1, messages: [{ role: "user", content }] };
+      return (await plain.post("/v1/chat/completions", request)).body.usage.prompt_tokens as number;
+    };
+    const [none, control] = [await tokens("ab"), await tokens("a<|im_end|>b")];
+    // As one token it would add no more than two.
+    expect(control - none).toBeGreaterThan(3);
+  });
+});
