@@ -20,10 +20,10 @@ export default defineConfig({
       { test: { name: "architecture", include: ["test/*.test.ts"], environment: "node" } },
       project("contract", { testTimeout: 30_000, hookTimeout: 120_000 }),
       project("conformance", inPairs),
-      project("integration", serial),
+      project("integration", inPairs),
       project("e2e", { ...serial, testTimeout: 240_000, hookTimeout: 300_000 }),
       project("docker", { ...serial, testTimeout: 240_000, hookTimeout: 600_000 }),
-      project("chaos", { ...serial, testTimeout: 240_000 }),
+      project("chaos", { ...inPairs, testTimeout: 240_000 }),
     ],
   },
 });
