@@ -56,6 +56,9 @@ export interface UnitRates {
   readonly imageUnit: bigint;
 }
 
+/** Pixels of the image that a price per image is of: width and height of 1024. */
+export const pricedPixels = 1024 * 1024;
+
 export const freeOfCharge: TokenRates = { input: 0n, cachedInput: 0n, output: 0n };
 const million = 1_000_000n;
 
@@ -77,9 +80,11 @@ function microOf(units: UnitCounts, rates: UnitRates): bigint {
 }
 
 /** An upper bound of the price: every input token uncached, rounded up. */
-export function ceilingOf(inputTokens: number, outputTokens: number, rates: TokenRates): NanoUsd {
+export function ceilingOf(inputTokens: number, outputTokens: number, rates: TokenRates, units?: UnitCounts): NanoUsd {
   // biome-ignore lint/complexity/useMathMinMax: Math.max takes no bigint.
   const input = rates.input > rates.cachedInput ? rates.input : rates.cachedInput;
-  const micro = BigInt(inputTokens) * input + BigInt(outputTokens) * rates.output;
+  let micro = BigInt(inputTokens) * input + BigInt(outputTokens) * rates.output;
+  // A picture's part of a micro is rounded down there: one more covers it.
+  if (units && rates.units) micro += microOf(units, rates.units) + 1n;
   return nano((micro + million - 1n) / million);
 }

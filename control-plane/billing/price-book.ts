@@ -38,6 +38,7 @@ const noRates: PriceRates = {
   characters: 0n,
   audio: 0n,
   images: 0n,
+  imageSteps: 0n,
   hour: 0n,
 };
 
@@ -57,6 +58,7 @@ export function priceAt(versions: readonly PriceVersion[], atMs: number): PriceV
 
 /** USD 1000 per single token, character or millisecond: far above any price, far below the range of the columns. */
 const mostRate = 10n ** 18n;
+const mostImageSteps = 1_000n;
 /** A date that was "now" when it was sent. */
 const latenessMs = 60_000;
 
@@ -65,6 +67,8 @@ export function createPriceBook(deps: { readonly store: PriceStore; readonly clo
   return {
     async set(wish, by) {
       const rates = { ...noRates, ...wish.rates };
+      if (rates.imageSteps > mostImageSteps)
+        throw new PriceRefused(`No image takes more than ${mostImageSteps} steps.`, { param: "rates.image_steps" });
       for (const [name, rate] of Object.entries(rates)) {
         if (rate < 0n || rate > mostRate)
           throw new PriceRefused(`The price of ${name} is negative or beyond any price.`);

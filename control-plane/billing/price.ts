@@ -1,5 +1,5 @@
 // How much to hold for a request: an upper bound of its price from what is known before it runs. Pure.
-import { ceilingOf, type NanoUsd, type TokenRates } from "../../proto/money.ts";
+import { ceilingOf, type NanoUsd, type TokenRates, type UnitCounts } from "../../proto/money.ts";
 
 /** Tokens a chat template may add: per request and per message. */
 const templateTokens = 64;
@@ -26,7 +26,12 @@ export function promptTokensBound(size: RequestSize): number {
   return size.promptBytes + templateTokens + templateTokensPerMessage * size.messages;
 }
 
-export function holdSize(size: RequestSize, rates: TokenRates): HoldSize {
+/** `units`: of a task other than text, which is held for whole or not at all. */
+export function holdSize(size: RequestSize, rates: TokenRates, units?: UnitCounts): HoldSize {
+  if (units) {
+    const whole = ceilingOf(size.promptBytes, 0, rates, units);
+    return { floor: whole, full: whole };
+  }
   const prompt = promptTokensBound(size);
   return {
     floor: ceilingOf(prompt, size.n, rates),

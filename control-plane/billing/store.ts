@@ -228,6 +228,8 @@ export interface PriceRates {
   readonly characters: bigint;
   readonly audio: bigint;
   readonly images: bigint;
+  /** Of an image of 1024 x 1024 at that rate: others cost in proportion. 0: every image costs the same. */
+  readonly imageSteps: bigint;
   readonly hour: bigint;
 }
 

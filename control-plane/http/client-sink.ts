@@ -60,7 +60,7 @@ export class ClientSink implements AnswerSink {
   }
 
   /** An error after the headers: a frame of its own, then the end, without [DONE]. A broken complete answer is cut. */
-  fail(error: object): void {
+  fail(frame: object): void {
     this.flush();
     if (this.isGone) return;
     if (!this.isStream) {
@@ -69,7 +69,7 @@ export class ClientSink implements AnswerSink {
     }
     // The last frame may have come in part: the client must not read the error as its rest.
     const isCut = this.#last !== undefined && this.#last[this.#last.length - 1] !== newline;
-    this.#res.end(`${isCut ? "\n\n" : ""}data: ${JSON.stringify({ error })}\n\n`);
+    this.#res.end(`${isCut ? "\n\n" : ""}data: ${JSON.stringify(frame)}\n\n`);
   }
 
   abandon(): void {

@@ -29,16 +29,20 @@ import { addAdminNodeRoutes } from "./routes/admin-nodes.ts";
 import { addAdminPriceRoutes } from "./routes/admin-prices.ts";
 import { addAdminQuotaRoutes } from "./routes/admin-quotas.ts";
 import { addAgentInstanceRoutes } from "./routes/agent-instances.ts";
+import { addAudioRoutes } from "./routes/audio.ts";
 import { addCliLoginRoutes } from "./routes/cli-login.ts";
 import { addCompletionRoutes } from "./routes/completions.ts";
 import { addContainerRoutes } from "./routes/containers.ts";
 import { addDeployRoutes } from "./routes/deploy.ts";
 import { addDeployHubRoutes } from "./routes/deploy-hub.ts";
 import { addDeployStatsRoutes } from "./routes/deploy-stats.ts";
+import { addEmbeddingRoutes } from "./routes/embeddings.ts";
+import { addImageRoutes } from "./routes/images.ts";
 import { addInvoiceRoutes } from "./routes/invoices.ts";
 import { addLogRoutes } from "./routes/logs.ts";
 import { addMeRoutes } from "./routes/me.ts";
 import { addModelRoutes } from "./routes/models.ts";
+import { addNativeRoutes } from "./routes/native.ts";
 import { addNodeEnrolmentRoutes } from "./routes/node-enrolment.ts";
 import { addPayingRoutes } from "./routes/paying.ts";
 import { addPaymentRoutes } from "./routes/payment.ts";
@@ -49,6 +53,7 @@ import { addScopedJwtRoutes } from "./routes/scoped-jwt.ts";
 import { addServiceRoutes } from "./routes/service.ts";
 import { addSignInRoutes } from "./routes/sign-in.ts";
 import { addSshKeyRoutes } from "./routes/ssh-keys.ts";
+import { addTextToSpeechRoutes } from "./routes/text-to-speech.ts";
 import { addTokenRoutes } from "./routes/tokens.ts";
 import { errorSchemas } from "./schemas/error-responses.ts";
 import type { HttpDeps } from "./verbs.ts";
@@ -124,7 +129,7 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
   // Before the routes: a context takes the handlers its parent has when it is made.
   app.setErrorHandler((error, request, reply) => {
     const { state } = request;
-    const refusal = refusalOf(error);
+    const refusal = refusalOf(error, request.routeOptions.bodyLimit);
     if (state) state.refusal = refusal;
     if (refusal.status === 413) drainBody(request.raw, () => answerRefusal(refusal, request, reply));
     else answerRefusal(refusal, request, reply);
@@ -177,6 +182,11 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     addAdminPriceRoutes(endpoints, deps);
     addProgramRoutes(endpoints, deps);
     addCompletionRoutes(endpoints, spine, front);
+    addEmbeddingRoutes(endpoints, spine, front);
+    addAudioRoutes(endpoints, spine, front);
+    addImageRoutes(endpoints, spine, front);
+    addTextToSpeechRoutes(endpoints, spine);
+    addNativeRoutes(endpoints, spine);
   });
 
   await app.register(async (pages) => addLoginPages(endpointsOf(pages, endpointDeps), pages, deps));

@@ -10,6 +10,7 @@ import { authenticate, nobody } from "./authenticate.ts";
 import { coerceQuery } from "./coerce-query.ts";
 import type { Dialect } from "./error-body.ts";
 import { BodyMissing } from "./errors.ts";
+import { coerceForm } from "./form-body.ts";
 import { once } from "./idempotency.ts";
 import { RequestState, type StateDeps } from "./request-state.ts";
 import { errorResponses } from "./schemas/error-responses.ts";
@@ -38,6 +39,10 @@ export interface Endpoint<Body extends TSchema, Query extends TSchema, Params ex
   readonly holdsSecrets?: boolean;
   /** A repeat with the same `Idempotency-Key` gets the first one's answer. */
   readonly idempotent?: boolean;
+  /** What a body may be; default `json`. Values of forms become what their fields want, numbers for one. */
+  readonly takes?: "json" | "forms" | "both";
+  /** Default: 10 MiB. */
+  readonly bodyLimitBytes?: number;
   readonly body?: Body;
   readonly query?: Query;
   readonly params?: Params;
@@ -63,7 +68,7 @@ export interface Endpoints {
 
 export function endpointsOf(app: FastifyInstance, deps: EndpointDeps): Endpoints {
   function register(endpoint: Omit<Endpoint<TSchema, TSchema, TSchema>, "handler">, handler: RouteHandlerMethod): void {
-    const { method, path, access, dialect = "service", query } = endpoint;
+    const { method, path, access, dialect = "service", query, body, takes = "json", bodyLimitBytes } = endpoint;
     const meter = deps.metrics.meter(String(method), path);
 
     const begin = (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void): void => {
@@ -101,7 +106,13 @@ export function endpointsOf(app: FastifyInstance, deps: EndpointDeps): Endpoints
         url,
         schema: schemaOf(endpoint, url !== path),
         onRequest: begin,
-        preValidation: [...(endpoint.body ? [needsBody] : []), ...(query ? [coerceQuery(query)] : [])],
+        config: { takesForms: takes !== "json" },
+        ...(bodyLimitBytes === undefined ? {} : { bodyLimit: bodyLimitBytes }),
+        preValidation: [
+          ...(body ? [needsBody] : []),
+          ...(body && takes !== "json" ? [coerceForm(body)] : []),
+          ...(query ? [coerceQuery(query)] : []),
+        ],
         handler,
       });
     }
@@ -145,6 +156,12 @@ export function pairs(list: readonly string[]): Record<string, string> {
   return headers;
 }
 
+const consumed = {
+  json: ["application/json"],
+  forms: ["multipart/form-data"],
+  both: ["application/json", "multipart/form-data"],
+};
+
 function schemaOf(endpoint: Omit<Endpoint<TSchema, TSchema, TSchema>, "handler">, isAlias: boolean): object {
   const { summary, tag, access, body, query, params, answer, dialect = "service", refusals = [] } = endpoint;
   const statuses = [...(access === "public" ? [] : [401]), ...(access === "public" ? [] : [403]), 422, ...refusals];
@@ -153,7 +170,7 @@ function schemaOf(endpoint: Omit<Endpoint<TSchema, TSchema, TSchema>, "handler">
     tags: [tag],
     hide: isAlias || endpoint.isHidden === true,
     security: access === "public" ? [] : [{ bearer: [] }, { "xi-api-key": [] }, { "x-api-key": [] }],
-    ...(body ? { body } : {}),
+    ...(body ? { body, consumes: consumed[endpoint.takes ?? "json"] } : {}),
     ...(query ? { querystring: query } : {}),
     ...(params ? { params } : {}),
     response: { 200: answer, ...errorResponses(statuses, dialect) },

@@ -1,12 +1,13 @@
 import type { Refusal } from "./render-error.ts";
 
-/** native and management; OpenAI-compatible. */
-export type Dialect = "service" | "compat";
+/** native and management; OpenAI-compatible; ElevenLabs-compatible. */
+export type Dialect = "service" | "compat" | "voices";
 
 /** A 422 carries `detail[]` in every dialect, so one body is the validation shape and the dialect's own. */
 export function errorBody(refusal: Refusal, dialect: Dialect, requestId: string): object {
   const { message, code, detail } = refusal;
   if (dialect === "compat") return { error: compatError(refusal), ...(detail ? { detail } : {}) };
+  if (dialect === "voices") return { detail: detail ?? { status: code ?? "error", message } };
   return { error: message, detail: detail ?? { error: message }, code: code ?? null, request_id: requestId };
 }
 

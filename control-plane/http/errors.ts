@@ -9,6 +9,72 @@ export class MalformedBody extends ServiceError {
   }
 }
 
+export class MalformedForm extends ServiceError {
+  readonly code = "form_invalid";
+  constructor(cause: unknown) {
+    super("The body is not a readable multipart form: a part is cut off, or there are too many. Send it anew.", {
+      cause,
+    });
+  }
+}
+
+/** A part that must be a file came as a text, or as several. */
+export class FileMissing extends ServiceError {
+  readonly code = "file_missing";
+  constructor(param: string) {
+    super(`The part \`${param}\` must be a file: give it a filename, and send it once.`, { param });
+  }
+}
+
+export class SpeechFormatUnknown extends ServiceError {
+  readonly code = "output_format_unknown";
+  constructor(code: string) {
+    super(`There is no output format ${code.slice(0, 64)}. There are mp3, opus, flac, wav and pcm.`, {
+      param: "output_format",
+    });
+  }
+}
+
+/** A field that the model's task needs. */
+export class FieldMissing extends ServiceError {
+  readonly code = "validation_error";
+  constructor(param: string) {
+    super("Field required", { param });
+  }
+}
+
+export class BadDataUri extends ServiceError {
+  readonly code = "data_uri_invalid";
+  constructor(param: string) {
+    super(`\`${param}\` is neither a file nor a data URI in base64, such as data:image/png;base64,iVBOR...`, { param });
+  }
+}
+
+export class LengthsDiffer extends ServiceError {
+  readonly code = "lengths_differ";
+  constructor(param: string, other: string) {
+    super(`\`${param}\` and \`${other}\` are pairs, element by element: send as many of one as of the other.`, {
+      param,
+    });
+  }
+}
+
+export class WebhookWithStream extends ServiceError {
+  readonly code = "webhook_with_stream";
+  constructor() {
+    super("A request with a webhook is answered there: leave out `stream`.", { param: "webhook" });
+  }
+}
+
+export class WebhooksMissing extends ServiceError {
+  readonly code = "webhook_unavailable";
+  constructor() {
+    super("This server does not call webhooks yet. Leave out `webhook` and keep the connection open.", {
+      param: "webhook",
+    });
+  }
+}
+
 /** Nothing was sent where a JSON object is needed: a field that is missing, not JSON that is broken. */
 export class BodyMissing extends ServiceError {
   readonly code = "body_missing";

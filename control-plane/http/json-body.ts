@@ -1,6 +1,8 @@
-// Bodies are JSON whatever the Content-Type says: known clients send none, or curl's default.
+// Bodies are JSON whatever the Content-Type says: known clients send none, or curl's default. Forms only where a route
+// takes them.
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { MalformedBody } from "./errors.ts";
+import { isForm, readForm } from "./form-body.ts";
 
 export interface ReadBody {
   /** The body as it came. */
@@ -13,19 +15,31 @@ declare module "fastify" {
   interface FastifyRequest {
     readBody: ReadBody | null;
   }
+  interface FastifyContextConfig {
+    /** Bodies of this route may be multipart/form-data. */
+    takesForms?: boolean;
+  }
 }
 
 export const bodyLimitBytes = 10 * 1024 * 1024;
+/** With pictures or audio in it; an agent takes no more. */
+export const mediaLimitBytes = 50 * 1024 * 1024;
 
 /** For every route registered in `app` from now on. */
 export function readJsonBodies(app: FastifyInstance): void {
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser("*", { parseAs: "buffer", bodyLimit: bodyLimitBytes }, parse);
+  app.addContentTypeParser("*", { parseAs: "buffer" }, parse);
 }
 
 function parse(request: FastifyRequest, bytes: Buffer, done: (error: Error | null, body?: unknown) => void): void {
   if (bytes.length === 0) {
     done(null, undefined);
+    return;
+  }
+  const type = request.headers["content-type"];
+  if (request.routeOptions.config.takesForms && isForm(type)) {
+    request.readBody = { bytes, exact: undefined };
+    readForm(bytes, type).then((form) => done(null, form), done);
     return;
   }
   try {

@@ -2,13 +2,14 @@
 import type { ServerResponse } from "node:http";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Caller } from "../accounts/caller.ts";
+import type { AnswerSink } from "../inference/answer-sink.ts";
 import { complete, type Spine } from "../inference/complete.ts";
 import type { Completion } from "../inference/completion.ts";
 import { ClientSink } from "./client-sink.ts";
 import { compatError } from "./error-body.ts";
 import type { ReadBody } from "./json-body.ts";
 import type { Lesson, RelayFront } from "./relay-front.ts";
-import { refusalOf, renderError } from "./render-error.ts";
+import { type Refusal, refusalOf, renderError } from "./render-error.ts";
 import type { RequestState } from "./request-state.ts";
 
 /** From a validated body to what the spine works on. */
@@ -35,13 +36,45 @@ export function relayRoute(spine: Spine, read: ReadCompletion, front: RelayFront
   };
 }
 
-function answerError(error: unknown, sink: ClientSink, state: RequestState, res: ServerResponse): void {
+/** What an edge makes of a request, and of its answer. */
+export interface Relayed {
+  readonly completion: Completion;
+  /** Where the answer goes on its way to the client; default: straight to it. */
+  readonly through?: (client: ClientSink) => AnswerSink;
+  /** An error in the middle of a stream, as one frame; default: as OpenAI's. */
+  readonly streamError?: (refusal: Refusal) => object;
+}
+
+/** A request that is read from the whole Fastify request: a form, or one whose path names the model. */
+export function taskRoute(spine: Spine, read: (request: FastifyRequest, state: RequestState) => Relayed) {
+  return (request: FastifyRequest, reply: FastifyReply): void => {
+    const state = request.state as RequestState;
+    const { completion, through, streamError } = read(request, state);
+    const { raw } = reply;
+    reply.hijack();
+    state.operation = completion.kind;
+    state.isStream = completion.stream;
+    const client = new ClientSink(raw, state);
+    const sink = through?.(client) ?? client;
+    complete(spine, state.caller as Caller, completion, sink, state, state.label).catch((error: unknown) => {
+      answerError(error, client, state, raw, streamError);
+    });
+  };
+}
+
+function answerError(
+  error: unknown,
+  sink: ClientSink,
+  state: RequestState,
+  res: ServerResponse,
+  streamError = (refusal: Refusal): object => ({ error: compatError(refusal) }),
+): void {
   const refusal = refusalOf(error);
   state.refusal = refusal;
   sink.flush();
   if (state.isClosed) return;
   if (sink.hasStarted) {
-    sink.fail(compatError(refusal));
+    sink.fail(streamError(refusal));
     return;
   }
   const { status, headers, body } = renderError(refusal, state.dialect, state.requestId);

@@ -147,6 +147,14 @@ const statusOf = new Map<ErrorClass, number>([
   [inference.SuspendedByOperator, 403],
   [edge.MalformedBody, 400],
   [edge.BodyMissing, 422],
+  [edge.MalformedForm, 400],
+  [edge.FileMissing, 422],
+  [edge.SpeechFormatUnknown, 422],
+  [edge.FieldMissing, 422],
+  [edge.BadDataUri, 422],
+  [edge.LengthsDiffer, 422],
+  [edge.WebhookWithStream, 422],
+  [edge.WebhooksMissing, 400],
   [edge.BodyTooLarge, 413],
   [edge.BadRequest, 400],
   [edge.BadTime, 422],
@@ -205,7 +213,8 @@ interface FrameworkError {
   readonly validationContext?: string;
 }
 
-export function refusalOf(error: unknown): Refusal {
+/** `limitBytes`: of the route's bodies. */
+export function refusalOf(error: unknown, limitBytes = bodyLimitBytes): Refusal {
   if (error instanceof ServiceError) return ofService(error);
   // Said by a store; a feature that can say more than "try again" says it itself.
   if (error instanceof Error && error.name === "DatabaseAway") return ofService(new accounts.AccountStoreAway(error));
@@ -226,7 +235,7 @@ export function refusalOf(error: unknown): Refusal {
     });
   }
   if (code === "store_away") return ofService(new edge.RecordsAway(error));
-  if (code === "FST_ERR_CTP_BODY_TOO_LARGE") return ofService(new edge.BodyTooLarge(bodyLimitBytes));
+  if (code === "FST_ERR_CTP_BODY_TOO_LARGE") return ofService(new edge.BodyTooLarge(limitBytes));
   if (statusCode !== undefined && statusCode >= 400 && statusCode < 500) {
     return refused(statusCode, "The request could not be read. Check its headers and its length.", "bad_request", {});
   }
@@ -254,7 +263,8 @@ function ofService(error: ServiceError): Refusal {
   };
   if (status !== 422) return refused(status, message, code, facts);
   const loc = [sideOf(param), ...(param?.split(".") ?? [])];
-  const type = error instanceof edge.BodyMissing ? "missing" : "value_error";
+  const isMissing = error instanceof edge.BodyMissing || error instanceof edge.FieldMissing;
+  const type = isMissing ? "missing" : "value_error";
   return refused(422, message, code, { ...facts, detail: [{ loc, msg: message, type }] });
 }
 

@@ -1,4 +1,4 @@
-import { fromUsd, nano, type TokenRates, toUsd } from "../../proto/money.ts";
+import { fromUsd, nano, pricedPixels, type TokenRates, toUsd } from "../../proto/money.ts";
 import type { ServedModel } from "../catalog/served-model.ts";
 import type { ModelList, ModelSummaries } from "./schemas/models.ts";
 
@@ -62,6 +62,14 @@ export interface Pricing {
   readonly output: number;
 }
 
+/** USD per million characters, per 1000 seconds of audio, per image of so many steps. */
+export interface UnitPricing {
+  readonly characters?: number;
+  readonly audio?: number;
+  readonly image?: number;
+  readonly image_steps?: number;
+}
+
 export function perMillion(rates: TokenRates): Pricing {
   return {
     input: toUsd(nano(rates.input)),
@@ -70,6 +78,33 @@ export function perMillion(rates: TokenRates): Pricing {
   };
 }
 
-export function ratesOf(pricing: Pricing): TokenRates {
-  return { input: fromUsd(pricing.input), cachedInput: fromUsd(pricing.cached_input), output: fromUsd(pricing.output) };
+export function perUnit({ units }: TokenRates): UnitPricing {
+  if (!units) return {};
+  return {
+    characters: toUsd(nano(units.characters)),
+    audio: toUsd(nano(units.audio)),
+    image: toUsd(nano(units.images / million)),
+    image_steps: Number(units.imageUnit / BigInt(pricedPixels)),
+  };
+}
+
+const million = 1_000_000n;
+
+export function ratesOf(pricing: Pricing & UnitPricing): TokenRates {
+  const { characters = 0, audio = 0, image = 0, image_steps: steps = 0 } = pricing;
+  const tokens = {
+    input: fromUsd(pricing.input),
+    cachedInput: fromUsd(pricing.cached_input),
+    output: fromUsd(pricing.output),
+  };
+  if (characters === 0 && audio === 0 && image === 0) return tokens;
+  return {
+    ...tokens,
+    units: {
+      characters: fromUsd(characters),
+      audio: fromUsd(audio),
+      images: fromUsd(image) * million,
+      imageUnit: BigInt(steps) * BigInt(pricedPixels),
+    },
+  };
 }

@@ -15,6 +15,7 @@ export const ratesFrom = (rates: Rates): PriceRates => ({
   characters: fromUsd(rates.characters ?? 0),
   audio: fromUsd(rates.audio ?? 0),
   images: fromUsd(rates.image ?? 0) * million,
+  imageSteps: BigInt(rates.image_steps ?? 0),
   hour: fromUsd(rates.hour ?? 0),
 });
 
@@ -29,6 +30,7 @@ export const renderPrice = (one: ListedPrice) => ({
     characters: usd(one.rates.characters),
     audio: usd(one.rates.audio),
     image: usd(one.rates.images / million),
+    image_steps: Number(one.rates.imageSteps),
     hour: usd(one.rates.hour),
   },
   effective_from: iso(one.effectiveFromMs),

@@ -3,6 +3,7 @@
 import type { ServerResponse } from "node:http";
 import type { Logger } from "pino";
 import type { AccountId, InstanceId, KeyId, RequestId } from "../../proto/ids.ts";
+import type { TokenRates } from "../../proto/money.ts";
 import type { UsageFigures } from "../../proto/usage.ts";
 import type { Caller } from "../accounts/caller.ts";
 import type { Session } from "../accounts/sessions.ts";
@@ -55,6 +56,9 @@ export class RequestState implements Trace {
   usage: UsageFigures | undefined;
   rate: RateStanding | undefined;
   loweredMaxTokens: number | undefined;
+  rates: TokenRates | undefined;
+  /** Beside those of every answer: names and values, in turn. */
+  extraHeaders: readonly string[] = [];
   refusal: Refusal | undefined;
   /** Set by the sink of a relayed answer. */
   onGone: (() => void) | undefined;
@@ -93,6 +97,7 @@ export class RequestState implements Trace {
       String(Math.round(performance.now() - this.startedMs)),
     ];
     this.rate?.writeHeaders(headers);
+    if (this.extraHeaders.length > 0) headers.push(...this.extraHeaders);
     return headers;
   }
 

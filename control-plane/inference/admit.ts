@@ -1,7 +1,7 @@
 // May this caller run this request, on which model, within which limits, with how much money set aside? In memory; waits
 // only for a grant.
 import type { AccountId } from "../../proto/ids.ts";
-import type { TokenRates } from "../../proto/money.ts";
+import type { TokenRates, UnitCounts } from "../../proto/money.ts";
 import type { Caller } from "../accounts/caller.ts";
 import { type Discounts, discountedRates } from "../billing/discounts.ts";
 import { type Budgets, type Hold, InsufficientFunds, SpendingSuspended } from "../billing/hold.ts";
@@ -30,6 +30,8 @@ export interface Admission {
   readonly maxTokens: number;
   /** The hold did not cover what was asked for: the engine must be told `maxTokens`. */
   readonly isLowered: boolean;
+  /** Of a task other than text: what its request asks for, as it is billed where nobody knows better. */
+  readonly units: UnitCounts | undefined;
 }
 
 export interface AdmitDeps {
@@ -49,14 +51,13 @@ export function admit(
   completion: Completion,
   trace: Trace,
 ): Admission | Promise<Admission> {
-  if (caller.suspendReason !== null) throw suspended(caller.suspendReason);
-  const model = deps.models.resolve(completion.model, caller.account);
-  if (!mayUse(caller.models, model, completion.model)) throw new ModelNotAllowed(completion.model);
-  if (!model) throw new ModelNotFound(completion.model);
+  const model = modelFor(deps.models, caller, completion.model);
   trace.model = model.name;
   const size = sizeOf(completion, model.contextLength);
   const priced = pricesOf(deps, caller, completion, model, trace);
-  const { floor, full } = holdSize(size, priced.rates);
+  trace.rates = priced.rates;
+  const units = completion.task?.units(priced.rates.units);
+  const { floor, full } = holdSize(size, priced.rates, units?.most);
   const rate = deps.rates.meter(caller.account, model.deployId);
   trace.rate = rate;
   const permit = rate.take();
@@ -71,12 +72,21 @@ export function admit(
     });
     return hold instanceof Promise
       ? hold
-          .then((granted) => admitted(caller, model, size, priced, granted, full, permit))
+          .then((granted) => admitted(caller, model, completion, size, priced, granted, full, permit, units?.asked))
           .catch((error) => refused(permit, error))
-      : admitted(caller, model, size, priced, hold, full, permit);
+      : admitted(caller, model, completion, size, priced, hold, full, permit, units?.asked);
   } catch (error) {
     return refused(permit, error);
   }
+}
+
+/** The model that a caller means. Throws FundsSuspended, SuspendedByOperator, ModelNotAllowed, ModelNotFound. */
+export function modelFor(models: ModelDirectory, caller: Caller, name: string): ServedModel {
+  if (caller.suspendReason !== null) throw suspended(caller.suspendReason);
+  const model = models.resolve(name, caller.account);
+  if (!mayUse(caller.models, model, name)) throw new ModelNotAllowed(name);
+  if (!model) throw new ModelNotFound(name);
+  return model;
 }
 
 function refused(permit: RatePermit, error: unknown): never {
@@ -90,19 +100,21 @@ const suspended = (reason: string): FundsSuspended | SuspendedByOperator =>
 function admitted(
   caller: Caller,
   model: ServedModel,
+  { task }: Completion,
   size: RequestSize,
   priced: Priced,
   hold: Hold,
   full: bigint,
   permit: RatePermit,
+  units: UnitCounts | undefined,
 ): Admission {
   const isLowered = hold.amount < full;
   const maxTokens = isLowered ? affordableMaxTokens(hold.amount, size, priced.rates) : size.maxTokens;
-  if (maxTokens < 1) {
+  if (maxTokens < 1 && !task) {
     hold.release();
     throw new InsufficientFunds();
   }
-  const inputTokensBound = promptTokensBound(size);
+  const inputTokensBound = task ? task.inputTokensBound : promptTokensBound(size);
   return {
     model,
     account: caller.account,
@@ -111,9 +123,10 @@ function admitted(
     permit,
     ...priced,
     inputTokensBound,
-    inputTokensEstimate: Math.ceil(size.promptBytes / bytesPerToken),
+    inputTokensEstimate: task ? task.inputTokensEstimate : Math.ceil(size.promptBytes / bytesPerToken),
     maxTokens,
     isLowered,
+    units,
   };
 }
 
@@ -132,6 +145,8 @@ function pricesOf(deps: AdmitDeps, caller: Caller, completion: Completion, model
 
 /** Neither the prompt nor an answer is longer than the context; without a known context only the request bounds them. */
 function sizeOf(completion: Completion, contextLength: number): RequestSize {
+  const { task } = completion;
+  if (task) return { promptBytes: task.inputTokensBound, messages: 0, n: 0, maxTokens: 0 };
   const context = contextLength > 0 ? contextLength : Number.POSITIVE_INFINITY;
   return {
     promptBytes: Math.min(completion.promptBytes, context),

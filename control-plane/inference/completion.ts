@@ -1,11 +1,13 @@
-// What the spine works on: one request for text, read and validated by an edge, and the trace it leaves for the log.
+// What the spine works on: one request, read and validated by an edge, and the trace it leaves for the log.
 import type { AccountId, InstanceId, KeyId, RequestId } from "../../proto/ids.ts";
+import type { TokenRates } from "../../proto/money.ts";
 import type { UsagePlacement } from "../../proto/ticket.ts";
 import type { UsageFigures } from "../../proto/usage.ts";
 import type { RateStanding } from "../quotas/rate-meter.ts";
+import type { Task, TaskKind } from "./task.ts";
 
 export interface Completion {
-  readonly kind: "text_completion" | "chat";
+  readonly kind: "text_completion" | "chat" | TaskKind;
   /** As the caller wrote it. */
   readonly model: string;
   readonly stream: boolean;
@@ -24,7 +26,27 @@ export interface Completion {
   readonly fields: Readonly<Record<string, unknown>>;
   /** True when `bytes` may not go to an engine as they are: an unknown key, an alias, a null that means a default. */
   readonly isRebuilt: boolean;
+  /** Of a task other than text: it decides path, body and size; `bytes`, `fields` and `isRebuilt` are of text alone. */
+  readonly task: Task | undefined;
 }
+
+const noBytes = Buffer.alloc(0);
+
+/** A request of a task other than text. */
+export const taskCompletion = (kind: TaskKind, model: string, task: Task): Completion => ({
+  kind,
+  model,
+  stream: false,
+  n: 1,
+  maxTokens: undefined,
+  promptBytes: 0,
+  messages: 0,
+  usage: "drop",
+  bytes: noBytes,
+  fields: {},
+  isRebuilt: false,
+  task,
+});
 
 /** Filled while the request runs; read once, when it has ended. */
 export interface Trace {
@@ -46,6 +68,8 @@ export interface Trace {
   usage: UsageFigures | undefined;
   /** Of the account and model, once they are known. */
   rate: RateStanding | undefined;
+  /** What it is priced at, once it is admitted. */
+  rates: TokenRates | undefined;
   /** Set when the budget lowered max_tokens. */
   loweredMaxTokens: number | undefined;
 }

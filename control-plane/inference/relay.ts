@@ -1,8 +1,8 @@
 // The way of an admitted request to an instance and back, with another instance where that is safe: before the first data
 // byte, never after it.
 import type { ReplicaId } from "../../proto/ids.ts";
-import { nano, type TokenRates } from "../../proto/money.ts";
-import { signTicket } from "../../proto/ticket.ts";
+import { nano, type TokenRates, type UnitRates } from "../../proto/money.ts";
+import { signTicket, type TicketUnits } from "../../proto/ticket.ts";
 import type { UsageFigures } from "../../proto/usage.ts";
 import type { DeliveredCounts, LostAttempt } from "../billing/delivered.ts";
 import type { Route, Routes } from "../fleet/routes.ts";
@@ -18,6 +18,7 @@ import { EngineOverloaded, InstancesUnreachable, ModelNotReady, UpstreamBroken, 
 import { forwardBody } from "./forward-body.ts";
 import { pickRoute } from "./route.ts";
 import type { SpineMetrics } from "./spine-metrics.ts";
+import type { TaskBody } from "./task.ts";
 import type { Upstreams } from "./upstreams.ts";
 
 export interface RelayDeps {
@@ -56,7 +57,9 @@ export async function relay(
   trace: Trace,
 ): Promise<RelayEnd> {
   const { model } = admission;
-  const body = forwardBody(completion, admission);
+  const body = completion.task
+    ? completion.task.body(model.servedName)
+    : { contentType: "application/json", bytes: forwardBody(completion, admission) };
   const tried: Route[] = [];
   // Of a request that waited for an instance after it was turned away: no attempt number is used twice.
   const before = trace.attempts;
@@ -154,7 +157,7 @@ function attempt(
   route: Route,
   admission: Admission,
   completion: Completion,
-  body: Buffer,
+  body: TaskBody,
   sink: AnswerSink,
   trace: Trace,
 ): Promise<Tried> {
@@ -172,17 +175,22 @@ function attempt(
     });
     // As the agent's gate counts: a request with `n` takes n places.
     route.inFlight += completion.n;
-    const path = `/i/${route.instanceId}/v1/${completion.kind === "chat" ? "chat/completions" : "completions"}`;
+    const path = `/i/${route.instanceId}${enginePathOf(completion)}`;
     const ticket = ticketFor(deps, route, admission, completion, trace);
-    deps.upstreams.send(route.origin, { path, ticket, body }, handler);
+    deps.upstreams.send(route.origin, { path, ticket, body: body.bytes, contentType: body.contentType }, handler);
   });
+}
+
+function enginePathOf({ kind, task }: Completion): string {
+  if (task) return task.enginePath;
+  return kind === "chat" ? "/v1/chat/completions" : "/v1/completions";
 }
 
 /** Signed now that the instance is known, so that waiting does not use up its minute. */
 function ticketFor(
   deps: RelayDeps,
   route: Route,
-  { model, account, key, hold, rates, discountId, inputTokensBound, inputTokensEstimate, maxTokens }: Admission,
+  { model, account, key, hold, rates, discountId, inputTokensBound, inputTokensEstimate, maxTokens, units }: Admission,
   completion: Completion,
   trace: Trace,
 ): string {
@@ -209,6 +217,7 @@ function ticketFor(
       rates: rateTexts(rates),
       priceVersion: model.priceVersion,
       ...(discountId === undefined ? {} : { discountId }),
+      ...(units === undefined ? {} : { units: { asked: units, rates: unitRateTexts(rates.units) } }),
     },
     route.ticketKey,
   );
@@ -223,6 +232,11 @@ function rateTexts(rates: TokenRates): readonly [string, string, string] {
     texts.set(rates, known);
   }
   return known;
+}
+
+function unitRateTexts(units: UnitRates | undefined): TicketUnits["rates"] {
+  if (!units) return ["0", "0", "0", "0"];
+  return [String(units.characters), String(units.audio), String(units.images), String(units.imageUnit)];
 }
 
 function noInstance({ model }: Admission, last: AttemptEnd | undefined, busySeconds: number | undefined): ServiceError {

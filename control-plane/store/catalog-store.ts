@@ -1,5 +1,6 @@
 import { type Kysely, sql, type Transaction } from "kysely";
 import type { AccountId, DeploymentId } from "../../proto/ids.ts";
+import { pricedPixels, type TokenRates } from "../../proto/money.ts";
 import type { CatalogStore, Offer, OfferedModel } from "../catalog/store.ts";
 import { asked } from "./asked.ts";
 import { announce } from "./change-feed.ts";
@@ -81,17 +82,20 @@ export function createCatalogStore(db: Kysely<Database>): CatalogStore {
 /** An entry of the price book is never changed: other rates are a new version. */
 async function price(trx: Transaction<Database>, offer: Offer): Promise<void> {
   const [now] = await offers(trx, offer.name);
-  const { input, cachedInput, output } = offer.rates;
-  if (now && now.input_rate === input && now.cached_input_rate === cachedInput && now.output_rate === output) return;
+  const { input, cachedInput, output, units } = offer.rates;
+  const rates = {
+    input_rate: input,
+    cached_input_rate: cachedInput,
+    output_rate: output,
+    character_rate: units?.characters ?? 0n,
+    audio_rate: units?.audio ?? 0n,
+    image_rate: units?.images ?? 0n,
+    image_steps: Number((units?.imageUnit ?? 0n) / BigInt(pricedPixels)),
+  };
+  if (now && (Object.keys(rates) as (keyof typeof rates)[]).every((name) => now[name] === rates[name])) return;
   await trx
     .insertInto("price")
-    .values({
-      kind: "model",
-      subject: offer.name,
-      input_rate: input,
-      cached_input_rate: cachedInput,
-      output_rate: output,
-    })
+    .values({ kind: "model", subject: offer.name, ...rates })
     .execute();
 }
 
@@ -105,9 +109,14 @@ async function offers(db: Kysely<Database>, name: string | undefined) {
     input_rate: bigint;
     cached_input_rate: bigint;
     output_rate: bigint;
+    character_rate: bigint;
+    audio_rate: bigint;
+    image_rate: bigint;
+    image_steps: number;
   }>`
     select m.model_name, m.deploy_id, m.description, m.created_at,
-      p.price_version, p.input_rate, p.cached_input_rate, p.output_rate
+      p.price_version, p.input_rate, p.cached_input_rate, p.output_rate,
+      p.character_rate, p.audio_rate, p.image_rate, p.image_steps
     from public_model m join lateral (
       select * from price where price.kind = 'model' and price.subject = m.model_name and price.effective_from <= now()
       order by effective_from desc, price_version desc limit 1) p on true
@@ -116,12 +125,24 @@ async function offers(db: Kysely<Database>, name: string | undefined) {
   return rows;
 }
 
+/** Left out where the model is priced by tokens alone. */
+function unitRates(row: Awaited<ReturnType<typeof offers>>[number]): Pick<TokenRates, "units"> {
+  const { character_rate: characters, audio_rate: audio, image_rate: images, image_steps: steps } = row;
+  if (characters === 0n && audio === 0n && images === 0n) return {};
+  return { units: { characters, audio, images, imageUnit: BigInt(steps) * BigInt(pricedPixels) } };
+}
+
 function asOffered(row: Awaited<ReturnType<typeof offers>>[number]): OfferedModel {
   return {
     name: row.model_name,
     deployId: row.deploy_id as DeploymentId,
     description: row.description,
-    rates: { input: row.input_rate, cachedInput: row.cached_input_rate, output: row.output_rate },
+    rates: {
+      input: row.input_rate,
+      cachedInput: row.cached_input_rate,
+      output: row.output_rate,
+      ...unitRates(row),
+    },
     priceVersion: Number(row.price_version),
     createdAtMs: row.created_at.getTime(),
   };

@@ -120,6 +120,7 @@ const rowOf = ({ kind, subject, rates, effectiveFromMs }: NewPrice) => ({
   character_rate: rates.characters,
   audio_rate: rates.audio,
   image_rate: rates.images,
+  image_steps: Number(rates.imageSteps),
   hour_rate: rates.hour,
   effective_from: new Date(effectiveFromMs),
 });
@@ -135,6 +136,7 @@ const priceOf = (row: Selectable<Database["price"]>): PriceVersion => ({
     characters: row.character_rate,
     audio: row.audio_rate,
     images: row.image_rate,
+    imageSteps: BigInt(row.image_steps),
     hour: row.hour_rate,
   },
   effectiveFromMs: row.effective_from.getTime(),

@@ -68,6 +68,9 @@ describe.each([
   ["/v1/openai/chat/completions", chat()],
   ["/v1/chat/completions", chat({ stream: true })],
   ["/v1/chat/completions/", chat()],
+  ["/v1/compat/embeddings", { model: "org/model", input: "x" }],
+  ["/v1/openai/audio/speech", { model: "org/model", input: "x" }],
+  ["/v1/images/generations", { model: "org/model", prompt: "x" }],
 ])("POST %s", (path, body) => {
   it.each(rows.map((row, i) => [`${row.status} (${i})`, row] as const))("%s", (_name, row) =>
     check({ ...row, call: `POST ${path}`, body }),

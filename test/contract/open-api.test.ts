@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { Validator } from "@seriousme/openapi-schema-validator";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { createHttp } from "../../control-plane/http/create-http.ts";
 import { fakePorts } from "../fakes/ports.ts";
@@ -25,6 +26,13 @@ const operations = () => {
 it("the committed description is what the routes say; `npm run generate` writes it", () => {
   const committed = JSON.parse(readFileSync(join(import.meta.dirname, "../../docs/openapi.json"), "utf8"));
   expect(committed).toEqual(JSON.parse(JSON.stringify(app.swagger())));
+});
+
+it("the description is valid OpenAPI 3.1", async () => {
+  const validator = new Validator();
+  const { valid, errors } = await validator.validate(JSON.parse(JSON.stringify(app.swagger())));
+  expect(errors).toBeUndefined();
+  expect([valid, validator.version]).toEqual([true, "3.1"]);
 });
 
 it("every operation is summed up and declares its refusals", () => {

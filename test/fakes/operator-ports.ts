@@ -92,7 +92,7 @@ export function fakePriceBook(): Pick<HttpDeps, "prices" | "discounts"> {
     version: 3n,
     kind: "model",
     subject: "org/model",
-    rates: { ...rates, images: 2_500_000_000_000n, hour: 0n },
+    rates: { ...rates, images: 2_500_000_000_000n, imageSteps: 0n, hour: 0n },
     effectiveFromMs: 1_786_000_000_000,
     setAtMs: 1_786_000_000_000,
     isCurrent: true,

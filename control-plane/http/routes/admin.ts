@@ -2,7 +2,7 @@ import { Type } from "typebox";
 import type { DeploymentId } from "../../../proto/ids.ts";
 import type { Endpoints } from "../endpoint.ts";
 import { renderDeployment } from "../render-deployment.ts";
-import { perMillion, ratesOf } from "../render-models.ts";
+import { perMillion, perUnit, ratesOf } from "../render-models.ts";
 import { DeploymentRecord } from "../schemas/deployment.ts";
 import { ExternalServer, OfferAnswer, OfferRequest } from "../schemas/models.ts";
 import type { HttpDeps } from "../verbs.ts";
@@ -23,19 +23,19 @@ export function addAdminRoutes(endpoints: Endpoints, { admin }: Pick<HttpDeps, "
     answer: OfferAnswer,
     refusals: [404, 503],
     async handler({ params, body }) {
-      const { input, cached_input: cached = input, output } = body.pricing;
+      const { input, cached_input: cached = input, output, ...units } = body.pricing;
       const offered = await admin.offerModel({
         name: params["*"].replace(/\/$/, ""),
         deployId: body.deploy_id as DeploymentId,
         description: body.description ?? "",
-        rates: ratesOf({ input, cached_input: cached, output }),
+        rates: ratesOf({ input, cached_input: cached, output, ...units }),
       });
       return {
         model_name: offered.name,
         deploy_id: offered.deployId,
         description: offered.description,
         price_version: offered.priceVersion,
-        pricing: perMillion(offered.rates),
+        pricing: { ...perMillion(offered.rates), ...perUnit(offered.rates) },
       };
     },
   });

@@ -8,8 +8,9 @@ import type { RelayFront } from "../relay-front.ts";
 import { relayRoute } from "../relay-route.ts";
 import { ChatRequest } from "../schemas/chat-request.ts";
 import { ChatAnswer, CompletionAnswer, CompletionRequest } from "../schemas/completion-request.ts";
+import { inferenceRefusals } from "../schemas/error-responses.ts";
 
-const refusals = [400, 402, 403, 404, 405, 413, 429, 500, 502, 503, 504];
+const refusals = [...inferenceRefusals, 405];
 
 export function addCompletionRoutes(endpoints: Endpoints, spine: Spine, front: RelayFront): void {
   const common = { method: "POST", tag: "inference", access: "inference", dialect: "compat", refusals } as const;
@@ -78,6 +79,7 @@ function readCompletion(
     bytes,
     fields,
     isRebuilt,
+    task: undefined,
   };
 }
 

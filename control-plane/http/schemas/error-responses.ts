@@ -19,11 +19,17 @@ export const errorSchemas: readonly TSchema[] = [
   Type.Object({ detail, error: Type.String(), code, request_id: Type.String() }, { $id: "ServiceValidation" }),
   Type.Object({ error: compatError }, { $id: "CompatRefusal" }),
   Type.Object({ detail, error: compatError }, { $id: "CompatValidation" }),
+  Type.Object(
+    { detail: Type.Object({ status: Type.String(), message: Type.String() }) },
+    { $id: "VoicesRefusal", description: "As ElevenLabs' clients read it" },
+  ),
+  Type.Object({ detail }, { $id: "VoicesValidation" }),
 ];
 
 const names: Readonly<Record<Dialect, { readonly refusal: string; readonly validation: string }>> = {
   service: { refusal: "ServiceRefusal", validation: "ServiceValidation" },
   compat: { refusal: "CompatRefusal", validation: "CompatValidation" },
+  voices: { refusal: "VoicesRefusal", validation: "VoicesValidation" },
 };
 
 const meanings: Readonly<Record<number, string>> = {
@@ -45,6 +51,9 @@ const meanings: Readonly<Record<number, string>> = {
   503: "Not at the moment; see Retry-After",
   504: "The model's instance stopped answering",
 };
+
+/** Of every inference POST, beside those of each operation. */
+export const inferenceRefusals = [400, 402, 403, 404, 413, 429, 500, 502, 503, 504];
 
 /** For the description alone: what is sent is rendered in render-error.ts. */
 export function errorResponses(statuses: readonly number[], dialect: Dialect): Record<number, object> {

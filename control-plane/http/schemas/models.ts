@@ -61,6 +61,16 @@ export const OfferRequest = Type.Object({
     input: price("USD per million prompt tokens"),
     cached_input: Type.Optional(price("The same for cached ones; default: as input")),
     output: price("USD per million generated tokens"),
+    characters: Type.Optional(price("USD per million characters spoken")),
+    audio: Type.Optional(price("USD per 1000 seconds of audio heard")),
+    image: Type.Optional(price("USD per image")),
+    image_steps: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: 1_000,
+        description: "Of an image of 1024 x 1024 at that price: others cost in proportion; 0: all cost the same",
+      }),
+    ),
   }),
 });
 
@@ -69,7 +79,15 @@ export const OfferAnswer = Type.Object({
   deploy_id: Type.String(),
   description: Type.String(),
   price_version: Type.Integer(),
-  pricing: Type.Object({ input: Type.Number(), cached_input: Type.Number(), output: Type.Number() }),
+  pricing: Type.Object({
+    input: Type.Number(),
+    cached_input: Type.Number(),
+    output: Type.Number(),
+    characters: Type.Optional(Type.Number()),
+    audio: Type.Optional(Type.Number()),
+    image: Type.Optional(Type.Number()),
+    image_steps: Type.Optional(Type.Integer()),
+  }),
 });
 
 export const ExternalServer = Type.Object({

@@ -17,6 +17,13 @@ export const Rates = Type.Object(
     characters: usd("million characters"),
     audio: usd("1000 seconds of audio"),
     image: usd("image"),
+    image_steps: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: 1_000,
+        description: "Of an image of 1024 x 1024 at that price: others cost in proportion; 0: all cost the same",
+      }),
+    ),
     hour: usd("hour of one GPU or container"),
   },
   { additionalProperties: false, minProperties: 1 },

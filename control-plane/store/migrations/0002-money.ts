@@ -145,6 +145,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       character_rate bigint not null default 0 check (character_rate >= 0),
       audio_rate bigint not null default 0 check (audio_rate >= 0),
       image_rate bigint not null default 0 check (image_rate >= 0),
+      image_steps integer not null default 0 check (image_steps >= 0),
       hour_rate bigint not null default 0 check (hour_rate >= 0),
       effective_from timestamptz not null default now(),
       set_at timestamptz not null default now()

@@ -138,6 +138,8 @@ export interface MoneyTables {
     character_rate: Generated<bigint>;
     audio_rate: Generated<bigint>;
     image_rate: Generated<bigint>;
+    /** Steps of an image of 1024 x 1024 at that rate: others cost in proportion. 0: every image costs the same. */
+    image_steps: Generated<number>;
     /** Nano-USD per GPU-hour or container-hour. */
     hour_rate: Generated<bigint>;
     effective_from: DefaultTime;

@@ -21,6 +21,7 @@ const completion = (change: Partial<Completion> = {}): Completion => ({
   bytes: Buffer.from("{}"),
   fields: {},
   isRebuilt: false,
+  task: undefined,
   ...change,
 });
 const trace = () => ({ requestId: "r1" as RequestId, model: undefined }) as unknown as Trace;

@@ -1,0 +1,76 @@
+// An answer that is rewritten on its way: kept until it is whole, then sent in one piece. The agent bounds what it may be.
+import type { AnswerSink, SinkListener } from "../inference/answer-sink.ts";
+import type { ClientSink } from "./client-sink.ts";
+import type { RenderedError } from "./render-error.ts";
+
+export interface WholeAnswer {
+  readonly contentType: string;
+  readonly body: Buffer;
+}
+
+export class BufferedSink implements AnswerSink {
+  readonly #client: ClientSink;
+  readonly #render: (answer: WholeAnswer) => WholeAnswer;
+  readonly #broken: ((error: unknown) => RenderedError) | undefined;
+  #contentType = "application/json";
+  #status = 200;
+  #parts: Buffer[] = [];
+
+  /** `broken`: what is answered where `render` finds that the engine answered something else. */
+  constructor(
+    client: ClientSink,
+    render: (answer: WholeAnswer) => WholeAnswer = (answer) => answer,
+    broken?: (error: unknown) => RenderedError,
+  ) {
+    this.#client = client;
+    this.#render = render;
+    this.#broken = broken;
+  }
+
+  get hasStarted(): boolean {
+    return this.#client.hasStarted;
+  }
+
+  get isGone(): boolean {
+    return this.#client.isGone;
+  }
+
+  set listener(listener: SinkListener | undefined) {
+    this.#client.listener = listener;
+  }
+
+  get listener(): SinkListener | undefined {
+    return this.#client.listener;
+  }
+
+  whole(status: number, contentType: string, body: Buffer): void {
+    if (this.isGone) return;
+    let answer: WholeAnswer;
+    try {
+      answer = this.#render({ contentType, body });
+    } catch (error) {
+      const told = this.#broken?.(error);
+      if (!told) throw error;
+      this.#client.whole(told.status, "application/json; charset=utf-8", Buffer.from(told.body));
+      return;
+    }
+    this.#client.whole(status, answer.contentType, answer.body);
+  }
+
+  begin(status: number, contentType: string): void {
+    this.#status = status;
+    this.#contentType = contentType;
+  }
+
+  write(chunk: Buffer): void {
+    this.#parts.push(chunk);
+  }
+
+  end(): void {
+    this.whole(this.#status, this.#contentType, Buffer.concat(this.#parts));
+  }
+
+  abandon(): void {
+    this.#client.abandon();
+  }
+}

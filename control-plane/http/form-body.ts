@@ -1,0 +1,126 @@
+// multipart/form-data bodies: parts with a filename are files, the others values. Read from bytes that were bounded while
+// they came; written anew for an engine, with a boundary of our own.
+import { randomBytes } from "node:crypto";
+import { Busboy } from "@fastify/busboy";
+import type { FastifyRequest } from "fastify";
+import type { TSchema } from "typebox";
+import { MalformedForm } from "./errors.ts";
+
+export class FormFile {
+  readonly filename: string;
+  readonly contentType: string;
+  readonly bytes: Buffer;
+  constructor(filename: string, contentType: string, bytes: Buffer) {
+    this.filename = filename;
+    this.contentType = contentType;
+    this.bytes = bytes;
+  }
+}
+
+export type FormPart = string | FormFile;
+
+/** Above it a form is no request for inference. */
+const limits = { fields: 200, files: 32, fieldNameSize: 200, headerPairs: 20 };
+
+export const isForm = (contentType: string | undefined): contentType is string =>
+  contentType !== undefined && /^multipart\/form-data\b/i.test(contentType);
+
+/** By name; a name that comes again, or ends in `[]`, is a list. Rejects with MalformedForm. */
+export function readForm(bytes: Buffer, contentType: string): Promise<Record<string, FormPart | FormPart[]>> {
+  return new Promise((resolve, reject) => {
+    const found = new Map<string, FormPart | FormPart[]>();
+    const add = (given: string, part: FormPart): void => {
+      const isList = given.endsWith("[]");
+      const name = isList ? given.slice(0, -2) : given;
+      const known = found.get(name);
+      if (Array.isArray(known)) known.push(part);
+      else if (known !== undefined) found.set(name, [known, part]);
+      else found.set(name, isList ? [part] : part);
+    };
+    const fail = (cause?: unknown): void => reject(new MalformedForm(cause));
+    try {
+      const form = new Busboy({
+        headers: { "content-type": contentType },
+        limits: { ...limits, fieldSize: bytes.length, fileSize: bytes.length },
+      });
+      form.on("field", (name, value) => add(name, value));
+      form.on("file", (name, stream, filename, _encoding, type) => {
+        const parts: Buffer[] = [];
+        stream.on("data", (part: Buffer) => parts.push(part));
+        stream.on("error", fail);
+        stream.on("end", () => add(name, new FormFile(filename, type, Buffer.concat(parts))));
+      });
+      for (const limit of ["fieldsLimit", "filesLimit", "partsLimit"]) form.on(limit, () => fail());
+      form.on("error", fail);
+      form.on("finish", () => resolve(Object.fromEntries(found)));
+      form.end(bytes);
+    } catch (error) {
+      fail(error);
+    }
+  });
+}
+
+export interface WrittenForm {
+  readonly contentType: string;
+  readonly bytes: Buffer;
+}
+
+/** Lists are written as parts of the same name; what is null or undefined is left out. */
+export function writeForm(fields: readonly (readonly [name: string, value: unknown])[]): WrittenForm {
+  const boundary = `stoker-${randomBytes(16).toString("hex")}`;
+  const parts: Buffer[] = [];
+  const write = (name: string, value: unknown): void => {
+    if (value === null || value === undefined) return;
+    const head = `--${boundary}\r\ncontent-disposition: form-data; name="${quoted(name)}"`;
+    if (value instanceof FormFile) {
+      const file = `${head}; filename="${quoted(value.filename)}"\r\ncontent-type: ${value.contentType}\r\n\r\n`;
+      parts.push(Buffer.from(file), value.bytes, newline);
+    } else parts.push(Buffer.from(`${head}\r\n\r\n${typeof value === "string" ? value : JSON.stringify(value)}\r\n`));
+  };
+  for (const [name, value] of fields) {
+    if (Array.isArray(value)) for (const one of value) write(name, one);
+    else write(name, value);
+  }
+  parts.push(Buffer.from(`--${boundary}--\r\n`));
+  return { contentType: `multipart/form-data; boundary=${boundary}`, bytes: Buffer.concat(parts) };
+}
+
+const newline = Buffer.from("\r\n");
+
+/** As browsers do: a quote or a line break would end the header. */
+const quoted = (text: string) => text.replaceAll('"', "%22").replaceAll("\r", "%0D").replaceAll("\n", "%0A");
+
+/** Values of a form are texts: what reads as what its field wants becomes that. Also for fields of native inference. */
+export function coerceForm(schema: TSchema) {
+  const properties = (schema as { properties?: Record<string, { type?: unknown }> }).properties ?? {};
+  return (request: FastifyRequest, _reply: unknown, done: () => void): void => {
+    const body = request.body as Record<string, unknown> | null | undefined;
+    if (typeof body === "object" && body !== null) coerceFields(body, properties);
+    done();
+  };
+}
+
+export function coerceFields(
+  values: Record<string, unknown>,
+  properties: Readonly<Record<string, { readonly type?: unknown }>>,
+): void {
+  for (const [name, { type }] of Object.entries(properties)) {
+    const value = values[name];
+    const wants = (one: string) => type === one || (Array.isArray(type) && type.includes(one));
+    if (wants("array") && value !== undefined && value !== null && !Array.isArray(value)) {
+      const parsed = typeof value === "string" && value.startsWith("[") ? parsedOf(value) : undefined;
+      values[name] = Array.isArray(parsed) ? parsed : [value];
+    } else if (typeof value !== "string") continue;
+    else if (wants("boolean") && (value === "true" || value === "false")) values[name] = value === "true";
+    else if ((wants("integer") || wants("number")) && /^-?\d+(\.\d+)?$/.test(value)) values[name] = Number(value);
+    else if (wants("object") && value.startsWith("{")) values[name] = parsedOf(value) ?? value;
+  }
+}
+
+function parsedOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

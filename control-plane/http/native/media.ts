@@ -1,0 +1,24 @@
+import { BadDataUri, FieldMissing } from "../errors.ts";
+import { FormFile } from "../form-body.ts";
+
+/** A part with a filename, or a data URI in a text. Throws FieldMissing, BadDataUri. */
+export function fileOf(value: string | FormFile | undefined, field: string): FormFile {
+  if (value instanceof FormFile) return value;
+  if (typeof value !== "string" || value === "") throw new FieldMissing(field);
+  const head = /^data:([\w.+/-]+)?(?:;[\w=.-]+)*;base64,/.exec(value);
+  if (!head) throw new BadDataUri(field);
+  const contentType = head[1] ?? "application/octet-stream";
+  const bytes = Buffer.from(value.slice(head[0].length), "base64");
+  if (bytes.length === 0) throw new BadDataUri(field);
+  return new FormFile(`${field}.${contentType.split("/")[1] ?? "bin"}`, contentType, bytes);
+}
+
+export const dataUri = (contentType: string, bytes: Buffer): string =>
+  `data:${contentType.split(";")[0]};base64,${bytes.toString("base64")}`;
+
+/** As a field of JSON. */
+export function uriOf(value: string | FormFile | undefined, field: string): string {
+  if (typeof value === "string" && /^data:/.test(value)) return value;
+  const file = fileOf(value, field);
+  return dataUri(file.contentType, file.bytes);
+}

@@ -1,0 +1,84 @@
+// Speech and transcriptions in OpenAI's shapes.
+import type { FastifyRequest } from "fastify";
+import type { Spine } from "../../inference/complete.ts";
+import type { Endpoints } from "../endpoint.ts";
+import { FileMissing } from "../errors.ts";
+import { FormFile } from "../form-body.ts";
+import { mediaLimitBytes } from "../json-body.ts";
+import type { RelayFront } from "../relay-front.ts";
+import { relayRoute, taskRoute } from "../relay-route.ts";
+import { inferenceRefusals } from "../schemas/error-responses.ts";
+import {
+  AudioBytes,
+  SpeechRequest,
+  TranscriptionAnswer,
+  TranscriptionRequest,
+  TranslationRequest,
+} from "../schemas/tasks.ts";
+import { speech } from "../tasks/speech.ts";
+import { transcription } from "../tasks/transcription.ts";
+
+const common = {
+  method: "POST",
+  tag: "inference",
+  access: "inference",
+  dialect: "compat",
+  refusals: inferenceRefusals,
+} as const;
+
+export function addAudioRoutes(endpoints: Endpoints, spine: Spine, front: RelayFront): void {
+  endpoints.addRaw(
+    {
+      ...common,
+      path: "/v1/compat/audio/speech",
+      summary: "Speak a text",
+      body: SpeechRequest,
+      answer: AudioBytes,
+    },
+    relayRoute(
+      spine,
+      (fields) => {
+        const body = fields as unknown as SpeechRequest;
+        const format = body.response_format ?? "wav";
+        const { model, input: text, voice, speed, extra_body: extra } = body;
+        return speech({ model, text, voice, format, speed, extra });
+      },
+      front,
+    ),
+  );
+
+  const forms = { ...common, takes: "forms", bodyLimitBytes: mediaLimitBytes, answer: TranscriptionAnswer } as const;
+  endpoints.addRaw(
+    {
+      ...forms,
+      path: "/v1/compat/audio/transcriptions",
+      summary: "What is said in a piece of audio",
+      body: TranscriptionRequest,
+    },
+    taskRoute(spine, (request) => ({ completion: read(request, "transcribe") })),
+  );
+  endpoints.addRaw(
+    {
+      ...forms,
+      path: "/v1/compat/audio/translations",
+      summary: "What is said in a piece of audio, in English",
+      body: TranslationRequest,
+    },
+    taskRoute(spine, (request) => ({ completion: read(request, "translate") })),
+  );
+}
+
+function read(request: FastifyRequest, task: "transcribe" | "translate") {
+  const body = request.body as TranscriptionRequest;
+  if (!(body.file instanceof FormFile)) throw new FileMissing("file");
+  return transcription({
+    task,
+    model: body.model,
+    file: body.file,
+    prompt: body.prompt,
+    format: body.response_format ?? "json",
+    temperature: body.temperature,
+    // A translation is English, and has no granularities.
+    ...(task === "transcribe" ? { language: body.language, granularities: body.timestamp_granularities } : {}),
+  });
+}

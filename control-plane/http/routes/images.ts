@@ -1,0 +1,58 @@
+// Pictures in OpenAI's shapes.
+import type { FastifyRequest } from "fastify";
+import type { Spine } from "../../inference/complete.ts";
+import type { Endpoints } from "../endpoint.ts";
+import { FileMissing } from "../errors.ts";
+import { FormFile } from "../form-body.ts";
+import { mediaLimitBytes } from "../json-body.ts";
+import type { RelayFront } from "../relay-front.ts";
+import { relayRoute, taskRoute } from "../relay-route.ts";
+import { inferenceRefusals } from "../schemas/error-responses.ts";
+import { ImageEditRequest, ImageRequest, ImagesAnswer, ImageVariationRequest } from "../schemas/tasks.ts";
+import { images, sizeFrom } from "../tasks/images.ts";
+
+const common = {
+  method: "POST",
+  tag: "inference",
+  access: "inference",
+  dialect: "compat",
+  refusals: inferenceRefusals,
+  answer: ImagesAnswer,
+} as const;
+
+export function addImageRoutes(endpoints: Endpoints, spine: Spine, front: RelayFront): void {
+  endpoints.addRaw(
+    { ...common, path: "/v1/compat/images/generations", summary: "Paint a text", body: ImageRequest },
+    relayRoute(
+      spine,
+      (fields) => {
+        const { model, prompt, n, size, user, quality, style } = fields as unknown as ImageRequest;
+        return images({ model, n: n ?? 1, ...sizeFrom(size), prompt, fields: { user, quality, style } });
+      },
+      front,
+    ),
+  );
+
+  const forms = { ...common, takes: "forms", bodyLimitBytes: mediaLimitBytes } as const;
+  endpoints.addRaw(
+    { ...forms, path: "/v1/compat/images/variations", summary: "Paint a picture anew", body: ImageVariationRequest },
+    taskRoute(spine, (request) => ({ completion: read(request, "/v1/images/variations") })),
+  );
+  endpoints.addRaw(
+    { ...forms, path: "/v1/compat/images/edits", summary: "Change a picture as a text says", body: ImageEditRequest },
+    taskRoute(spine, (request) => ({ completion: read(request, "/v1/images/edits") })),
+  );
+}
+
+const mostMaskBytes = 4 * 1024 * 1024;
+
+function read({ body }: FastifyRequest, path: "/v1/images/edits" | "/v1/images/variations") {
+  const { model, n, size, user, image, mask, prompt } = body as Partial<ImageEditRequest> & { readonly model: string };
+  const given = Array.isArray(image) ? image : [image];
+  if (!given.every((one) => one instanceof FormFile)) throw new FileMissing("image");
+  if (mask !== undefined && (!(mask instanceof FormFile) || mask.bytes.length > mostMaskBytes)) {
+    throw new FileMissing("mask");
+  }
+  const wish = { model, n: n ?? 1, ...sizeFrom(size), prompt, fields: { user } };
+  return images(wish, { path, images: given, mask });
+}

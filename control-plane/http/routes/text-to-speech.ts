@@ -1,0 +1,53 @@
+// Speech in ElevenLabs' shapes: the voice in the path, audio as the answer, errors in `detail`.
+import type { FastifyRequest } from "fastify";
+import { Type } from "typebox";
+import type { Spine } from "../../inference/complete.ts";
+import { BufferedSink } from "../buffered-sink.ts";
+import type { Endpoints } from "../endpoint.ts";
+import { SpeechFormatUnknown } from "../errors.ts";
+import type { Relayed } from "../relay-route.ts";
+import { taskRoute } from "../relay-route.ts";
+import type { RequestState } from "../request-state.ts";
+import { inferenceRefusals } from "../schemas/error-responses.ts";
+import { nullable } from "../schemas/sampling.ts";
+import { AudioBytes, TextToSpeechRequest } from "../schemas/tasks.ts";
+import { charactersOf, speech, speechFormat } from "../tasks/speech.ts";
+
+/** Of a request that names none. */
+const defaultModel = "hexgrad/Kokoro-82M";
+
+export function addTextToSpeechRoutes(endpoints: Endpoints, spine: Spine): void {
+  const common = {
+    method: "POST",
+    tag: "inference",
+    access: "inference",
+    dialect: "voices",
+    refusals: inferenceRefusals,
+    params: Type.Object({ voice_id: Type.String({ minLength: 1 }) }),
+    query: Type.Object({ output_format: Type.Optional(nullable.string()) }),
+    body: TextToSpeechRequest,
+    answer: AudioBytes,
+  } as const;
+  endpoints.addRaw(
+    { ...common, path: "/v1/text-to-speech/:voice_id/stream", summary: "Speak a text; audio as it is made" },
+    taskRoute(spine, read),
+  );
+  endpoints.addRaw(
+    { ...common, path: "/v1/text-to-speech/:voice_id", summary: "Speak a text; the audio in one piece" },
+    taskRoute(spine, (request, state) => ({
+      ...read(request, state),
+      through: (client) => new BufferedSink(client),
+    })),
+  );
+}
+
+function read({ body, params, query }: FastifyRequest, state: RequestState): Relayed {
+  const { text, model_id: model, output_format: format, language_code: language } = body as TextToSpeechRequest;
+  const { voice_id: voice } = params as { readonly voice_id: string };
+  const asked = (query as { readonly output_format?: string | null }).output_format;
+  const code = asked || format || "wav";
+  const known = speechFormat(code);
+  if (!known) throw new SpeechFormatUnknown(code);
+  state.extraHeaders = ["request-id", state.requestId, "character-cost", String(charactersOf(text))];
+  return { completion: speech({ model: model ?? defaultModel, text, voice, format: known, language }) };
+}
