@@ -46,6 +46,7 @@ const chat = (messages: unknown, more: object = {}): Completion => {
     messages: 1,
     usage: "merge",
     isRebuilt: false,
+    task: undefined,
   } as const;
   return { kind: "chat", ...rest, promptBytes: bytes.length, bytes, fields };
 };
