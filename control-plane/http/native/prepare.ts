@@ -67,7 +67,8 @@ const text: Prepare = (body, _model, requested) => {
     promptBytes: Buffer.byteLength(prompt),
     messages: 1,
     usage: "merge",
-    bytes: Buffer.alloc(0),
+    // What the router sees of the prompt; the engine's body is written from the fields.
+    bytes: Buffer.from(JSON.stringify({ prompt: prompt.slice(0, 1024) })),
     fields: Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)),
     isRebuilt: true,
     task: undefined,
