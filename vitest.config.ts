@@ -22,7 +22,12 @@ export default defineConfig({
       project("conformance", inPairs),
       project("integration", inPairs),
       project("e2e", { ...serial, testTimeout: 240_000, hookTimeout: 300_000 }),
-      project("docker", { ...serial, testTimeout: 240_000, hookTimeout: 600_000 }),
+      project("docker", {
+        ...inPairs,
+        testTimeout: 240_000,
+        hookTimeout: 600_000,
+        globalSetup: "test/docker/global-setup.ts",
+      }),
       project("chaos", { ...inPairs, testTimeout: 240_000 }),
     ],
   },

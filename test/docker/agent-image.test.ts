@@ -10,7 +10,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { demoModelByKey } from "../../control-plane/catalog/demo-models.ts";
 import { randomId } from "../../proto/ids.ts";
 import { localTicket } from "../fakes/local-agent.ts";
-import { agentImage, clear, docker, dockerHost, runtimeImage } from "./docker-host.ts";
+import { agentImage, clear, docker, dockerHost, runtimeImage, subnetOf } from "./docker-host.ts";
 import { realModel, realWeights } from "./real-weights.ts";
 
 const host = await dockerHost("the agent's image, serving and adopting a real model through the host's engine", [
@@ -77,7 +77,7 @@ describe.skipIf(!host.ok)("an agent in a container", () => {
     const env = {
       STOKER_AGENT_DATA: data(),
       STOKER_LOCAL_DESIRED: join(folder, "desired.json"),
-      STOKER_CONTAINER_SUBNET: "10.233.64.0/20",
+      STOKER_CONTAINER_SUBNET: subnetOf(237),
       STOKER_DRAIN_MS: "120000",
     };
     const mounts = [socket, folder, dirname(weights)].map((path) => `${path}:${path}`);

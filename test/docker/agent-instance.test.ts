@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { type Stack, startStack } from "../fakes/processes.ts";
 import { type S3Server, startS3Server } from "../fakes/s3-server.ts";
 import { clear, docker, leftOf, testSubnet, tinyHost, tinyImage } from "./docker-host.ts";
+import { oncePerRun } from "./once.ts";
 
 const run = promisify(execFile);
 const root = join(import.meta.dirname, "../..");
@@ -70,7 +71,7 @@ describe.skipIf(!host.ok).each([["the filesystem store"], ["a real S3 server"]])
     };
 
     beforeAll(async () => {
-      await buildWorkspace();
+      await oncePerRun("workspace", buildWorkspace);
       s3 = store === "a real S3 server" ? await startS3Server() : undefined;
       await s3?.makeBucket("stoker");
       const catalogFile = join(root, ".cache", `agent-types-${process.pid}.json`);

@@ -4,10 +4,10 @@ import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { pino } from "pino";
-import { afterAll } from "vitest";
+import { inject } from "vitest";
 import { createDockerDriver, type DockerDriverOptions } from "../../agent/docker/docker-driver.ts";
 import type { ContainerDriver } from "../../agent/reconcile/driver.ts";
-import { findOrStartEngine } from "../../scripts/suites/docker-engine.ts";
+import { oncePerRun } from "./once.ts";
 import { importTinyImage } from "./tiny-image.ts";
 
 const root = join(import.meta.dirname, "../..");
@@ -16,21 +16,24 @@ const run = promisify(execFile);
 export const runtimeImage = "stoker-runtime:test";
 export const agentImage = "stoker-agent:test";
 export const tinyImage = "stoker-tiny-runtime:test";
-/** A range of its own, so that networks of a Stoker that runs here do not meet the tests'. */
-export const testSubnet = "10.233.0.0/20";
+/** Of the files that run beside each other, from 0 on: each has its own share of what an engine has once. */
+const lane = (Number(process.env["VITEST_POOL_ID"] ?? 1) - 1) % 4;
+/** `subnetOf(233)` and the like: networks of a Stoker that runs here do not meet the tests', nor those of two files. */
+export const subnetOf = (second: number): string => `10.${second}.${lane * 16}.0/20`;
+export const testSubnet = subnetOf(233);
 
 export type DockerHost = { readonly ok: true } | { readonly ok: false; readonly reason: string };
 
-/** Answers once engine and images are there; the engine is stopped after the file's tests if it was started for them. */
+/** Answers once the images are there, which the first file that wants them makes; engine: global-setup.ts. */
 export async function dockerHost(
   notProven: string,
   images: readonly ("runtime" | "agent")[] = ["runtime"],
 ): Promise<DockerHost> {
-  const engine = await findOrStartEngine();
-  if (!engine.ok) return loudly(engine.reason, notProven);
-  afterAll(() => engine.stop());
+  const { whyNoEngine } = inject("dockerRun");
+  if (whyNoEngine !== "") return loudly(whyNoEngine, notProven);
   try {
-    for (const image of images) await buildImage(image);
+    // One after the other, everywhere in one order: the second builds on what the first one has fetched.
+    for (const image of images) await oncePerRun(image, () => buildImage(image));
     return { ok: true };
   } catch (error) {
     const { stderr, message } = error as { stderr?: string; message: string };
@@ -42,10 +45,9 @@ export async function dockerHost(
 
 /** The same without the runtime's image: for what only wants the tiny stand-in. */
 export async function tinyHost(notProven: string): Promise<DockerHost> {
-  const engine = await findOrStartEngine();
-  if (!engine.ok) return loudly(engine.reason, notProven);
-  afterAll(() => engine.stop());
-  importTinyImage(tinyImage);
+  const { whyNoEngine } = inject("dockerRun");
+  if (whyNoEngine !== "") return loudly(whyNoEngine, notProven);
+  await oncePerRun("tiny", async () => importTinyImage(tinyImage));
   return { ok: true };
 }
 

@@ -74,7 +74,7 @@ describe.skipIf(!host.ok)("an agent that died", () => {
       "--label",
       `stoker.instance=${plan.instanceId}`,
       "--subnet",
-      "10.233.15.240/28",
+      testSubnet.replace(/\d+\.0\/20$/, (third) => `${Number.parseInt(third, 10) + 15}.240/28`),
       `stoker-${plan.instanceId}`,
     );
     await docker("create", "--name", `stoker-${plan.instanceId}-g1`, ...labels, plan.image);

@@ -11,7 +11,7 @@ import { rentalProfile } from "../../agent/docker/rental-profile.ts";
 import { rulesFor } from "../../agent/docker/rental-rules.ts";
 import type { ContainerDriver, ContainerPlan, Observed } from "../../agent/reconcile/driver.ts";
 import { randomId } from "../../proto/ids.ts";
-import { clear, docker, dockerHost, leftOf } from "./docker-host.ts";
+import { clear, docker, dockerHost, leftOf, subnetOf } from "./docker-host.ts";
 import { type Outside, startOutside } from "./outside.ts";
 import { buildRentalImage, rentalImage } from "./rental-image.ts";
 import { makeSshKey, reachScript, type SshKey } from "./ssh.ts";
@@ -36,7 +36,7 @@ describe.skipIf(!host.ok)("a rented container", () => {
       runtimeImage: "",
       profile: rentalProfile({
         nodeName,
-        subnet: "10.234.0.0/20",
+        subnet: subnetOf(234),
         ports: { first: 23_000, last: 23_400 },
         bind: "0.0.0.0",
         address: "203.0.113.7",

@@ -4,11 +4,15 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { oncePerRun } from "./once.ts";
 
 const run = promisify(execFile);
 export const rentalImage = "stoker-rental:test";
 
-export async function buildRentalImage(): Promise<void> {
+/** Answers once it is there. */
+export const buildRentalImage = (): Promise<void> => oncePerRun("rental", build);
+
+async function build(): Promise<void> {
   const context = await mkdtemp(join(tmpdir(), "stoker-rental-"));
   try {
     const install = "apt-get install -y --no-install-recommends openssh-server sudo";

@@ -1,0 +1,14 @@
+// P9 of promises: a deployment survives that the engine is restarted, in each step of its life.
+import { afterAll } from "vitest";
+import { tinyHost } from "./docker-host.ts";
+import { describeLife } from "./life-on-own-engine.ts";
+import { startRegistry } from "./registry.ts";
+
+const host = await tinyHost("that a deployment survives each of its steps although the engine is restarted");
+const registry = host.ok ? await startRegistry() : undefined;
+afterAll(() => registry?.close());
+
+describeLife(registry, "the engine is restarted", async ({ engine }) => {
+  await engine.stop("SIGTERM");
+  await engine.start();
+});
