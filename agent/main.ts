@@ -115,7 +115,8 @@ async function main(): Promise<void> {
     config,
     version,
     state,
-    inventory: inventory.current,
+    // The page may listen only after the inventory was read, and where it does must not be told a minute late.
+    inventory: () => ({ ...inventory.current(), metricsAddress: metricsAddress(config, metricsPort) }),
     advertise: () => config.advertise ?? origin(),
     reconciler: () => ({ report: reconciler.report, setDesired: obey, hold: reconciler.hold }),
     weights: weights.report,

@@ -10,6 +10,12 @@ export function atLeast(least: number): (text: string) => number {
   };
 }
 
+/** A path segment of its own: an empty one would be another address. */
+export function hostName(text: string): string {
+  if (text.trim() === "") throw new InvalidArgumentError("Give a host's name or id; `stoker node list` shows both.");
+  return text;
+}
+
 export const collect = (text: string, before: string[] = []): string[] => [...before, text];
 
 /** `90`, `90s`, `30m`, `2h` or `7d`, in seconds. */

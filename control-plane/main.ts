@@ -258,7 +258,7 @@ async function main(): Promise<void> {
     publicUrl: config.publicUrl,
     admin: createAdminVerbs(verbDeps),
     enrolment: nodes.enrolment,
-    nodeWeights: createNodeWeights(createNodeWeightsStore(db)),
+    nodeWeights: createNodeWeights(createNodeWeightsStore(db), fleet.fleetStore),
     quotas: quotas.desk,
     prices: money.prices,
     discounts: money.discounts,

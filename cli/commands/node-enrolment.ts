@@ -5,7 +5,7 @@ import { join, resolve } from "node:path";
 import type { Command } from "commander";
 import { CliError, exitCode } from "../cli-error.ts";
 import { nodeGroup } from "../node-group.ts";
-import { seconds } from "../option-values.ts";
+import { hostName, seconds } from "../option-values.ts";
 import { openTerminal } from "../terminal.ts";
 
 const root = "/v1/admin/nodes";
@@ -20,7 +20,7 @@ export function addNodeEnrolment(program: Command): void {
     .description("make a token for one host; printed once")
     .option("--pool <label>", "of the host that joins", "")
     .option("--ttl <time>", "how long it may be used", seconds, 900)
-    .option("--node <id>", "bring this host back: revoked, or without its key")
+    .option("--node <node>", "bring this host back, by id or name: revoked, or without its key", hostName)
     .action(async (flags: { pool: string; ttl: number; node?: string }, command: Command) => {
       const terminal = openTerminal(command);
       const body = { pool: flags.pool, ttl_seconds: flags.ttl, node_id: flags.node ?? null };
@@ -48,7 +48,7 @@ export function addNodeEnrolment(program: Command): void {
     node
       .command(name)
       .description(description)
-      .argument("<id>")
+      .argument("<node>", "id or name", hostName)
       .option("--note <text>", "why, for the audit log", "")
       .action(async (id: string, flags: { note: string }, command: Command) => {
         const terminal = openTerminal(command);

@@ -1,6 +1,7 @@
 // `stoker node prefetch` and its siblings: weights on a host before anybody asks for them.
 import type { Command } from "commander";
 import { nodeGroup } from "../node-group.ts";
+import { hostName } from "../option-values.ts";
 import { openTerminal } from "../terminal.ts";
 
 interface Prefetch {
@@ -30,7 +31,9 @@ const path = (node: string, id?: string): string =>
 export function addNodeWeights(program: Command): void {
   const node = nodeGroup(program);
   node
-    .command("prefetch <node> <repo>")
+    .command("prefetch")
+    .argument("<node>", "id or name", hostName)
+    .argument("<repo>", "of the hub, owner/name")
     .description("fetch the weights of a hub repository to a host ahead of any deployment")
     .option("--revision <name>", "branch, tag or commit")
     .option("--file <path>", "the one file wanted")
@@ -42,7 +45,8 @@ export function addNodeWeights(program: Command): void {
       terminal.show(made, ({ prefetch_id }) => prefetch_id);
     });
   node
-    .command("weights <node>")
+    .command("weights")
+    .argument("<node>", "id or name", hostName)
     .description("what a host was asked to fetch ahead, and how far it is")
     .action(async (name: string, _flags: object, command: Command) => {
       const terminal = openTerminal(command);
@@ -57,7 +61,9 @@ export function addNodeWeights(program: Command): void {
       ]);
     });
   node
-    .command("unfetch <node> <prefetch_id>")
+    .command("unfetch")
+    .argument("<node>", "id or name", hostName)
+    .argument("<prefetch_id>")
     .description("no longer fetch or pin these weights; what is there goes when its room is needed")
     .action(async (name: string, id: string, _flags: object, command: Command) => {
       const terminal = openTerminal(command);

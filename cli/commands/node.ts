@@ -1,6 +1,7 @@
 import type { Command } from "commander";
 import { gibText, gpuLine, instanceLine, loadLine, type Node, percent, troubles } from "../node.ts";
 import { nodeGroup } from "../node-group.ts";
+import { hostName } from "../option-values.ts";
 import { openTerminal } from "../terminal.ts";
 
 const root = "/v1/admin/nodes";
@@ -15,7 +16,7 @@ export function addNode(program: Command): void {
       const terminal = openTerminal(command);
       const { nodes } = await terminal.api.call<{ nodes: Node[] }>("GET", root);
       const sorted = [...nodes].sort((a, b) => rank(a) - rank(b) || a.name.localeCompare(b.name));
-      terminal.rows(sorted, ["NAME", "STATE", "GPUS", "FREE", "CPU", "MEMORY", "INST", "HEARD"], (one) => [
+      terminal.rows(sorted, ["NAME", "STATE", "GPUS", "FREE", "CPU", "MEMORY", "INST", "HEARD", "ID"], (one) => [
         one.name,
         one.state,
         gpuCounts(one),
@@ -24,6 +25,7 @@ export function addNode(program: Command): void {
         one.load ? `${gibText(one.load.memory_used_bytes)}/${gibText(one.load.memory_total_bytes)}G` : "-",
         String(one.instances.length),
         `${Math.round(one.silent_seconds)}s ago`,
+        one.node_id,
       ]);
       if (terminal.json) return;
       for (const one of sorted) {
@@ -35,7 +37,7 @@ export function addNode(program: Command): void {
   node
     .command("info")
     .description("one host: versions, GPUs, instances and what they do now")
-    .argument("<node>", "id or name")
+    .argument("<node>", "id or name", hostName)
     .action(async (id: string, _flags: object, command: Command) => {
       const terminal = openTerminal(command);
       terminal.show(await terminal.api.call<Node>("GET", `${root}/${encodeURIComponent(id)}`), describe);
@@ -44,7 +46,7 @@ export function addNode(program: Command): void {
   node
     .command("uncordon")
     .description("put GPUs that were taken out of use for a fault back into use")
-    .argument("<node>", "id or name")
+    .argument("<node>", "id or name", hostName)
     .option("--gpu <uuid>", "this one alone")
     .option("--note <text>", "why it is sound; kept in the audit log")
     .action(async (id: string, flags: { gpu?: string; note?: string }, command: Command) => {

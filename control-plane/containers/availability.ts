@@ -11,7 +11,8 @@ export interface Offer {
   readonly isAvailable: boolean;
 }
 
-const counts = [1, 2, 4, 8];
+/** All that `parseGpuConfig` takes. */
+const counts = [1, 2, 3, 4, 5, 6, 7, 8];
 
 /** Names of images, each offered by a host that is there. */
 export function offeredImages(hosts: readonly HostView[]): readonly string[] {

@@ -4,6 +4,7 @@ import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import { type HostId, randomId } from "../../proto/ids.ts";
 import type { Authority } from "./authority.ts";
 import { NodeBanned, NodeNotBehind, NodeNotFound, NodeRefused, NodeRevoked } from "./errors.ts";
+import { hostNamed } from "./find-host.ts";
 import type { EnrolmentStore, EnrolmentVerdict, FleetAct, FleetStore } from "./store.ts";
 
 export interface EnrolmentRequest {
@@ -36,13 +37,13 @@ export interface Enrolment {
   /** Whose session it is. Throws NodeRefused, NodeBanned. */
   admit(certificate: Buffer | undefined): Promise<HostId>;
   createToken(
-    wish: { readonly pool: string; readonly ttlMs: number; readonly forHost: HostId | undefined },
+    wish: { readonly pool: string; readonly ttlMs: number; readonly forHost: string | undefined },
     act: FleetAct,
   ): Promise<JoinToken>;
-  /** Throws NodeNotFound, NodeRevoked. */
-  revoke(host: HostId, act: FleetAct): Promise<void>;
-  /** Throws NodeNotFound, NodeNotBehind. */
-  adopt(host: HostId, act: FleetAct): Promise<void>;
+  /** By id or name, as wherever an operator names a host. Throws NodeNotFound, NodeNameShared, NodeRevoked. */
+  revoke(host: string, act: FleetAct): Promise<void>;
+  /** Throws NodeNotFound, NodeNameShared, NodeNotBehind. */
+  adopt(host: string, act: FleetAct): Promise<void>;
 }
 
 /** Of the token that agents of this machine's own `up` come in with; its secret lies in the secrets folder. */
@@ -72,6 +73,7 @@ export function createEnrolment(deps: {
     if (!identity.ok) throw new NodeRefused(identity.why);
     return identity;
   };
+  const named = async (idOrName: string) => hostNamed(await deps.fleet.hosts(), idOrName);
   const demandKnown = async (host: HostId) => {
     if (!(await deps.fleet.hosts()).some((one) => one.id === host)) throw new NodeNotFound(host);
   };
@@ -129,7 +131,8 @@ export function createEnrolment(deps: {
       return hostId;
     },
 
-    async createToken({ pool, ttlMs, forHost }, act) {
+    async createToken({ pool, ttlMs, forHost: wanted }, act) {
+      const forHost = wanted === undefined ? undefined : await named(wanted);
       if (forHost !== undefined) await demandJoined(forHost);
       const id = randomId<"token">(12);
       const secret = randomBytes(32).toString("base64url");
@@ -138,12 +141,14 @@ export function createEnrolment(deps: {
       return { token: `${id}.${secret}.${authority.hash}`, id, expiresAtMs };
     },
 
-    async revoke(host, act) {
+    async revoke(idOrName, act) {
+      const host = await named(idOrName);
       await demandJoined(host);
       if (!(await store.revoke(host, act))) throw new NodeRevoked(host);
     },
 
-    async adopt(host, act) {
+    async adopt(idOrName, act) {
+      const host = await named(idOrName);
       await demandKnown(host);
       if (!(await deps.fleet.adopt(host, act))) throw new NodeNotBehind(host);
     },

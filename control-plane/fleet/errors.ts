@@ -7,6 +7,16 @@ export class NodeNotFound extends ServiceError {
   }
 }
 
+/** Under the code of a host that is none: the name alone finds no host. */
+export class NodeNameShared extends ServiceError {
+  readonly code = "node_not_found";
+  constructor(name: string, ids: readonly string[]) {
+    super(`${ids.length} hosts are called ${name}: name the one you mean by its id, one of ${ids.join(", ")}.`, {
+      param: "id",
+    });
+  }
+}
+
 export class NodeNotBehind extends ServiceError {
   readonly code = "node_not_behind";
   constructor(id: string) {

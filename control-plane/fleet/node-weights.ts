@@ -1,7 +1,8 @@
 // Weights an operator wants on a host before anybody asks for them, and keeps there if pinned. A download needs no deployment.
 import { randomId } from "../../proto/ids.ts";
 import { ServiceError } from "../service-error.ts";
-import type { AskedWeights, NodeWeights, NodeWeightsStore } from "./store.ts";
+import { hostNamed } from "./find-host.ts";
+import type { AskedWeights, FleetStore, NodeWeights, NodeWeightsStore } from "./store.ts";
 
 export type { AskedWeights, NodeWeights };
 
@@ -11,6 +12,7 @@ export interface Asker {
   readonly ip: string;
 }
 
+/** Hosts are named by id or name. */
 export interface NodeWeightsVerbs {
   /** The same repository, revision, file and format again changes only whether it is pinned. Throws PrefetchNodeNotFound. */
   ask(host: string, wish: AskedWeights, who: Asker): Promise<NodeWeights>;
@@ -36,19 +38,23 @@ export class PrefetchNotFound extends ServiceError {
   }
 }
 
-export function createNodeWeights(store: NodeWeightsStore): NodeWeightsVerbs {
+export function createNodeWeights(store: NodeWeightsStore, fleet: Pick<FleetStore, "hosts">): NodeWeightsVerbs {
+  const named = async (idOrName: string) => hostNamed(await fleet.hosts(), idOrName);
   return {
-    async ask(host, wish, who) {
+    async ask(idOrName, wish, who) {
+      const host = await named(idOrName);
       const made = await store.ask(host, randomId<"prefetch">(16), wish, who);
       if (!made) throw new PrefetchNodeNotFound(host);
       return made;
     },
-    async list(host) {
+    async list(idOrName) {
+      const host = await named(idOrName);
       const found = await store.list(host);
       if (!found) throw new PrefetchNodeNotFound(host);
       return found;
     },
-    async drop(host, id, who) {
+    async drop(idOrName, id, who) {
+      const host = await named(idOrName);
       if (!(await store.drop(host, id, who))) throw new PrefetchNotFound(host, id);
     },
   };

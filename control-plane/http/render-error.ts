@@ -109,6 +109,7 @@ const statusOf = new Map<ErrorClass, number>([
   [deployments.LogsUnavailable, 503],
   [deployments.DeploymentStoreAway, 503],
   [fleet.NodeNotFound, 404],
+  [fleet.NodeNameShared, 404],
   [fleet.NodeNotBehind, 409],
   [fleet.NodeRevoked, 409],
   [fleet.NothingCordoned, 409],

@@ -22,12 +22,20 @@ export function detailOf(errors: readonly SchemaError[], place: Place): readonly
   const error = mostTelling(errors);
   if (!error) return [{ loc: [place], msg: "Invalid value", type: "value_error" }];
   const loc = [place, ...pathOf(error.instancePath)];
+  if (error.keyword === "const")
+    return [{ loc, msg: `Input should be ${listed(choices(errors, error))}`, type: "enum" }];
   if (error.keyword !== "required") return [{ loc, ...described(error, place) }];
   const data = (typeof error.data === "object" && error.data !== null ? error.data : {}) as object;
   const missing = error.parentSchema?.required?.filter((key) => !(key in data)) ?? [];
   const keys = missing.length > 0 ? missing : [String(error.params["missingProperty"])];
   return keys.map((key) => ({ loc: [...loc, key], msg: "Field required", type: "missing" }));
 }
+
+/** A union of literals fails once for each of them: any would have done. */
+const choices = (errors: readonly SchemaError[], { instancePath }: SchemaError): readonly unknown[] =>
+  errors
+    .filter((one) => one.keyword === "const" && one.instancePath === instancePath)
+    .map((one) => one.params["allowedValue"]);
 
 const weights: Readonly<Record<string, number>> = { type: 0, required: 2 };
 
@@ -71,8 +79,6 @@ function described({ keyword, params, data }: SchemaError, place: Place): Omit<D
       return { msg: `Input should be less than ${limit}`, type: "less_than" };
     case "enum":
       return { msg: `Input should be ${listed(params["allowedValues"])}`, type: "enum" };
-    case "const":
-      return { msg: `Input should be ${listed([params["allowedValue"]])}`, type: "enum" };
     case "discriminator":
       return params["error"] === "mapping"
         ? { msg: `Input has an unknown \`${params["tag"]}\``, type: "enum" }

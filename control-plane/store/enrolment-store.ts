@@ -113,6 +113,7 @@ export function createEnrolmentStore(db: Kysely<Database>): EnrolmentStore {
             // Whatever session there is, it is of an older epoch now.
             node_epoch: sql<bigint>`nextval('node_epoch')`,
             schedulable: false,
+            identity_alert: "",
             condition: "revoked: the host's certificate was revoked; `stoker node token create --node` brings it back",
             revision: (eb) => eb("revision", "+", 1n),
           })

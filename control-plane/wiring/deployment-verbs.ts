@@ -21,6 +21,7 @@ import { AccountSuspended, DeploymentGone, DeploymentNotFound, DeploymentStoreAw
 import { type AskForLogs, mergeLogs, readLogs } from "../deployments/logs.ts";
 import type { DeploymentStatsStore } from "../deployments/store.ts";
 import { NodeNotFound, NothingCordoned } from "../fleet/errors.ts";
+import { hostNamed } from "../fleet/find-host.ts";
 import { instanceLogs } from "../fleet/instance-logs.ts";
 import type { AdminVerbs, DeploymentVerbs, NodeView } from "../http/verbs.ts";
 import type { GpuDefaults } from "../quotas/gpu-limits.ts";
@@ -115,7 +116,8 @@ export function createAdminVerbs({ fleet, catalog, directory }: VerbDeps): Admin
 
   async function node(idOrName: string): Promise<NodeView> {
     const all = await nodes();
-    const found = all.find(({ id }) => id === idOrName) ?? all.find(({ hostname }) => hostname === idOrName);
+    const named = hostNamed(all, idOrName);
+    const found = all.find(({ id }) => id === named);
     if (!found) throw new NodeNotFound(idOrName);
     return found;
   }

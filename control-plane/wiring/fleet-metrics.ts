@@ -62,7 +62,7 @@ export function createFleetMetrics(registry: Registry): FleetMetrics {
 
   const alerts = new Gauge({
     name: "stoker_node_alerts",
-    help: "Hosts whose identity lives twice, that have obeyed a newer control plane, or that were revoked",
+    help: "Hosts whose identity lives twice, that have obeyed a newer control plane, were revoked, or run what nobody knows",
     labelNames: ["alert"] as const,
     registers,
   });
@@ -71,7 +71,7 @@ export function createFleetMetrics(registry: Registry): FleetMetrics {
     targets = scrapeTargets(hosts);
     nodes.reset();
     gpus.reset();
-    for (const alert of ["cloned_identity", "control_plane_behind", "revoked"])
+    for (const alert of ["cloned_identity", "control_plane_behind", "revoked", "unknown_instances"])
       alerts.set({ alert }, hosts.filter((host) => host.condition.split("; ").some(isOf(alert))).length);
     for (const state of ["ready", "not_schedulable", "unreachable", "lost"]) nodes.set({ state }, 0);
     for (const host of hosts) {

@@ -20,6 +20,20 @@ async function stoker(...args: string[]) {
   return { out: await text(child.stdout), err: await text(child.stderr), code: await exited };
 }
 
+it("refuses what the host's agent would refuse, each in a sentence that names the field", async () => {
+  for (const [args, field] of [
+    [["a/.."], "repo"],
+    [["acme/tiny", "--revision", "refs/../x"], "revision"],
+    [["acme/tiny", "--file", "a/../b.gguf"], "file"],
+    [["acme/tiny", "--file", "/etc/passwd"], "file"],
+    [["acme/tiny", "--format", "exe"], "format: Input should be 'gguf', 'safetensors', 'onnx' or 'lora'"],
+  ] as const) {
+    const { code, err } = await stoker("prefetch", "node-1", ...args);
+    expect(code, args.join(" ")).not.toBe(0);
+    expect(err).toContain(field);
+  }
+}, 60_000);
+
 it("fetches weights ahead, shows how far they are, and lets them go", async () => {
   const wishes: unknown[] = [];
   const { ask } = edge.deps.nodeWeights;

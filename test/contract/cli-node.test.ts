@@ -22,7 +22,7 @@ async function stoker(key: string, ...args: string[]) {
 
 it("lists hosts within 80 columns and says what is wrong with each", async () => {
   const { out, err } = await stoker(adminKey, "node", "list");
-  expect(out).toMatch(/^node-1 +ready +1xother +0 +50% /m);
+  expect(out).toMatch(/^node-1 +ready +1xother +0 +50% .* \S*node-1$/m);
   expect(Math.max(...out.split("\n").map((line) => line.length))).toBeLessThanOrEqual(80);
   expect(err).toContain("node-1: GPU 0 GPU-0:");
 });
@@ -39,6 +39,28 @@ it("tells of one host, and of one that is none", async () => {
     code: 4,
     err: expect.stringContaining("nobody"),
   });
+});
+
+it("asks for a host's name where an empty one was given, and calls nobody", async () => {
+  for (const args of [["info"], ["uncordon"], ["revoke"], ["adopt"], ["weights"], ["prefetch"], ["unfetch"]]) {
+    const rest = args[0] === "prefetch" || args[0] === "unfetch" ? ["one/two"] : [];
+    const { code, err } = await stoker(adminKey, "node", ...args, "", ...rest);
+    expect(code).toBe(2);
+    expect(err).toContain("Give a host's name or id");
+    expect(err).not.toContain("    at ");
+  }
+}, 60_000);
+
+it("has no field that is not looked at: a misspelt one is refused", async () => {
+  for (const path of ["tokens", "node-1/weights"]) {
+    const answer = await fetch(`${edge.url}/v1/admin/nodes/${path}`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${adminKey}`, "content-type": "application/json" },
+      body: JSON.stringify({ repo: "acme/tiny", ttl_secs: 60 }),
+    });
+    expect(answer.status).toBe(422);
+    expect(JSON.stringify(await answer.json())).toContain("Extra inputs are not permitted");
+  }
 });
 
 it("puts a GPU back into use, with the reason given", async () => {

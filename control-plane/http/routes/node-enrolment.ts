@@ -1,4 +1,3 @@
-import type { HostId } from "../../../proto/ids.ts";
 import { actOf } from "../act-of.ts";
 import type { Endpoints } from "../endpoint.ts";
 import { isoTime } from "../render-deployment.ts";
@@ -25,7 +24,7 @@ export function addNodeEnrolmentRoutes(endpoints: Endpoints, { enrolment }: Pick
         {
           pool: body.pool ?? "",
           ttlMs: (body.ttl_seconds ?? defaultTtlSeconds) * 1000,
-          forHost: (body.node_id ?? undefined) as HostId | undefined,
+          forHost: body.node_id ?? undefined,
         },
         actOf(caller, reply),
       );
@@ -44,7 +43,7 @@ export function addNodeEnrolmentRoutes(endpoints: Endpoints, { enrolment }: Pick
     answer: NodeActed,
     refusals: [404, 409, 503],
     async handler({ caller, params, body, reply }) {
-      await enrolment.revoke(params.id as HostId, { ...actOf(caller, reply), note: body.note ?? "" });
+      await enrolment.revoke(params.id, { ...actOf(caller, reply), note: body.note ?? "" });
       return { node_id: params.id };
     },
   });
@@ -60,7 +59,7 @@ export function addNodeEnrolmentRoutes(endpoints: Endpoints, { enrolment }: Pick
     answer: NodeActed,
     refusals: [404, 409, 503],
     async handler({ caller, params, body, reply }) {
-      await enrolment.adopt(params.id as HostId, { ...actOf(caller, reply), note: body.note ?? "" });
+      await enrolment.adopt(params.id, { ...actOf(caller, reply), note: body.note ?? "" });
       return { node_id: params.id };
     },
   });

@@ -1,7 +1,7 @@
 import { Type } from "typebox";
 import { nullable } from "./sampling.ts";
 
-const name = Type.String({ minLength: 1, maxLength: 64, pattern: "^[^\\u0000]*$" });
+const name = Type.String({ minLength: 1, maxLength: 64, pattern: "^[^\\u0000-\\u001f\\u007f-\\u009f]*$" });
 const unixSeconds = Type.Integer({ description: "Unix seconds" });
 const noneOrSeconds = Type.Union([unixSeconds, Type.Null()]);
 

@@ -1,7 +1,11 @@
 import { Type } from "typebox";
 import { nullable } from "./sampling.ts";
 
-export const ContainerName = Type.String({ minLength: 1, maxLength: 64, pattern: "^[^\\u0000-\\u001f]*$" });
+export const ContainerName = Type.String({
+  minLength: 1,
+  maxLength: 64,
+  pattern: "^[^\\u0000-\\u001f\\u007f-\\u009f]*$",
+});
 
 export const CreateContainer = Type.Object({
   name: ContainerName,

@@ -1,22 +1,40 @@
 import { Type } from "typebox";
 
-const format = Type.Union(
-  ["gguf", "safetensors", "onnx", "lora"].map((one) => Type.Literal(one)),
-  { description: "What the engine reads: one GGUF model, or the files of one format", default: "gguf" },
-);
-
-export const PrefetchBody = Type.Object({
-  repo: Type.String({
-    pattern: "^[A-Za-z0-9][\\w.-]{0,95}/[\\w.-]{1,96}$",
-    description: "Repository of the hub, owner/name",
-  }),
-  revision: Type.Optional(
-    Type.String({ pattern: "^[\\w./-]{1,128}$", default: "main", description: "Branch, tag or commit" }),
-  ),
-  file: Type.Optional(Type.String({ maxLength: 512, description: "The one file wanted; by default chosen by format" })),
-  format: Type.Optional(format),
-  pin: Type.Optional(Type.Boolean({ default: false, description: "Never evicted while this stands" })),
+const format = Type.Unsafe<string>({
+  type: "string",
+  enum: ["gguf", "safetensors", "onnx", "lora"],
+  description: "What the engine reads: one GGUF model, or the files of one format",
+  default: "gguf",
 });
+
+// What an agent would refuse is refused here: no part of a path leads out of its folder.
+const noStepUp = "(?!.*(?:^|/)\\.\\.(?:/|$))";
+const plainPath = "(?!.*(?:^|/)\\.{0,2}(?:/|$))[\\w.][\\w. +@/=,()-]{0,511}";
+
+export const PrefetchBody = Type.Object(
+  {
+    repo: Type.String({
+      pattern: `^${noStepUp}[A-Za-z0-9][\\w.-]{0,95}/[\\w.-]{1,96}$`,
+      description: "Repository of the hub, owner/name",
+    }),
+    revision: Type.Optional(
+      Type.String({
+        pattern: `^${noStepUp}[\\w./-]{1,128}$`,
+        default: "main",
+        description: "Branch, tag or commit",
+      }),
+    ),
+    file: Type.Optional(
+      Type.String({
+        pattern: `^$|^${plainPath}$`,
+        description: "The one file wanted, by its path in the repository; empty: chosen by format",
+      }),
+    ),
+    format: Type.Optional(format),
+    pin: Type.Optional(Type.Boolean({ default: false, description: "Never evicted while this stands" })),
+  },
+  { additionalProperties: false },
+);
 
 export const PrefetchRecord = Type.Object({
   prefetch_id: Type.String(),

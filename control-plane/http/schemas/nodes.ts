@@ -1,16 +1,19 @@
 import { type Static, Type } from "typebox";
 
-export const JoinTokenRequest = Type.Object({
-  pool: Type.Optional(
-    Type.String({ maxLength: 64, pattern: "^[\\w.-]*$", description: "Label of the host that joins" }),
-  ),
-  ttl_seconds: Type.Optional(Type.Integer({ minimum: 60, maximum: 604_800, default: 900 })),
-  node_id: Type.Optional(
-    Type.Union([Type.String({ minLength: 1, maxLength: 64 }), Type.Null()], {
-      description: "Brings this host back: revoked, or without its key. Null: any new host",
-    }),
-  ),
-});
+export const JoinTokenRequest = Type.Object(
+  {
+    pool: Type.Optional(
+      Type.String({ maxLength: 64, pattern: "^[\\w.-]*$", description: "Label of the host that joins" }),
+    ),
+    ttl_seconds: Type.Optional(Type.Integer({ minimum: 60, maximum: 604_800, default: 900 })),
+    node_id: Type.Optional(
+      Type.Union([Type.String({ minLength: 1, maxLength: 253 }), Type.Null()], {
+        description: "Id or name of the host that it brings back: revoked, or without its key. Null: any new host",
+      }),
+    ),
+  },
+  { additionalProperties: false },
+);
 export type JoinTokenRequest = Static<typeof JoinTokenRequest>;
 
 export const JoinTokenAnswer = Type.Object({
@@ -19,7 +22,13 @@ export const JoinTokenAnswer = Type.Object({
   expires_at: Type.String({ format: "date-time" }),
 });
 
-export const NodeId = Type.Object({ id: Type.String({ minLength: 1, maxLength: 64 }) });
+export const NodeId = Type.Object({
+  id: Type.String({
+    minLength: 1,
+    maxLength: 253,
+    description: "Of a host: its id, or its name where no other has it",
+  }),
+});
 
 export const NodeAct = Type.Object({
   note: Type.Optional(Type.String({ maxLength: 500, description: "Why; for the audit log" })),

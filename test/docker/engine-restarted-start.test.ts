@@ -1,0 +1,14 @@
+// P9 of promises: a deployment survives a restart of the engine while it comes into being.
+import { afterAll } from "vitest";
+import { tinyHost } from "./docker-host.ts";
+import { describeLife, stepsOfLife } from "./life-on-own-engine.ts";
+import { startRegistry } from "./registry.ts";
+
+const host = await tinyHost("that a deployment survives a restart of the engine while it comes into being");
+const registry = host.ok ? await startRegistry() : undefined;
+afterAll(() => registry?.close());
+
+describeLife(registry, "the engine is restarted", stepsOfLife.slice(0, 3), async ({ engine }) => {
+  await engine.stop("SIGTERM");
+  await engine.start();
+});
