@@ -1,19 +1,38 @@
-// From configuration to a TextEngine: model, template, sequences.
+// From configuration to an engine: model, template, sequences; or vectors, where the file is of such a model.
 import { readFile } from "node:fs/promises";
 import type { LlamaModel } from "node-llama-cpp";
+import type { Engine } from "../server/engine.ts";
 import type { TextEngine } from "../server/text-engine.ts";
 import { ChatTemplate, type ModelForms, type SpecialTexts } from "./chat-template.ts";
 import type { LlamaEngineOptions } from "./llama-engine.ts";
 import { LoadFailure } from "./load-failure.ts";
 import { type ModelOptions, openModel } from "./open-model.ts";
+import { type VectorKind, vectorKind } from "./vector-kind.ts";
 
 export interface EngineOptions extends ModelOptions, LlamaEngineOptions, ModelForms {
   /** Replaces the template of the model file. */
   readonly chatTemplateFile: string | undefined;
+  /** What the model is used for; empty: what its file says. */
+  readonly task: string;
 }
 
 /** Throws LoadFailure. */
-export async function openEngine(options: EngineOptions): Promise<TextEngine> {
+export async function openEngine(options: EngineOptions): Promise<Engine> {
+  const kind = await kindOf(options);
+  if (kind) return (await import("./open-vectors.ts")).openVectors(options, kind);
+  return openText(options);
+}
+
+/** A file that cannot be read is explained where it is loaded. */
+async function kindOf({ task, modelPath }: EngineOptions): Promise<VectorKind | undefined> {
+  const { readGgufFileInfo } = await import("node-llama-cpp");
+  const file = { sourceType: "filesystem", readTensorInfo: false } as const;
+  const info = await readGgufFileInfo(modelPath, file).catch(() => undefined);
+  const pooling = (info?.architectureMetadata as { readonly pooling_type?: number } | undefined)?.pooling_type;
+  return info && vectorKind(task, info.metadata.general.architecture, pooling);
+}
+
+async function openText(options: EngineOptions): Promise<TextEngine> {
   const replacement = options.chatTemplateFile === undefined ? undefined : await readTemplate(options.chatTemplateFile);
   const open = await openModel(options);
   const { LlamaEngine } = await import("./llama-engine.ts");

@@ -45,7 +45,15 @@ const ggmlTypes = { f16: 1, q8_0: 8, q4_0: 2 } as const satisfies Record<KvCache
 const ownBytes = 224 * 1024 * 1024;
 
 /** Throws LoadFailure. */
-export async function openModel(options: ModelOptions): Promise<OpenModel> {
+export function openModel(options: ModelOptions): Promise<OpenModel> {
+  return explained(options, (onLog) => load(options, onLog));
+}
+
+/** Runs a load; what fails is told with llama.cpp's own words. Throws LoadFailure. */
+export async function explained<T>(
+  options: ModelOptions,
+  load: (onLog: (level: string, line: string) => void) => Promise<T>,
+): Promise<T> {
   await checkMagic(options.modelPath);
   const lines: string[] = [];
   let isLoading = true;
@@ -54,7 +62,7 @@ export async function openModel(options: ModelOptions): Promise<OpenModel> {
     options.onLog(level, line);
   };
   try {
-    return await load(options, onLog);
+    return await load(onLog);
   } catch (error) {
     // llama.cpp's own words come through a queue and may arrive after the failure they explain.
     for (let i = 0; i < 15 && lines.length === 0; i++) await sleep(20);
@@ -64,27 +72,35 @@ export async function openModel(options: ModelOptions): Promise<OpenModel> {
   }
 }
 
-async function load(options: ModelOptions, onLog: (level: string, line: string) => void): Promise<OpenModel> {
-  const { threads, sequences, gpuLayers } = options;
-  // Imported here so that the server answers /health before the library is read.
+/** Imported here so that the server answers /health before the library is read. */
+export async function loadWeights(options: ModelOptions, onLog: (level: string, line: string) => void) {
   const { getLlama, LlamaLogLevel } = await import("node-llama-cpp");
   const base = {
     build: "never",
     skipDownload: true,
     progressLogs: false,
-    maxThreads: threads,
+    maxThreads: options.threads,
     logLevel: LlamaLogLevel.info,
     logger: onLog,
   } as const;
-  // While it loads, llama.cpp tells what it made of the options; later its lines would only cost time.
-  const llama = await (gpuLayers === 0
+  const llama = await (options.gpuLayers === 0
     ? getLlama({ ...base, gpu: false })
     : getLlama({ ...base, gpu: "auto" }).catch(() => getLlama({ ...base, gpu: false })));
   const model = await llama.loadModel({
     modelPath: options.modelPath,
-    gpuLayers: llama.gpu === false ? 0 : gpuLayers,
+    gpuLayers: llama.gpu === false ? 0 : options.gpuLayers,
     onLoadProgress: options.onProgress,
   });
+  // While it loads, llama.cpp tells what it made of the options; later its lines would only cost time.
+  const isOpened = () => {
+    llama.logLevel = LlamaLogLevel.warn;
+  };
+  return { llama, model, isOpened };
+}
+
+async function load(options: ModelOptions, onLog: (level: string, line: string) => void): Promise<OpenModel> {
+  const { threads, sequences } = options;
+  const { llama, model, isOpened } = await loadWeights(options, onLog);
   const isOnGpu = llama.gpu !== false && model.gpuLayers > 0;
   const batchSize = Math.max(isOnGpu ? 2048 : 512, sequences);
   const shape = {
@@ -122,7 +138,7 @@ async function load(options: ModelOptions, onLog: (level: string, line: string) 
       ...(adapter === undefined ? {} : { lora: adapter }),
     });
   const context = await newContext(sequences);
-  llama.logLevel = LlamaLogLevel.warn;
+  isOpened();
   let claimed = (await cost(contextLength)).bytes;
   return {
     llama,

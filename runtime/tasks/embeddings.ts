@@ -1,15 +1,9 @@
-// Sentence embeddings: POST /v1/embeddings in OpenAI's form, POST /v1/infer in the native one.
+// Sentence embeddings by a graph, pooled and normalised as its files say.
 import type { ModelFolder } from "../onnx/model-folder.ts";
 import type { Encoded } from "../onnx/tokenizer.ts";
 import type { TaskCall } from "../server/engine.ts";
-import {
-  type EmbeddingsRequest,
-  readEmbeddingsRequest,
-  readNativeEmbeddings,
-  type TextInput,
-} from "./embeddings-request.ts";
-import { jsonRoute } from "./json-route.ts";
-import { base64Of, numbersText } from "./number-text.ts";
+import { embeddingRoutes } from "./embedding-routes.ts";
+import type { EmbeddingsRequest, TextInput } from "./embeddings-request.ts";
 import { normalized, type Pooling, pool, resized } from "./pooling.ts";
 import type { TaskDeps } from "./task-deps.ts";
 import type { OpenTask } from "./task-engine.ts";
@@ -44,28 +38,9 @@ export async function openEmbeddings(deps: TaskDeps, folder: ModelFolder): Promi
       return request.dimensions === undefined ? whole : resized(whole, request.dimensions, isNormalized);
     });
   };
-  const compatible = jsonRoute("embeddings", async (fields, call) => {
-    const request = readEmbeddingsRequest(fields);
-    const texts = (await vectors(request, call)).map(
-      request.encoding === "base64" ? (vector) => `"${base64Of(vector)}"` : numbersText,
-    );
-    const data = texts.map((text, index) => `{"object":"embedding","index":${index},"embedding":${text}}`);
-    const tokens = call.usage.inputTokens;
-    const usage = `{"prompt_tokens":${tokens},"total_tokens":${tokens}}`;
-    return `{"object":"list","data":[${data.join(",")}],"model":${JSON.stringify(call.model)},"usage":${usage}}`;
-  });
-  const native = jsonRoute("embeddings", async (fields, call) => {
-    const texts = (await vectors(readNativeEmbeddings(fields), call)).map(numbersText);
-    const tokens = call.usage.inputTokens;
-    const usage = `{"prompt_tokens":${tokens},"total_tokens":${tokens}}`;
-    return `{"embeddings":[${texts.join(",")}],"input_tokens":${tokens},"usage":${usage}}`;
-  });
   return {
     contextLength: tokenizer.longest,
-    routes: new Map([
-      ["/v1/embeddings", compatible],
-      ["/v1/infer", native],
-    ]),
+    routes: embeddingRoutes(vectors),
     load: () => graph.batcher,
   };
 }

@@ -1,15 +1,13 @@
-// Relevance of documents to a query by a cross-encoder: POST /v1/infer in the native form, POST /v1/rerank in that or in
-// the one that other rerankers take (`query`, `documents`, `top_n`).
+// Relevance of documents to a query by the graph of a cross-encoder.
 import type { ModelFolder } from "../onnx/model-folder.ts";
 import type { TaskCall } from "../server/engine.ts";
-import { jsonRoute } from "./json-route.ts";
 import { rounded, sigmoid } from "./numbers.ts";
-import { readRerankRequest } from "./rerank-request.ts";
+import { rerankRoutes } from "./rerank-routes.ts";
 import type { TaskDeps } from "./task-deps.ts";
 import type { OpenTask } from "./task-engine.ts";
 import { encodeAll, openTextGraph } from "./text-graph.ts";
 import { logitRows } from "./text-outputs.ts";
-import { countInputs, nativeAnswer } from "./token-usage.ts";
+import { countInputs } from "./token-usage.ts";
 
 export async function openRerank(deps: TaskDeps, folder: ModelFolder): Promise<OpenTask> {
   const graph = await openTextGraph<Float32Array>(deps, folder, {
@@ -28,24 +26,9 @@ export async function openRerank(deps: TaskDeps, folder: ModelFolder): Promise<O
       rounded(sigmoid(row.length === 1 ? (row[0] as number) : (row[1] as number) - (row[0] as number))),
     );
   };
-  const route = jsonRoute("rerank", async (fields, call) => {
-    const request = readRerankRequest(fields);
-    const scores = await scoresOf(request.pairs, "documents", call);
-    if (!request.isRanked) return nativeAnswer(call, { scores });
-    const results = scores.map((score, index) => ({
-      index,
-      relevance_score: score,
-      ...(request.returnsDocuments ? { document: { text: request.pairs[index]?.[1] } } : {}),
-    }));
-    results.sort((a, b) => b.relevance_score - a.relevance_score);
-    return nativeAnswer(call, { model: call.model, results: results.slice(0, request.topN) });
-  });
   return {
     contextLength: tokenizer.longest,
-    routes: new Map([
-      ["/v1/rerank", route],
-      ["/v1/infer", route],
-    ]),
+    routes: rerankRoutes(scoresOf),
     load: () => graph.batcher,
   };
 }

@@ -1,0 +1,100 @@
+// Embeddings and relevance from GGUF models, one text at a time in the order of their coming.
+import type { LlamaModel, Token } from "node-llama-cpp";
+import type { Engine, TaskCall } from "../server/engine.ts";
+import { invalid } from "../server/request-error.ts";
+import { embeddingRoutes } from "../tasks/embedding-routes.ts";
+import { normalized, resized } from "../tasks/pooling.ts";
+import { rerankRoutes } from "../tasks/rerank-routes.ts";
+import { type OpenTask, TaskEngine } from "../tasks/task-engine.ts";
+import { explained, loadWeights, type ModelOptions } from "./open-model.ts";
+import { TurnQueue } from "./turn-queue.ts";
+import type { VectorKind } from "./vector-kind.ts";
+
+/** Longer texts cost memory by the square; who needs them says so. */
+const usualContext = 8192;
+
+/** Throws LoadFailure. */
+export function openVectors(options: ModelOptions, kind: VectorKind): Promise<Engine> {
+  return explained(options, async (onLog) => {
+    const { llama, model, isOpened } = await loadWeights(options, onLog);
+    const contextSize = Math.min(options.contextLength || usualContext, model.trainContextSize);
+    // Pooling looks at all tokens of a text at once.
+    const size = { contextSize, batchSize: contextSize, threads: options.threads };
+    const queue = new TurnQueue();
+    const task = await (kind === "embeddings" ? openEmbedding(model, size, queue) : openRanking(model, size, queue));
+    isOpened();
+    return new TaskEngine(task, {
+      maxBatchSize: options.sequences,
+      provider: llama.gpu === false ? "cpu" : llama.gpu,
+      warnings: [],
+      close: () => llama.dispose(),
+    });
+  });
+}
+
+interface Size {
+  readonly contextSize: number;
+  readonly batchSize: number;
+  readonly threads: number;
+}
+
+async function openEmbedding(model: LlamaModel, size: Size, queue: TurnQueue): Promise<OpenTask> {
+  const context = await model.createEmbeddingContext(size);
+  const vocabulary = [...model.iterateAllTokens()].length;
+  return {
+    contextLength: size.contextSize,
+    load: () => queue,
+    routes: embeddingRoutes(async (request, call) => {
+      const inputs = request.inputs.map((input, i) => {
+        if (typeof input !== "string") request.checkTokens(input, vocabulary);
+        const tokens = typeof input === "string" ? model.tokenize(input) : ([...input] as Token[]);
+        return checked(
+          { tokens, length: context.calculateInputLength(tokens) },
+          size.contextSize,
+          `${request.field}[${i}]`,
+        );
+      });
+      count(call, inputs);
+      const found: Float32Array[] = [];
+      for (const { tokens } of inputs) {
+        const { vector } = await queue.run(() => context.getEmbeddingFor(tokens), call.signal);
+        found.push(Float32Array.from(vector));
+      }
+      call.onFirstToken();
+      const isNormalized = request.normalize ?? true;
+      return found.map((vector) => {
+        const whole = isNormalized ? normalized(vector) : vector;
+        return request.dimensions === undefined ? whole : resized(whole, request.dimensions, isNormalized);
+      });
+    }),
+  };
+}
+
+async function openRanking(model: LlamaModel, size: Size, queue: TurnQueue): Promise<OpenTask> {
+  const context = await model.createRankingContext(size);
+  return {
+    contextLength: size.contextSize,
+    load: () => queue,
+    routes: rerankRoutes(async (pairs, field, call) => {
+      const inputs = pairs.map(([query, document], i) =>
+        checked({ length: context.calculateInputLength(query, document) }, size.contextSize, `${field}[${i}]`),
+      );
+      count(call, inputs);
+      const scores: number[] = [];
+      for (const [query, document] of pairs)
+        scores.push(await queue.run(() => context.rank(query, document), call.signal));
+      return scores;
+    }),
+  };
+}
+
+function checked<I extends { readonly length: number }>(input: I, limit: number, name: string): I {
+  if (input.length >= limit)
+    throw invalid(name, `${name} has ${input.length} tokens, and this model takes ${limit - 1}; shorten it`);
+  return input;
+}
+
+function count(call: TaskCall, inputs: readonly { readonly length: number }[]): void {
+  call.usage.inputTokens = inputs.reduce((sum, { length }) => sum + length, 0);
+  call.usage.units = { items: inputs.length };
+}
