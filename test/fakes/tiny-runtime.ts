@@ -110,6 +110,8 @@ const end = (code: number) => {
   say(30, "tiny runtime ends");
   process.exit(code);
 };
+// The context length that no memory holds: what a deployment may ask for and no start of it survives.
+if (env["STOKER_CONTEXT_LENGTH"] === "666") end(1);
 if (script.exitCode !== undefined) setTimeout(() => end(script.exitCode ?? 0), script.exitAfterMs ?? 0);
 process.on("SIGTERM", () => {
   if (script.ignoreTerm) return;
