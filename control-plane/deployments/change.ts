@@ -5,6 +5,7 @@ import { type FundsDeps, requireFunds } from "./dedicated-money.ts";
 import type { Deployment, DeploymentKind, DeploymentStatus } from "./deployment.ts";
 import { DeploymentConflict, DeploymentNotFound, DeploymentRefused, WrongDeploymentState } from "./errors.ts";
 import { checkExtraArgs, contextLengthOf } from "./extra-args.ts";
+import { isWanted, targetOf } from "./lifecycle.ts";
 import type { Change, DeploymentStore, GpuCheck } from "./store.ts";
 
 type Store = Pick<DeploymentStore, "get" | "change">;
@@ -30,14 +31,21 @@ export async function getDeployment(
   return found;
 }
 
-export function updateDeployment(
+/** Throws NoFunds when more instances are to run at once than the account can hold the first minutes of. */
+export async function updateDeployment(
   store: Store,
   account: AccountId,
   id: DeploymentId,
   update: SettingsUpdate,
   gpus: GpuDefaults,
+  funds?: FundsDeps,
 ): Promise<void> {
-  return changeFrom(store, account, id, gpus, (now) => {
+  if (funds && update.minInstances !== undefined) {
+    const now = await getDeployment(store, account, id);
+    const more = isWanted(now.status) ? update.minInstances - targetOf(now) : 0;
+    if (more > 0) await requireFunds(funds, account, { ...now, minInstances: more });
+  }
+  await changeFrom(store, account, id, gpus, (now) => {
     if (now.status === "deleted") throw new DeploymentConflict("The deployment was deleted; create a new one.");
     if (now.status === "failed" || now.status === "stopping")
       throw new WrongDeploymentState(`A deployment that is ${now.status} cannot be changed.`);

@@ -76,7 +76,7 @@ export function createDeploymentVerbs({ fleet, directory, tokens, stats, ...payi
     update: (caller, id, update) =>
       answering(async () => {
         refuseSuspended(caller);
-        await updateDeployment(store, caller.account, id, update, paying.gpuDefaults);
+        await updateDeployment(store, caller.account, id, update, paying.gpuDefaults, paying);
       }),
     remove: ({ account }, id) => answering(() => deleteDeployment(store, account, id)),
     stop: ({ account }, id) => answering(() => stopDeployment(store, account, id)),

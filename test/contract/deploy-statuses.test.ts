@@ -153,6 +153,14 @@ const rows: readonly Row[] = [
     holds: { deploy_id: id },
   },
   { call: `PUT /deploy/${id}`, status: 422, body: { settings: { max_instances: 0 } } },
+  { call: `PUT /deploy/${id}`, status: 422, body: { settings: { inactive_shutdown: 59 } } },
+  {
+    call: `PUT /deploy/${id}`,
+    status: 402,
+    body: { settings: { min_instances: 2 } },
+    given: refuse("deployments", "update")(new deployments.NoFunds()),
+    headers: { "x-should-retry": "false" },
+  },
   {
     call: `PUT /deploy/${id}`,
     status: 409,

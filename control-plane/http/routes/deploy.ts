@@ -95,7 +95,7 @@ export function addDeployRoutes(endpoints: Endpoints, { deployments }: Pick<Http
     params,
     body: UpdateRequest,
     answer: DeployId,
-    refusals: [400, 423, ...refusals],
+    refusals: [400, 402, 423, ...refusals],
     async handler({ caller, params, body }) {
       const settings = body.settings as Settings | null | undefined;
       await deployments.update(caller, params.deploy_id as DeploymentId, {

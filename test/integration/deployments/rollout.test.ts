@@ -116,3 +116,16 @@ describe("an update", () => {
     await vi.waitFor(() => expect(ready(id)).toEqual([old]), wait);
   });
 });
+
+it("more instances than the account can pay the first minutes of are refused, fewer are not", async () => {
+  const { id } = await replica.deploy({ maxInstances: 4 });
+  const scale = (minInstances: number) =>
+    updateDeployment(replica.deploymentStore, ada.account, id, { minInstances }, gpuDefaults, {
+      funds: async () => 250n,
+      firstMinutes: async (_gpu, _gpus, count) => 100n * BigInt(count),
+    });
+  await expect(scale(4)).rejects.toMatchObject({ code: "insufficient_quota" });
+  await scale(3);
+  await vi.waitFor(() => expect(ready(id)).toHaveLength(3), wait);
+  await scale(1);
+});
