@@ -16,22 +16,27 @@ export interface FreeMemory {
   readonly everyMs: number;
 }
 
-/** One tenant has a GPU at a time; the rest is what drivers and displays hold for themselves. */
+/** Of a GPU that one instance has for itself; the rest is what drivers and displays hold for themselves. */
 const freeShare = 0.75;
 const gib = 1024 ** 3;
 
-/** What still holds memory of these GPUs, in a sentence; undefined once they are free, or nobody can say. */
+/**
+ * What still holds memory of these GPUs, in a sentence; undefined once they are free, or nobody can say. `sharedBytes`: of the
+ * one GPU that others of the account use too; 0: nobody else may be there.
+ */
 export async function heldMemory(
   uuids: readonly string[],
   read: ReadGpuMemory,
   signal: AbortSignal,
+  sharedBytes = 0,
 ): Promise<string | undefined> {
   // A host whose tool does not answer must still start what it can: the engine itself says it then.
   const found = await read(signal).catch(() => []);
   signal.throwIfAborted();
   const held = found.flatMap((gpu) => {
     const { uuid, memoryUsedBytes: used, memoryTotalBytes: total, processes } = gpu;
-    if (!uuids.includes(uuid) || used === undefined || !total || total - used >= freeShare * total) return [];
+    if (!uuids.includes(uuid) || used === undefined || !total) return [];
+    if (total - used >= freeShare * (sharedBytes || total)) return [];
     const by = processes.map(({ pid, name }) => `process ${pid} (${name})`).join(", ");
     return [`${uuid} still holds ${tenths(used)} of ${tenths(total)} GiB${by === "" ? "" : `, by ${by}`}`];
   });
@@ -45,9 +50,10 @@ export async function untilFree(
   pause: (ms: number, signal: AbortSignal) => Promise<void>,
   onWait: (held: string) => void,
   signal: AbortSignal,
+  sharedBytes = 0,
 ): Promise<string | undefined> {
   for (let waitedMs = 0; ; waitedMs += free.everyMs) {
-    const held = await heldMemory(uuids, free.read, signal);
+    const held = await heldMemory(uuids, free.read, signal, sharedBytes);
     if (held === undefined || waitedMs >= free.limitMs) return held;
     onWait(held);
     await pause(free.everyMs, signal);

@@ -75,7 +75,7 @@ export function createExecutors(deps: StepDeps): Executors {
       deps.progressed();
     };
     try {
-      return await untilFree(uuids, deps.gpuMemory, pause, onWait, signal);
+      return await untilFree(uuids, deps.gpuMemory, pause, onWait, signal, Number(step.spec.gpuMemoryBytes));
     } finally {
       tell(undefined);
     }

@@ -158,7 +158,8 @@ export function wantOf(deployment: Deployment, spread?: ReadonlyMap<HostId, numb
     engine: deployment.engine,
     host: weights.host,
     rentalImage: deployment.container?.image,
-    sharesWith: deployment.isMemoryBound ? deployment.account : undefined,
+    // Measured with the arguments it was created with.
+    sharesWith: deployment.isMemoryBound && deployment.spec === 1 ? deployment.account : undefined,
     weights: keyOf(weights),
     spread: spread && spread.size > 0 ? spread : undefined,
   };

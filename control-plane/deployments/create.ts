@@ -10,7 +10,7 @@ import type { Deployment, WeightsSource } from "./deployment.ts";
 import { AccountEnded, AccountSuspended, BaseModelUnknown, DeploymentNameTaken, DeploymentRefused } from "./errors.ts";
 import { checkExtraArgs, contextLengthOf } from "./extra-args.ts";
 import { expectedMemoryBytes } from "./resources.ts";
-import type { DeploymentStore, NewDeployment } from "./store.ts";
+import type { DeploymentStore, MeasuredMemoryStore, NewDeployment } from "./store.ts";
 import { typeOfTask } from "./tasks.ts";
 
 /** Who deploys. */
@@ -52,6 +52,8 @@ export interface CreateDeps extends FundsDeps {
   readonly demoModel: (repo: string) => KnownModel | undefined;
   /** Asked where the engine is open; a hub that does not answer decides nothing. */
   readonly lookAtRepo: LookAtRepo;
+  /** What such a run took before; absent: nobody measures. */
+  readonly measuredMemory?: MeasuredMemoryStore["find"];
   readonly publicModel: (name: string) => Promise<KnownModel | undefined>;
 }
 
@@ -70,6 +72,9 @@ const imageForm = /^[a-z0-9][\w./:-]{0,254}(@sha256:[0-9a-f]{64})?$/;
 const repoForm = /^[A-Za-z0-9][\w.-]{0,95}\/[\w.-]{1,96}$/;
 const revisionForm = /^[\w./-]{1,128}$/;
 const nameForm = /^[A-Za-z0-9][\w.-]{0,95}\/[A-Za-z0-9][\w.-]{0,127}$/;
+
+/** Two runs of the same differ a little. */
+const measuredMargin = 1.05;
 
 /** The record, `initializing`. Throws the errors of errors.ts, and GpuLimitReached. */
 export async function createDeployment(deps: CreateDeps, owner: Owner, request: DeployRequest): Promise<Deployment> {
@@ -90,7 +95,7 @@ export async function createDeployment(deps: CreateDeps, owner: Owner, request: 
   const task = request.task ?? model.task ?? "text-generation";
   const checkGpus = (use: GpuUse) =>
     requireGpus(use, request.gpu, request.numGpus * request.maxInstances, deps.gpuDefaults);
-  const next: NewDeployment = {
+  const run: Omit<NewDeployment, "memoryBytes"> = {
     id: randomId<"deployment">(16),
     account: owner.account,
     kind: "model",
@@ -111,7 +116,14 @@ export async function createDeployment(deps: CreateDeps, owner: Owner, request: 
     ...(request.image === undefined ? {} : { image: request.image }),
     externalUrl: null,
     contextLength: contextLengthOf(extraArgs) || model.contextLength,
-    memoryBytes: model.memoryBytes || expectedMemoryBytes(model.weights.sizeBytes ?? 0),
+  };
+  const measured = await deps.measuredMemory?.(run);
+  const expected = model.memoryBytes || expectedMemoryBytes(model.weights.sizeBytes ?? 0);
+  const next: NewDeployment = {
+    ...run,
+    memoryBytes: measured === undefined ? expected : Math.ceil(measured * measuredMargin),
+    // What it took it will take again, and no more: others of the account may have the rest of its GPU.
+    isMemoryBound: measured !== undefined && run.numGpus === 1,
   };
   const created = await deps.store.insert(next, checkGpus);
   if (created === "account_gone") throw new AccountEnded();

@@ -232,3 +232,17 @@ export interface DeploymentStore {
   /** Undefined when the host is unknown. */
   desired(host: HostId): Promise<DesiredRows | undefined>;
 }
+
+/** A run like others before it: nothing else changes what it takes. */
+export type MemoryRun = Pick<
+  Deployment,
+  "version" | "engine" | "gpu" | "numGpus" | "maxBatchSize" | "contextLength" | "extraArgs"
+>;
+
+/** What instances were seen to take of their GPUs, by what they run. */
+export interface MeasuredMemoryStore {
+  /** Writes down what those that serve hold now; returns of how many kinds. */
+  look(): Promise<number>;
+  /** The most that such a run ever held, over all its GPUs; undefined: none was seen. */
+  find(run: MemoryRun): Promise<number | undefined>;
+}

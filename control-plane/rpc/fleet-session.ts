@@ -15,11 +15,11 @@ import type { Inventory } from "../fleet/host.ts";
 import type { Hello, Membership, Welcome } from "../fleet/membership.ts";
 import type { FindNeighbours } from "../fleet/neighbours.ts";
 import type { Prover } from "../fleet/prover.ts";
-import type { CommandStore, NodeWeightsStore } from "../fleet/store.ts";
+import type { CommandStore, FleetStore, NodeWeightsStore } from "../fleet/store.ts";
 import { createCommandSender } from "./command-sender.ts";
 import { readLive } from "./read-live.ts";
 import { asRpcError } from "./rpc-error.ts";
-import { readHello, readInventory, readNodeWeights, readObservation, writeDesired } from "./wire.ts";
+import { readHello, readInventory, readKeptWeights, readNodeWeights, readObservation, writeDesired } from "./wire.ts";
 
 export type FleetStream = ServerDuplexStream<AgentMessage__Output, ControlMessage>;
 
@@ -39,6 +39,7 @@ export interface SessionDeps {
   readonly commands: CommandStore;
   readonly isRevoked: (host: HostId) => Promise<boolean>;
   readonly nodeWeights: Pick<NodeWeightsStore, "observe">;
+  readonly keptWeights: FleetStore["setKeptWeights"];
   readonly times: SessionTimes;
   readonly log: Logger;
 }
@@ -157,13 +158,17 @@ function serve(
   }
 
   let toldWeights = "[]";
+  /** Undefined before the first: a host may come back with less than it had. */
+  let toldKept: string | undefined;
   /** Written when it says something new. */
   async function takeWeights(report: HostReport__Output): Promise<void> {
     const news = readNodeWeights(report.weights);
     const text = JSON.stringify(news, (_, value) => (typeof value === "bigint" ? String(value) : value));
-    if (text === toldWeights) return;
-    await deps.nodeWeights.observe(session, news);
+    if (text !== toldWeights) await deps.nodeWeights.observe(session, news);
     toldWeights = text;
+    const kept = readKeptWeights(report.weights);
+    if (kept.join("\n") !== toldKept) await deps.keptWeights(session, kept);
+    toldKept = kept.join("\n");
   }
 
   async function take(report: HostReport__Output): Promise<void> {

@@ -10,9 +10,11 @@ import type { DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 import { isInstancePhase } from "../../proto/instance-phase.ts";
 import type { DesiredInstance, DesiredSet } from "../deployments/desired.ts";
 import type { Observation } from "../deployments/store.ts";
-import type { Inventory } from "../fleet/host.ts";
+import { type Inventory, weightsKey } from "../fleet/host.ts";
 import type { Hello } from "../fleet/membership.ts";
 import type { NodeWeightsNews } from "../fleet/store.ts";
+
+const mostKept = 1_000;
 
 /** `why` when the message cannot be the introduction of `host`, whose certificate came. */
 export function readHello(wire: Hello__Output, host: HostId): { readonly hello: Hello } | { readonly why: string } {
@@ -118,6 +120,14 @@ export function readNodeWeights(wire: readonly KeptWeights__Output[]): readonly 
   );
 }
 
+/** What lies whole in a host's cache, by weightsKey, in one order. */
+export function readKeptWeights(wire: readonly KeptWeights__Output[]): readonly string[] {
+  const whole = wire.filter(({ commit, failCode }) => commit !== "" && failCode === "");
+  return [...new Set(whole.map((one) => weightsKey(one.repo.slice(0, 256), one.revision.slice(0, 256))))]
+    .sort()
+    .slice(0, mostKept);
+}
+
 export function writeDesired(set: DesiredSet): DesiredState {
   return {
     nodeEpoch: set.nodeEpoch.toString(),
@@ -155,6 +165,7 @@ function writeSpec(want: DesiredInstance): InstanceSpec {
       pypiPath: weights.pypiPath ?? "",
     },
     gpuUuids: [...want.gpuUuids],
+    gpuMemoryBytes: want.gpuMemoryBytes,
     maxBatchSize: want.maxBatchSize,
     contextLength: want.contextLength,
     memoryBytes: want.memoryBytes,

@@ -15,6 +15,7 @@ import * as enrolment from "./migrations/0010-enrolment.ts";
 import * as nodeFacts from "./migrations/0011-node-facts.ts";
 import * as agentInstances from "./migrations/0012-agent-instances.ts";
 import * as nodeWeights from "./migrations/0014-node-weights.ts";
+import * as placement from "./migrations/0015-placement.ts";
 import * as scaling from "./migrations/0016-scaling.ts";
 
 /** In order. Imported by name: what runs is what was reviewed, whatever lies in the folder. */
@@ -31,6 +32,7 @@ const migrations: Record<string, Migration> = {
   "0010-enrolment": enrolment,
   "0011-node-facts": nodeFacts,
   "0014-node-weights": nodeWeights,
+  "0015-placement": placement,
   "0012-agent-instances": agentInstances,
   "0016-scaling": scaling,
 };

@@ -12,6 +12,7 @@ import type { MoneyTables } from "./schema/money.ts";
 import type { NodeFactsTables } from "./schema/node-facts.ts";
 import type { NodeWeightsTables } from "./schema/node-weights.ts";
 import type { PaymentTables } from "./schema/payments.ts";
+import type { PlacementTables } from "./schema/placement.ts";
 import type { QuotasTables } from "./schema/quotas.ts";
 
 export interface Database
@@ -27,4 +28,5 @@ export interface Database
     EnrolmentTables,
     NodeFactsTables,
     NodeWeightsTables,
+    PlacementTables,
     AgentInstancesTables {}

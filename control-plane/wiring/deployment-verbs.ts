@@ -52,7 +52,15 @@ export function createDeploymentVerbs({ fleet, directory, tokens, stats, ...payi
     const found = offered && (await store.get(offered.deployId, offered.owner));
     return found && { weights: found.weights, memoryBytes: found.memoryBytes, contextLength: found.contextLength };
   }
-  const createDeps = { ...paying, store, sealToken: tokens.seal, demoModel, publicModel, hosts: fleet.snapshot };
+  const createDeps = {
+    measuredMemory: fleet.measuredMemory.find,
+    ...paying,
+    store,
+    sealToken: tokens.seal,
+    demoModel,
+    publicModel,
+    hosts: fleet.snapshot,
+  };
 
   return {
     createLlm: (caller, request) => answering(() => createDeployment(createDeps, caller, request)),

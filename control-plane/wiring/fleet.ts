@@ -23,6 +23,7 @@ import { createCommandStore } from "../store/command-store.ts";
 import type { OpenDatabase } from "../store/database.ts";
 import { createDeploymentStore } from "../store/deployments-store.ts";
 import { createFleetStore } from "../store/fleet-store.ts";
+import { createMeasuredMemoryStore } from "../store/measured-memory-store.ts";
 import { createNodeWeightsStore } from "../store/node-weights-store.ts";
 import { refreshOn } from "./refresh-loop.ts";
 
@@ -45,6 +46,7 @@ export interface FleetParts {
 }
 
 const holdEveryMs = 60_000;
+const measureEveryMs = 60_000;
 
 export type Fleet = ReturnType<typeof createFleet>;
 
@@ -54,6 +56,7 @@ export function createFleet(parts: FleetParts) {
   const fleetStore = createFleetStore(db, parts.seal);
   const deploymentStore = createDeploymentStore(db);
   const nodeWeights = createNodeWeightsStore(db);
+  const measuredMemory = createMeasuredMemoryStore(db);
   const clocks = createHostClocks({ limits: parts.limits, monotonicMs });
   const routing = createRoutingTable({ store: fleetStore, clocks });
   const look = (only?: readonly HostId[]) => snapshot({ store: fleetStore, clocks }, only);
@@ -87,6 +90,7 @@ export function createFleet(parts: FleetParts) {
     settle: parts.settle,
     isRevoked: async (host) => (await fleetStore.revoked()).has(host),
     nodeWeights,
+    keptWeights: fleetStore.setKeptWeights,
     neighbours: createFindNeighbours({ store: fleetStore, clocks }),
     commands: createCommandStore(db),
     times: parts.times,
@@ -120,9 +124,17 @@ export function createFleet(parts: FleetParts) {
   });
   feed.on("deployment", () => controller.wake());
 
+  const measureLoop = refreshOn(feed, [], {
+    what: "memory of GPUs",
+    refresh: async () => void (await measuredMemory.look()),
+    everyMs: measureEveryMs,
+    log,
+  });
+
   return {
     fleetStore,
     deploymentStore,
+    measuredMemory,
     clocks,
     routing,
     sessions,
@@ -147,6 +159,7 @@ export function createFleet(parts: FleetParts) {
         routeLoop.run(signal),
         standingLoop.run(signal),
         holdLoop?.run(signal),
+        measureLoop.run(signal),
       ]);
     },
   };

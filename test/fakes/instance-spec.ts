@@ -36,6 +36,7 @@ export function instanceSpec(over: Partial<InstanceSpec__Output> = {}): Instance
     chatTemplate: "",
     agentInstance: null,
     rental: null,
+    gpuMemoryBytes: "0",
     ...over,
   };
 }

@@ -16,6 +16,12 @@ describe("the memory of a GPU", () => {
     expect(await heldMemory(["GPU-1"], async () => [gpu("GPU-1", 20.5)], signal)).toContain("20.5 of 80.0 GiB");
   });
 
+  it("that is shared is free once the part asked for is there, whatever the neighbour has", async () => {
+    const read = async () => [gpu("GPU-1", 60)];
+    expect(await heldMemory(["GPU-1"], read, signal, 20 * gib)).toBeUndefined();
+    expect(await heldMemory(["GPU-1"], read, signal, 40 * gib)).toContain("60.0 of 80.0 GiB");
+  });
+
   it("of others is nobody's business here", async () =>
     expect(await heldMemory(["GPU-1"], async () => [gpu("GPU-2", 79)], signal)).toBeUndefined());
 

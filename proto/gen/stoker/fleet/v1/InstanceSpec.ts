@@ -25,6 +25,7 @@ export interface InstanceSpec {
   'chatTemplate'?: (string);
   'agentInstance'?: (_stoker_fleet_v1_AgentInstance | null);
   'rental'?: (_stoker_fleet_v1_Rental | null);
+  'gpuMemoryBytes'?: (number | string | Long);
 }
 
 export interface InstanceSpec__Output {
@@ -47,4 +48,5 @@ export interface InstanceSpec__Output {
   'chatTemplate': (string);
   'agentInstance': (_stoker_fleet_v1_AgentInstance__Output | null);
   'rental': (_stoker_fleet_v1_Rental__Output | null);
+  'gpuMemoryBytes': (string);
 }

@@ -1,0 +1,82 @@
+// The shape of a model from the first bytes of its GGUF file. https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+import type { ModelShape } from "./memory-estimate.ts";
+
+/** Sizes of the scalar types by number; strings (8) and arrays (9) say their own. */
+const scalarBytes: readonly number[] = [1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8];
+const magic = "GGUF";
+const mostKeys = 4_096;
+
+/** Undefined when the bytes end before everything needed was there, or are no GGUF header. */
+export function readGgufShape(head: Buffer, weightsBytes: number): ModelShape | undefined {
+  const facts = readFacts(head);
+  const architecture = facts.get("general.architecture");
+  const number = (key: string) => {
+    const value = facts.get(`${String(architecture)}.${key}`);
+    return typeof value === "number" && value > 0 ? value : undefined;
+  };
+  const layers = number("block_count");
+  const heads = number("attention.head_count");
+  const width = number("embedding_length");
+  const contextLength = number("context_length");
+  if (!layers || !heads || !width || !contextLength) return undefined;
+  const headLength = Math.floor(width / heads);
+  return {
+    ...{ weightsBytes, layers, contextLength },
+    kvHeads: number("attention.head_count_kv") ?? heads,
+    keyLength: number("attention.key_length") ?? headLength,
+    valueLength: number("attention.value_length") ?? headLength,
+  };
+}
+
+/** Numbers and short strings; what follows the end of `head` is not known. */
+function readFacts(head: Buffer): ReadonlyMap<string, number | string> {
+  const facts = new Map<string, number | string>();
+  if (head.length < 24 || head.toString("latin1", 0, 4) !== magic) return facts;
+  const keys = Math.min(Number(head.readBigUInt64LE(16)), mostKeys);
+  let at = 24;
+  const text = (): string => {
+    const length = Number(head.readBigUInt64LE(at));
+    const from = at + 8;
+    if (from + length > head.length) throw new RangeError("the header goes on");
+    at = from + length;
+    return head.toString("utf8", from, at);
+  };
+  const skip = (type: number): void => {
+    if (type === 8) text();
+    else at += scalarBytes[type] ?? 0;
+  };
+  const value = (type: number): number | string | undefined => {
+    if (type === 8) return text();
+    if (type === 9) {
+      const of = head.readUInt32LE(at);
+      const count = Number(head.readBigUInt64LE(at + 4));
+      at += 12;
+      // Some models say it per layer: the largest counts.
+      if (of === 4 || of === 5) {
+        let most = 0;
+        for (let n = 0; n < count; n++, at += 4) most = Math.max(most, head.readUInt32LE(at));
+        return most;
+      }
+      for (let n = 0; n < count; n++) skip(of);
+      return undefined;
+    }
+    const from = at;
+    skip(type);
+    if (type === 4) return head.readUInt32LE(from);
+    if (type === 10) return Number(head.readBigUInt64LE(from));
+    return undefined;
+  };
+  try {
+    for (let n = 0; n < keys; n++) {
+      const key = text();
+      const type = head.readUInt32LE(at);
+      at += 4;
+      const found = value(type);
+      if (found !== undefined) facts.set(key, found);
+    }
+  } catch (error) {
+    // What was read so far may be enough.
+    if (!(error instanceof RangeError)) throw error;
+  }
+  return facts;
+}

@@ -1,0 +1,47 @@
+// What an instance takes of GPU memory, from the model's own files: weights, keys and values of all sequences, adapters, and
+// what engines keep beside them. Pure. A measured run is believed instead (measured-memory.ts).
+
+/** As a model's files say it. */
+export interface ModelShape {
+  readonly weightsBytes: number;
+  readonly layers: number;
+  /** Heads that keep keys and values. */
+  readonly kvHeads: number;
+  /** Values per head. */
+  readonly keyLength: number;
+  readonly valueLength: number;
+  /** Tokens it was trained for. */
+  readonly contextLength: number;
+}
+
+export interface MemoryUse {
+  /** Most sequences at once. */
+  readonly maxBatchSize: number;
+  /** Tokens per sequence; 0: the model's own. */
+  readonly contextLength: number;
+  readonly gpus: number;
+  /** Of all adapters held at once. */
+  readonly loraBytes?: number;
+  /** 2 for half precision, 1 for 8-bit keys and values. */
+  readonly bytesPerKvValue?: number;
+}
+
+const mib = 1024 ** 2;
+/** CUDA's own context, kernels and buffers of the collective operations. */
+const perGpuBytes = 700 * mib;
+/** Activations and the fragments between allocations. */
+const workShare = 0.08;
+
+/** Over all its GPUs. */
+export function estimateMemory(shape: ModelShape, use: MemoryUse): number {
+  const work = Math.max(256 * mib, shape.weightsBytes * workShare);
+  const parts = shape.weightsBytes + kvCacheBytes(shape, use) + (use.loraBytes ?? 0) + work;
+  return Math.ceil(parts + perGpuBytes * Math.max(1, use.gpus));
+}
+
+/** Keys and values of every sequence at its full length. */
+export function kvCacheBytes(shape: ModelShape, use: MemoryUse): number {
+  const tokens = Math.max(1, use.maxBatchSize) * (use.contextLength || shape.contextLength);
+  const perToken = shape.layers * shape.kvHeads * (shape.keyLength + shape.valueLength);
+  return tokens * perToken * (use.bytesPerKvValue ?? 2);
+}
