@@ -90,6 +90,7 @@ function planOf(memoryBytes: number): ContainerPlan {
     chatTemplate: "",
     agentInstance: null,
     rental: null,
+    gpuMemoryBytes: "0",
   } satisfies InstanceSpec__Output;
   const facts = { driver: "docker", runtimeImage, allowedImages: [], filesDir: tmpdir(), logLevel: "info" } as const;
   const outcome = planInstance(spec, modelPath, facts);

@@ -24,6 +24,8 @@ export interface FakeAgentOptions {
   /** Two of one name and token are clones: they have one key and certificate. */
   readonly hostId: string;
   readonly gpus?: number;
+  /** H100s behind a driver instead of shares of memory. */
+  readonly hasDriver?: boolean;
   readonly highestEpoch?: bigint;
   /** Address of the data path to announce; a real one by default. */
   readonly advertise?: string;
@@ -231,7 +233,7 @@ export async function startFakeAgent(options: FakeAgentOptions): Promise<FakeAge
         highestEpoch: highestEpoch.toString(),
         generation: state.desired?.generation ?? "0",
         advertise: origin,
-        inventory: inventory(options.gpus ?? 4, options.hostId),
+        inventory: inventory(options.gpus ?? 4, options.hostId, options.hasDriver ?? false),
         bootId: "boot",
         runId,
       },
@@ -255,20 +257,21 @@ function identityOf({ address, token, hostId }: FakeAgentOptions): Promise<TlsPa
   return joined;
 }
 
-function inventory(gpus: number, hostId: string): WireInventory {
+function inventory(gpus: number, hostId: string, hasDriver: boolean): WireInventory {
   return {
     os: "linux",
     cpuModel: "fake",
     cpuCores: 4,
-    memoryBytes: 8 * gib,
+    memoryBytes: hasDriver ? 256 * gib : 8 * gib,
+    nvidiaDriverVersion: hasDriver ? "580" : "",
     diskTotalBytes: 100 * gib,
     diskFreeBytes: 50 * gib,
     gpus: Array.from({ length: gpus }, (_, index) => ({
       uuid: `${hostId}-gpu-${index}`,
       index,
-      type: "other",
-      name: "virtual",
-      memoryBytes: gib,
+      type: hasDriver ? "H100-80GB" : "other",
+      name: hasDriver ? "H100" : "virtual",
+      memoryBytes: hasDriver ? 80 * gib : gib,
       healthy: true,
     })),
     drivers: ["process", "external"],
