@@ -4,7 +4,7 @@ import { type Kysely, sql } from "kysely";
 export async function up(db: Kysely<unknown>): Promise<void> {
   await sql`
     create table deployment_spec (
-      deploy_id text not null references deployment,
+      deploy_id text not null references deployment on delete cascade,
       spec integer not null,
       extra_args text[] not null,
       context_length integer not null,
