@@ -28,6 +28,8 @@ const domains: ReadonlySet<string> = new Set([
   "com.microsoft.experimental",
   "com.microsoft.nchwc",
   "com.ms.internal.nhwc",
+  // Named by exports of PyTorch, also where no operator of it is used.
+  "org.pytorch.aten",
 ]);
 
 const deepest = 16;

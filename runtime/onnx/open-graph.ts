@@ -38,6 +38,19 @@ export class Graphs {
     return this.#provider;
   }
 
+  /** For a library that opens its graphs itself. */
+  get granted(): { readonly threads: number; readonly hasGpu: boolean } {
+    const { threads, provider, hasGpu } = this.#options;
+    return { threads, hasGpu: chooseProviders({ wanted: provider, hasGpu })[0] !== "cpu" };
+  }
+
+  /** Keeps what a model runs on, and says so where it is not the best that was tried. */
+  opened(tried: readonly string[], used: string, refused: readonly string[]): void {
+    this.#provider = used;
+    const warning = fallbackWarning(tried, used, refused);
+    if (warning !== undefined && !this.warnings.includes(warning)) this.warnings.push(warning);
+  }
+
   /** `graph`: a path relative to the folder. Throws LoadFailure. */
   async open(folder: ModelFolder, graph: string): Promise<Session> {
     const { threads, memoryBytes, provider, hasGpu } = this.#options;
@@ -49,9 +62,7 @@ export class Graphs {
     const optimizedPath = await this.#optimizedPath(path, providers);
     try {
       const { session, refused } = await this.#host.open({ path, providers, threads, isMemoryTight, optimizedPath });
-      this.#provider = session.provider;
-      const warning = fallbackWarning(providers, session.provider, refused);
-      if (warning !== undefined && !this.warnings.includes(warning)) this.warnings.push(warning);
+      this.opened(providers, session.provider, refused);
       return session;
     } catch (error) {
       throw graphFailure(path, error);

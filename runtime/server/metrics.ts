@@ -10,6 +10,8 @@ export interface RequestFigures {
   readonly inputTokens: number;
   readonly cachedInputTokens: number;
   readonly outputTokens: number;
+  /** Sound that was heard; undefined where none was. */
+  readonly audioMs: number | undefined;
   /** Status of the answer when it failed, e.g. `422`. */
   readonly errorType: string | undefined;
 }
@@ -32,6 +34,7 @@ export class RuntimeMetrics {
   readonly #infer: Histogram;
   readonly #queue: Histogram;
   readonly #splits: Counter;
+  readonly #audio: Counter;
 
   constructor(state: RuntimeState) {
     const registers = [this.registry];
@@ -106,6 +109,11 @@ export class RuntimeMetrics {
       labelNames: ["cause"],
       registers,
     });
+    this.#audio = new Counter({
+      name: "stoker_runtime_audio_seconds_total",
+      help: "Seconds of sound heard",
+      registers,
+    });
     gauge("stoker_runtime_fallback", "1 while the model runs on less than was asked for; /health says why", () =>
       (state.engine?.warnings?.length ?? 0) > 0 ? 1 : 0,
     );
@@ -140,5 +148,6 @@ export class RuntimeMetrics {
     this.#tokens.inc({ kind: "prompt" }, figures.inputTokens);
     this.#tokens.inc({ kind: "cached" }, figures.cachedInputTokens);
     this.#tokens.inc({ kind: "generated" }, outputTokens);
+    this.#audio.inc((figures.audioMs ?? 0) / 1000);
   }
 }

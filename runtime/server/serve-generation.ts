@@ -120,6 +120,7 @@ async function serveRequest(
     inputTokens,
     cachedInputTokens,
     outputTokens,
+    audioMs: usage.units?.audioMs,
     errorType: status === 200 ? undefined : String(status),
   });
 }

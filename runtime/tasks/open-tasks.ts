@@ -37,6 +37,10 @@ const openers: Partial<Record<Task, Open>> = {
   "image-classification": async (...given) => (await import("./classify-image.ts")).openImageClassification(...given),
   "zero-shot-image-classification": async (...given) => (await import("./match-image.ts")).openImageMatching(...given),
   "object-detection": async (...given) => (await import("./detect-objects.ts")).openObjectDetection(...given),
+  // And so are those of sound.
+  "automatic-speech-recognition": async (...given) =>
+    (await import("./transcribe/open-transcription.ts")).openTranscription(...given),
+  "text-to-speech": async (...given) => (await import("./speech/open-speech.ts")).openSpeech(...given),
 };
 
 /** Throws LoadFailure. */
@@ -54,7 +58,15 @@ export async function openTasks(options: TaskOptions): Promise<TaskEngine> {
   try {
     const opened = await open({ graphs, maxBatchSize, latencyBudgetMs, observe }, folder);
     const { provider, warnings } = graphs;
-    return new TaskEngine(opened, { maxBatchSize, provider, warnings, close: () => graphs.close() });
+    return new TaskEngine(opened, {
+      maxBatchSize,
+      provider,
+      warnings,
+      close: async () => {
+        await opened.close?.();
+        await graphs.close();
+      },
+    });
   } catch (error) {
     await graphs.close();
     throw error;

@@ -5,6 +5,8 @@ import type { Engine, EngineLoad, TaskRoute } from "../server/engine.ts";
 export interface OpenTask {
   readonly contextLength: number;
   readonly routes: ReadonlyMap<string, TaskRoute>;
+  /** What the task holds beside its graphs. */
+  readonly close?: () => Promise<void>;
   readonly load: () => { readonly running: number; readonly waiting: number };
 }
 

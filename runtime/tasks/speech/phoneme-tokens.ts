@@ -1,0 +1,28 @@
+// Phonemes -> the numbers a speech model knows them by. Pure.
+export type PhonemeIds = ReadonlyMap<string, readonly number[]>;
+
+/** What the model does not know as one sign may be known as a letter and its accents; the rest cannot be said. */
+export function phonemeTokens(phonemes: string, ids: PhonemeIds): readonly (readonly number[])[] {
+  const tokens: (readonly number[])[] = [];
+  for (const sign of phonemes) {
+    const known = ids.get(sign);
+    if (known) tokens.push(known);
+    else for (const part of sign.normalize("NFD")) tokens.push(...[ids.get(part)].filter((one) => one !== undefined));
+  }
+  return tokens;
+}
+
+/** Parts of at most `most` signs, cut after punctuation where there is any, else between words. */
+export function cutPhonemes(phonemes: string, most: number): readonly string[] {
+  const parts: string[] = [];
+  let rest = phonemes;
+  while (rest.length > most) {
+    const head = rest.slice(0, most);
+    const mark = Math.max(...[", ", ". ", "; ", ": ", "! ", "? "].map((one) => head.lastIndexOf(one)));
+    const space = head.lastIndexOf(" ");
+    const end = mark > most / 4 ? mark + 1 : space > 0 ? space : most;
+    parts.push(head.slice(0, end).trim());
+    rest = rest.slice(end).trim();
+  }
+  return [...parts, rest].filter((part) => part !== "");
+}

@@ -1,0 +1,64 @@
+// POST /v1/audio/speech: each piece of the text leaves as soon as it is made.
+import { once } from "node:events";
+import { unitsHeader } from "../../../proto/usage.ts";
+import { type AudioEncoder, contentTypes, openEncoder } from "../../audio/encoder.ts";
+import type { TaskCall, TaskRoute } from "../../server/engine.ts";
+import { readBody } from "../../server/read-body.ts";
+import { RequestError } from "../../server/request-error.ts";
+import { speechPieces } from "./pieces.ts";
+import { readSpeech } from "./request.ts";
+import type { Synthesiser } from "./synthesiser.ts";
+
+export function speechRoute(synthesiser: Synthesiser): TaskRoute {
+  return { operation: "text_to_speech", run: (call) => answer(synthesiser, call) };
+}
+
+async function answer(synthesiser: Synthesiser, call: TaskCall): Promise<void> {
+  const { request, response, signal, usage } = call;
+  const { text, manner, format } = readSpeech(await readBody(request), synthesiser);
+  const characters = [...text].length;
+  const pieces = speechPieces(text);
+  const encoder = await openEncoder(format, synthesiser.rate);
+  let spoken = 0;
+  try {
+    for (const [index, piece] of pieces.entries()) {
+      const made = synthesiser.speak(piece, manner);
+      spoken += [...piece].length;
+      // What is being made is paid, also by a client that hangs up meanwhile; spaces between pieces by the last one.
+      usage.units = { characters: index === pieces.length - 1 ? characters : Math.min(spoken, characters) };
+      const samples = await made;
+      if (signal.aborted) return;
+      if (samples) await send(call, encoder, samples, contentTypes[format]);
+    }
+    if (!response.headersSent) throw nothingToSay();
+    response.addTrailers({ [unitsHeader]: `characters=${characters}` });
+    response.end(encoder.end());
+  } catch (error) {
+    // A sound that breaks off must not look whole.
+    if (response.headersSent) response.destroy();
+    throw error;
+  } finally {
+    encoder.free();
+  }
+}
+
+async function send(
+  { response, signal, onFirstToken }: TaskCall,
+  encoder: AudioEncoder,
+  samples: Float32Array,
+  contentType: string,
+) {
+  if (!response.headersSent) {
+    onFirstToken();
+    response.writeHead(200, { "content-type": contentType, trailer: unitsHeader });
+  }
+  const bytes = encoder.encode(samples);
+  if (bytes.length > 0 && !response.write(bytes)) await once(response, "drain", { signal }).catch(() => {});
+}
+
+function nothingToSay(): RequestError {
+  return new RequestError(400, "there is nothing in input that can be said", {
+    param: "input",
+    code: "nothing_to_say",
+  });
+}

@@ -1,0 +1,26 @@
+// The port of speech onto a model that speaks: one piece of text in, sound out.
+import type { Voice } from "./voice.ts";
+
+export interface Manner {
+  readonly voice: Voice;
+  /** ISO 639-1. */
+  readonly language: string;
+  /** 1 = as the model speaks. */
+  readonly speed: number;
+}
+
+export interface Synthesiser {
+  /** Samples per second. */
+  readonly rate: number;
+  /** Names of its voices. */
+  readonly presets: readonly string[];
+  readonly defaultVoice: string;
+  /** ISO 639-1. */
+  readonly languages: readonly string[];
+  /** Of a voice, where none is named. */
+  languageOf(voice: Voice): string;
+  /** Sound can be made for a mixture of presets. */
+  readonly canBlend: boolean;
+  /** Undefined where the text holds nothing that can be said. */
+  speak(text: string, manner: Manner): Promise<Float32Array> | undefined;
+}

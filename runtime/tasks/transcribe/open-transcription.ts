@@ -1,0 +1,68 @@
+// Speech recognition as a task of the model server.
+import { createDecoder, usualDecoding } from "../../audio/decode-audio.ts";
+import { LoadFailure } from "../../llama/load-failure.ts";
+import { checkGraph } from "../../onnx/check-graph.ts";
+import type { ModelFolder } from "../../onnx/model-folder.ts";
+import { openWhisper } from "../../onnx/whisper.ts";
+import type { TaskDeps } from "../task-deps.ts";
+import type { OpenTask } from "../task-engine.ts";
+import type { Recogniser } from "./recogniser.ts";
+import { type TranscriptionDeps, transcriptionRoute } from "./route.ts";
+
+/** Throws LoadFailure. */
+export async function openTranscription(deps: TaskDeps, folder: ModelFolder): Promise<OpenTask> {
+  const type = String(folder.config["model_type"] ?? "");
+  if (type !== "whisper")
+    throw new LoadFailure("unsupported model", `speech recognition here is by Whisper models, and this is ${type}`);
+  for (const graph of folder.graphs) await checkGraph(folder.path(graph), folder.root);
+  const { threads, hasGpu } = deps.graphs.granted;
+  let running = 0;
+  let recogniser: Recogniser;
+  try {
+    recogniser = await open(folder.root, threads, hasGpu, deps);
+    // The first run allocates what every later one uses.
+    const ask = { language: undefined, translates: false, prompt: [], temperature: 0, wantsWords: false };
+    await recogniser.hear(new Float32Array(recogniser.rate), ask, new AbortController().signal);
+  } catch (error) {
+    throw new LoadFailure("model could not be loaded", (error as Error).message, { cause: error });
+  }
+  const counted: Recogniser = {
+    ...recogniser,
+    async hear(window, ask, signal) {
+      running += 1;
+      const startedAt = performance.now();
+      try {
+        return await recogniser.hear(window, ask, signal);
+      } finally {
+        running -= 1;
+        deps.observe({ kind: "ran", items: 1, ms: performance.now() - startedAt });
+      }
+    },
+  };
+  const route: TranscriptionDeps = { recogniser: counted, decode: createDecoder(usualDecoding) };
+  return {
+    contextLength: 0,
+    routes: new Map([
+      ["/v1/audio/transcriptions", transcriptionRoute(route, "transcribe")],
+      ["/v1/audio/translations", transcriptionRoute(route, "translate")],
+    ]),
+    load: () => ({ running, waiting: 0 }),
+    close: () => recogniser.close(),
+  };
+}
+
+/** On the GPU where one was granted; without it as well as the processor can. */
+async function open(root: string, threads: number, hasGpu: boolean, { graphs }: TaskDeps): Promise<Recogniser> {
+  const refused: string[] = [];
+  for (const device of hasGpu ? (["cuda", "cpu"] as const) : (["cpu"] as const)) {
+    try {
+      const recogniser = await openWhisper(root, { threads, device });
+      graphs.opened(hasGpu ? ["cuda", "cpu"] : ["cpu"], device, refused);
+      return recogniser;
+    } catch (error) {
+      if (device === "cpu") throw error;
+      refused.push(`${device}: ${(error as Error).message}`);
+    }
+  }
+  throw new Error("no execution provider was tried");
+}

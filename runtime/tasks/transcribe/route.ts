@@ -1,0 +1,52 @@
+// POST /v1/audio/transcriptions and /v1/audio/translations.
+
+import { unitsHeader } from "../../../proto/usage.ts";
+import type { DecodeAudio } from "../../audio/decode-audio.ts";
+import { AudioRefusal, secondsOf } from "../../audio/sound.ts";
+import type { TaskCall, TaskRoute } from "../../server/engine.ts";
+import { readForm } from "../../server/read-form.ts";
+import { invalid, RequestError } from "../../server/request-error.ts";
+import type { Recogniser } from "./recogniser.ts";
+import { renderTranscript } from "./render.ts";
+import { readTranscription } from "./request.ts";
+import { type TranscribeAsk, transcribe } from "./transcribe.ts";
+
+export interface TranscriptionDeps {
+  readonly recogniser: Recogniser;
+  readonly decode: DecodeAudio;
+}
+
+export function transcriptionRoute(deps: TranscriptionDeps, task: TranscribeAsk["task"]): TaskRoute {
+  return { operation: "transcription", run: (call) => answer(deps, task, call) };
+}
+
+async function answer({ recogniser, decode }: TranscriptionDeps, task: TranscribeAsk["task"], call: TaskCall) {
+  const { request, response, signal, usage } = call;
+  const { fields, files } = await readForm(request);
+  const { ask, form, showsSegments } = readTranscription(fields, task, recogniser);
+  const file = files.find(({ name }) => name === "file" || name === "audio");
+  if (!file) throw invalid("file", "file is required: the audio, as a part with a file name");
+  const sound = await decode(file.bytes, recogniser.rate, signal).catch(refused);
+  const audioMs = Math.ceil(secondsOf(sound) * 1000);
+  // What is heard is paid from here on, also by a client that hangs up.
+  usage.units = { audioMs };
+  const transcript = await transcribe(recogniser, sound, ask, signal);
+  usage.outputTokens = transcript.outputTokens;
+  if (signal.aborted) return;
+  call.onFirstToken();
+  const { contentType, body } = renderTranscript(transcript, form, showsSegments);
+  const bytes = Buffer.from(body);
+  response.writeHead(200, {
+    "content-type": contentType,
+    "content-length": bytes.length,
+    [unitsHeader]: `audio_ms=${audioMs}`,
+  });
+  response.end(bytes);
+}
+
+function refused(error: unknown): never {
+  if (!(error instanceof AudioRefusal)) throw error;
+  throw new RequestError(400, error.message, { param: "file", code: codes[error.code], cause: error });
+}
+
+const codes = { unreadable: "invalid_audio", too_long: "audio_too_long", no_decoder: "unsupported_audio" } as const;

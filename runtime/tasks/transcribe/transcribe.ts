@@ -1,0 +1,107 @@
+// A whole recording, window by window: each begins where the one before was last understood.
+import { type Sound, secondsOf } from "../../audio/sound.ts";
+import { quietestCut } from "./quietest-cut.ts";
+import type { Recogniser } from "./recogniser.ts";
+import { cutSegments } from "./segments.ts";
+import { type Word, wordsOf } from "./words.ts";
+
+export interface TranscribeAsk {
+  /** ISO 639-1; undefined: the model finds out. */
+  readonly language: string | undefined;
+  readonly task: "transcribe" | "translate";
+  readonly prompt: string | undefined;
+  /** 0 = greedy. */
+  readonly temperature: number;
+  readonly wantsWords: boolean;
+  /** At most the model's own window. */
+  readonly windowSeconds: number;
+}
+
+export interface Segment {
+  readonly id: number;
+  /** Seconds of the recording. */
+  readonly start: number;
+  readonly end: number;
+  readonly text: string;
+  readonly tokens: readonly number[];
+}
+
+export interface Transcript {
+  readonly task: TranscribeAsk["task"];
+  /** ISO 639-1. */
+  readonly language: string;
+  readonly seconds: number;
+  readonly text: string;
+  readonly segments: readonly Segment[];
+  /** Undefined unless they were asked for. */
+  readonly words: readonly Word[] | undefined;
+  /** Generated, for the log and the metrics. */
+  readonly outputTokens: number;
+}
+
+/** Quieter than 16 bits can tell from nothing: a model asked about silence makes words up. */
+const silence = 1 / 0x8000;
+
+/** Throws the signal's reason when it aborts. */
+export async function transcribe(
+  recogniser: Recogniser,
+  sound: Sound,
+  ask: TranscribeAsk,
+  signal: AbortSignal,
+): Promise<Transcript> {
+  const { rate, timestampBegin, tokenSeconds } = recogniser;
+  const seconds = secondsOf(sound);
+  const prompt = ask.prompt ? recogniser.tokenize(` ${ask.prompt.trim()}`).slice(-recogniser.maxPromptTokens) : [];
+  let language = recogniser.languages.length === 1 ? recogniser.languages[0] : ask.language;
+  const segments: Segment[] = [];
+  const words: Word[] = [];
+  let outputTokens = 0;
+  for (let startsAt = 0; startsAt < seconds; ) {
+    signal.throwIfAborted();
+    const first = Math.round(startsAt * rate);
+    const longest = Math.round(ask.windowSeconds * rate);
+    const rest = sound.samples.subarray(first);
+    const window = rest.subarray(0, rest.length > longest ? quietestCut(rest.subarray(0, longest), rate) : longest);
+    const windowSeconds = window.length / rate;
+    if (window.length === 0) break;
+    if (window.every((sample) => Math.abs(sample) < silence)) {
+      startsAt += windowSeconds;
+      continue;
+    }
+    language ??= await recogniser.detectLanguage(window, signal);
+    const heard = await recogniser.hear(
+      window,
+      {
+        language: recogniser.languages.length === 1 ? undefined : language,
+        translates: ask.task === "translate",
+        // What was said before the recording; between windows nothing is carried over, so that no slip repeats itself.
+        prompt: startsAt === 0 ? prompt : [],
+        temperature: ask.temperature,
+        wantsWords: ask.wantsWords,
+      },
+      signal,
+    );
+    outputTokens += heard.tokens.length;
+    const cut = cutSegments(heard, { timestampBegin, tokenSeconds, startsAt, seconds: windowSeconds });
+    for (const segment of cut.segments) {
+      const tokens = segment.tokens.map(({ id }) => id);
+      const text = recogniser.textOf(tokens);
+      if (text.trim() === "") continue;
+      segments.push({ id: segments.length, start: segment.start, end: segment.end, text, tokens });
+      if (ask.wantsWords) words.push(...wordsOf(segment, (ids) => recogniser.textOf(ids)));
+    }
+    startsAt = cut.nextAt;
+  }
+  return {
+    task: ask.task,
+    language: language ?? recogniser.languages[0] ?? "en",
+    seconds,
+    text: segments
+      .map(({ text }) => text)
+      .join("")
+      .trim(),
+    segments,
+    words: ask.wantsWords ? words : undefined,
+    outputTokens,
+  };
+}

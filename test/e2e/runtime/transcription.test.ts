@@ -1,0 +1,90 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { hasProgram, runProgram, wordShare } from "../../fakes/audio-tools.ts";
+import { referenceOf, sharedModel } from "../../fakes/shared-models.ts";
+import { type RuntimeProcess, startRuntime } from "./runtime-process.ts";
+
+const model = sharedModel("whisper-tiny.en", "transcription by a real model, as its reference says");
+const samples: { file: string; seconds: number; reference_fp32: string }[] = model ? referenceOf(model).samples : [];
+const hasFfmpeg = hasProgram("ffmpeg", "audio other than WAV is heard");
+
+describe.runIf(model)("a model server with a speech recognition model", () => {
+  let runtime: RuntimeProcess;
+  beforeAll(async () => {
+    runtime = await startRuntime({ STOKER_MODEL_PATH: model ?? "", STOKER_GPU_LAYERS: "0", STOKER_CPUS: "2" });
+  });
+  afterAll(() => runtime?.stop());
+
+  const bytesOf = (file: string) => readFileSync(join(model ?? "", file));
+  async function ask(path: string, audio: Buffer | undefined, fields: Readonly<Record<string, string>> = {}) {
+    const form = new FormData();
+    for (const [name, value] of Object.entries(fields)) form.append(name, value);
+    if (audio) form.append("file", new Blob([new Uint8Array(audio)]), "audio");
+    const answer = await fetch(`${runtime.url}/v1/audio/${path}`, { method: "POST", body: form });
+    return { status: answer.status, units: answer.headers.get("x-stoker-units"), text: await answer.text() };
+  }
+
+  it("hears at least four of five words of every sample, counts the audio and times its segments", async () => {
+    for (const { file, seconds, reference_fp32: reference } of samples) {
+      const { status, units, text } = await ask("transcriptions", bytesOf(file), { response_format: "verbose_json" });
+      expect(status).toBe(200);
+      const body = JSON.parse(text);
+      expect(wordShare(reference, body.text)).toBeGreaterThanOrEqual(0.8);
+      expect(body.duration).toBeCloseTo(seconds, 1);
+      expect(Number(/^audio_ms=(\d+)$/.exec(units ?? "")?.[1]) / 1000).toBeCloseTo(seconds, 1);
+      const [first] = body.segments;
+      expect(first.start).toBe(0);
+      expect(first.end).toBeGreaterThan(seconds / 2);
+      expect(first.end).toBeLessThanOrEqual(seconds + 0.5);
+    }
+  });
+
+  it.runIf(hasFfmpeg)("hears the same in a container whose index stands at its end", async () => {
+    const [fox] = samples;
+    const wav = bytesOf(fox?.file ?? "");
+    const coded = join(process.env["TMPDIR"] ?? "/tmp", `stoker-heard-${process.pid}.m4a`);
+    runProgram("ffmpeg", ["-v", "error", "-y", "-i", "pipe:0", "-c:a", "aac", coded], wav);
+    const { text } = await ask("transcriptions", readFileSync(coded), { response_format: "text" });
+    expect(wordShare(fox?.reference_fp32 ?? "", text)).toBeGreaterThanOrEqual(0.8);
+  });
+
+  it("hears a recording longer than its window to the end", async () => {
+    const headless = samples.map(({ file }) => bytesOf(file).subarray(44));
+    const once = Buffer.concat(headless.flatMap((part) => [part, Buffer.alloc(32_000)]));
+    const header = bytesOf(samples[0]?.file ?? "").subarray(0, 44);
+    const file = Buffer.concat([header, once, once, once]);
+    file.writeUInt32LE(file.length - 44, 40);
+    const { status, text } = await ask("transcriptions", file, { response_format: "verbose_json" });
+    expect(status).toBe(200);
+    const { segments, text: heard } = JSON.parse(text);
+    const spoken = samples.map(({ reference_fp32 }) => reference_fp32).join(" ");
+    expect(wordShare(`${spoken} ${spoken} ${spoken}`, heard)).toBeGreaterThanOrEqual(0.7);
+    expect(segments.at(-1).start).toBeGreaterThan(35);
+    const starts = segments.map(({ start }: { start: number }) => start);
+    expect(starts).toEqual(starts.toSorted((a: number, b: number) => a - b));
+  });
+
+  it("refuses what the model cannot do, and what is no audio, with a sentence about it", async () => {
+    const wav = bytesOf(samples[0]?.file ?? "");
+    const refusals = await Promise.all([
+      ask("transcriptions", wav, { language: "de" }),
+      ask("translations", wav),
+      ask("transcriptions", wav, { response_format: "verbose_json", "timestamp_granularities[]": "word" }),
+      ask("transcriptions", Buffer.from("not audio at all")),
+    ]);
+    expect(refusals.map(({ status }) => status)).toEqual([400, 400, 400, 400]);
+    const messages = refusals.map(({ text }) => JSON.parse(text).error.message);
+    expect(messages[0]).toContain("hears en alone");
+    expect(messages[1]).toContain("does not translate");
+    expect(messages[2]).toContain("cross-attention");
+    expect(messages[3]).toContain("none of flac");
+    expect((await ask("transcriptions", undefined)).status).toBe(422);
+  });
+
+  it("says in its metrics how much it heard", async () => {
+    const page = await (await fetch(`${runtime.url}/metrics`)).text();
+    expect(Number(/stoker_runtime_audio_seconds_total ([\d.]+)/.exec(page)?.[1])).toBeGreaterThan(10);
+    expect(page).toMatch(/gen_ai_server_request_duration_seconds_count\{gen_ai_operation_name="transcription"/);
+  });
+});

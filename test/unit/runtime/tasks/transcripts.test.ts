@@ -1,0 +1,183 @@
+import { describe, expect, test } from "vitest";
+import { quietestCut } from "../../../../runtime/tasks/transcribe/quietest-cut.ts";
+import type { HearingAsk, Recogniser } from "../../../../runtime/tasks/transcribe/recogniser.ts";
+import { renderTranscript } from "../../../../runtime/tasks/transcribe/render.ts";
+import { readTranscription } from "../../../../runtime/tasks/transcribe/request.ts";
+import { cutSegments } from "../../../../runtime/tasks/transcribe/segments.ts";
+import { type TranscribeAsk, transcribe } from "../../../../runtime/tasks/transcribe/transcribe.ts";
+
+const begin = 1000;
+/** Seconds -> the token that tells them. */
+const at = (seconds: number) => begin + Math.round(seconds / 0.02);
+const facts = { timestampBegin: begin, tokenSeconds: 0.02, startsAt: 60, seconds: 30 };
+const cut = (...tokens: number[]) => cutSegments({ tokens, starts: undefined }, facts);
+const plain = (found: ReturnType<typeof cut>) =>
+  found.segments.map(({ start, end, tokens }) => [start, end, ...tokens.map(({ id }) => id)]);
+
+describe("the tokens of a window", () => {
+  test("become segments in the time of the recording", () => {
+    const found = cut(at(0), 1, 2, at(2), at(2.5), 3, at(4));
+    expect(plain(found)).toEqual([
+      [60, 62, 1, 2],
+      [62.5, 64, 3],
+    ]);
+    expect(found.nextAt).toBe(90);
+  });
+
+  test("that end in the middle of a segment have the next window begin where the last whole one ended", () => {
+    const found = cut(at(0), 1, at(20), at(21), 2, 3);
+    expect(plain(found)).toEqual([[60, 80, 1]]);
+    expect(found.nextAt).toBe(80);
+  });
+
+  test("without any further timestamp are one segment up to the window's end", () => {
+    expect(plain(cut(at(1), 1, 2))).toEqual([[61, 90, 1, 2]]);
+    expect(plain(cut(1, 2))).toEqual([[60, 90, 1, 2]]);
+    expect(cut().nextAt).toBe(90);
+  });
+
+  test("always bring the recording forward, also when the model repeats second 0", () => {
+    expect(cut(at(0), at(0), 1, 2).nextAt).toBeGreaterThan(60);
+  });
+});
+
+test("a window that is not the last ends in the quietest moment of its last third", () => {
+  const rate = 100;
+  const window = new Float32Array(3000).fill(0.5);
+  window.fill(0, 500, 600);
+  window.fill(0, 2400, 2450);
+  const length = quietestCut(window, rate);
+  expect(length).toBeGreaterThanOrEqual(2400);
+  expect(length).toBeLessThanOrEqual(2450);
+});
+
+describe("a long recording", () => {
+  const ask: TranscribeAsk = {
+    language: undefined,
+    task: "transcribe",
+    prompt: "Names",
+    temperature: 0,
+    wantsWords: true,
+    windowSeconds: 30,
+  };
+  const rate = 100;
+  const words = ["", " one", " two", "tieth", " three"];
+  function scripted(answers: number[][], asks: HearingAsk[]): Recogniser {
+    return {
+      rate,
+      windowSeconds: 30,
+      languages: ["en", "de"],
+      canTranslate: true,
+      hasWordTimes: true,
+      timestampBegin: begin,
+      tokenSeconds: 0.02,
+      maxPromptTokens: 223,
+      tokenize: () => [7],
+      textOf: (tokens) => tokens.map((token) => words[token] ?? "").join(""),
+      detectLanguage: async () => "de",
+      hear: async (_, one) => {
+        asks.push(one);
+        const tokens = answers[asks.length - 1] ?? [];
+        return { tokens, starts: tokens.map((_token, index) => index) };
+      },
+      close: async () => {},
+    };
+  }
+  const sound = { samples: new Float32Array(70 * rate).fill(0.5), rate };
+
+  test("is heard window by window, the prompt before the first alone, in the language that was found", async () => {
+    const asks: HearingAsk[] = [];
+    const answers = [
+      [at(0), 1, at(2)],
+      [at(0), 2, 3, at(3)],
+      [at(0), 4, at(1)],
+    ];
+    const found = await transcribe(scripted(answers, asks), sound, ask, new AbortController().signal);
+    expect(found).toMatchObject({ text: "one twotieth three", language: "de", seconds: 70 });
+    expect(asks.map(({ prompt }) => prompt)).toEqual([[7], [], []]);
+    expect(asks.every(({ language }) => language === "de")).toBe(true);
+    expect(found.words?.map(({ word }) => word)).toEqual(["one", "twotieth", "three"]);
+    expect(found.segments.every(({ start, end }, index) => end >= start && start >= index * 20)).toBe(true);
+  });
+
+  test("is heard no further once nobody waits", async () => {
+    const gone = new AbortController();
+    const asks: HearingAsk[] = [];
+    const model = scripted([], asks);
+    const hear: Recogniser["hear"] = (...given) => {
+      gone.abort(new Error("gone"));
+      return model.hear(...given);
+    };
+    await expect(transcribe({ ...model, hear }, sound, ask, gone.signal)).rejects.toThrow("gone");
+    expect(asks).toHaveLength(1);
+  });
+
+  test("of silence alone asks the model nothing", async () => {
+    const asks: HearingAsk[] = [];
+    const silent = { samples: new Float32Array(10 * rate), rate };
+    const found = await transcribe(scripted([], asks), silent, ask, new AbortController().signal);
+    expect(found).toMatchObject({ text: "", segments: [], seconds: 10 });
+    expect(asks).toEqual([]);
+  });
+});
+
+describe("a transcript", () => {
+  const transcript = {
+    task: "transcribe",
+    language: "en",
+    seconds: 3723.5,
+    text: "Hi there",
+    segments: [{ id: 0, start: 3661.5, end: 3723.0625, text: " Hi -->\n there", tokens: [1, 2] }],
+    words: undefined,
+    outputTokens: 4,
+  } as const;
+  const bodyOf = (form: Parameters<typeof renderTranscript>[1]) => renderTranscript(transcript, form, true).body;
+
+  test("reads as each form wants it", () => {
+    expect(JSON.parse(bodyOf("json"))).toEqual({ text: "Hi there" });
+    expect(bodyOf("text")).toBe("Hi there\n");
+    expect(bodyOf("srt")).toBe("1\n01:01:01,500 --> 01:02:03,063\nHi -> there\n");
+    expect(bodyOf("vtt")).toBe("WEBVTT\n\n01:01:01.500 --> 01:02:03.063\nHi -> there\n");
+    expect(JSON.parse(bodyOf("verbose_json"))).toMatchObject({
+      task: "transcribe",
+      language: "english",
+      duration: 3723.5,
+      segments: [{ id: 0, seek: 366_150, start: 3661.5, end: 3723.063, tokens: [1, 2] }],
+    });
+  });
+
+  test("leaves segments out where only words were asked for", () => {
+    const words = [{ word: "Hi", start: 0, end: 0.31234 }];
+    const { body } = renderTranscript({ ...transcript, words }, "verbose_json", false);
+    expect(JSON.parse(body).words).toEqual([{ word: "Hi", start: 0, end: 0.312 }]);
+    expect(JSON.parse(body)).not.toHaveProperty("segments");
+  });
+});
+
+describe("what a model cannot do", () => {
+  const english = { languages: ["en"], canTranslate: false, hasWordTimes: false, windowSeconds: 30 };
+  const several = { languages: ["en", "de"], canTranslate: true, hasWordTimes: true, windowSeconds: 30 };
+
+  test("is refused with the reason, never done differently in silence", () => {
+    expect(() => readTranscription({ language: "de" }, "transcribe", english)).toThrow(/hears en alone/);
+    expect(() => readTranscription({ language: "xx" }, "transcribe", several)).toThrow(/2 languages, not xx/);
+    expect(() => readTranscription({}, "translate", english)).toThrow(/does not translate/);
+    const words = { timestamp_granularities: ["word"], response_format: "verbose_json" };
+    expect(() => readTranscription(words, "transcribe", english)).toThrow(/cross-attention/);
+    expect(readTranscription(words, "transcribe", several)).toMatchObject({
+      ask: { wantsWords: true },
+      showsSegments: false,
+    });
+  });
+
+  test.each([
+    [{ response_format: "xml" }, /response_format/],
+    [{ temperature: "2" }, /temperature/],
+    [{ temperature: "warm" }, /temperature/],
+    [{ chunk_length_s: "31" }, /chunk_length_s/],
+    [{ timestamp_granularities: ["sentence"] }, /granularities/],
+    [{ timestamp_granularities: ["word"], response_format: "srt" }, /verbose_json/],
+  ])("%j is no request", (body, message) => {
+    expect(() => readTranscription(body, "transcribe", several)).toThrow(message);
+  });
+});
