@@ -51,6 +51,8 @@ export interface AgentConfig {
   readonly rentals: RentalSettings;
   readonly logLevel: string;
   readonly stopsWithParent: boolean;
+  /** A host that has not joined ends with a sentence where its token is refused, instead of asking for ever. */
+  readonly endsWhenRefused: boolean;
   /** A stop takes the model servers of this host along. */
   readonly stopsInstances: boolean;
   /** How long running requests may take to finish at a stop. */
@@ -146,6 +148,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): A
     rentals: readRentalSettings(text, (sentence) => void problems.push(sentence)),
     logLevel: oneOf("STOKER_LOG_LEVEL", logLevels, "info"),
     stopsWithParent: text("STOKER_STOP_WITH_PARENT") === "1",
+    endsWhenRefused: text("STOKER_END_WHEN_REFUSED") === "1",
     stopsInstances,
     // A supervisor that stops the whole machine's Stoker is not kept waiting as long as a rolling restart may take.
     drainMs: number("STOKER_DRAIN_MS", 0, 3_600_000) ?? (stopsInstances ? 8_000 : 30_000),

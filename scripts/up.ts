@@ -59,13 +59,14 @@ process.exit();
 async function start(want: UpOptions, signal: AbortSignal): Promise<string | undefined> {
   await clearLeftOvers(want.dataDir, screen.say);
   for (let number = 0; number < want.replicas; number += 1) await demandFree(want.port + number);
+  // A driver that cannot be used is told before anything has started.
+  const driver = want.joins ? undefined : await chooseDriver(want.driver);
   const databaseUrl = await stack.startDatabase(signal);
   await stack.startControlPlanes(databaseUrl, signal);
-  if (want.joins) return undefined;
+  if (!driver) return undefined;
   const api = openApi(url, keyFile, signal);
-  const { driver, why } = await chooseDriver(want.driver);
-  if (why) screen.say(why);
-  const agents = stack.startAgents(driver, want.agents);
+  if (driver.why) screen.say(driver.why);
+  const agents = stack.startAgents(driver.driver, want.agents);
   await untilAgentsConnected({ api, agents, dataDir: want.dataDir, step: screen.step("Agent"), signal });
 
   const served: string[] = [];

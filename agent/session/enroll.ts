@@ -1,5 +1,5 @@
 // The two calls that give a host its certificate.
-import type * as grpc from "@grpc/grpc-js";
+import * as grpc from "@grpc/grpc-js";
 import type { Certificate__Output } from "../../proto/gen/stoker/fleet/v1/Certificate.ts";
 import type { FleetClient } from "../../proto/gen/stoker/fleet/v1/Fleet.ts";
 import { certificateRequest } from "./certificate-request.ts";
@@ -12,7 +12,13 @@ export interface GivenCertificate {
   readonly caPem: string;
 }
 
+/** The control plane, or the token itself, says no: the same token will not do later either. */
+export class JoinRefused extends Error {
+  readonly code = "join_refused";
+}
+
 const limitMs = 15_000;
+const refusals = new Set([grpc.status.UNAUTHENTICATED, grpc.status.PERMISSION_DENIED]);
 
 /** Rejects with a sentence for the operator. `token`: `id.secret.caHash`. */
 export async function enroll(
@@ -22,7 +28,7 @@ export async function enroll(
 ): Promise<GivenCertificate> {
   const [id, secret, caHash, ...rest] = wish.token.split(".");
   if (!id || !secret || !caHash || rest.length > 0)
-    throw new Error(
+    throw new JoinRefused(
       "the join token is malformed: `stoker node token create` prints one of three parts with dots between",
     );
   const caPem = pem(await fetchAuthority(wish.address, caHash, signal));
@@ -54,7 +60,12 @@ function call(
   return new Promise<Certificate__Output>((resolve, reject) => {
     ask(client, { deadline: Date.now() + limitMs }, (error, value) => {
       if (value) resolve(value);
-      else reject(new Error(error?.details || error?.message || "no certificate came", { cause: error }));
+      else {
+        const why = error?.details || error?.message || "no certificate came";
+        reject(
+          error && refusals.has(error.code) ? new JoinRefused(why, { cause: error }) : new Error(why, { cause: error }),
+        );
+      }
     });
   }).finally(() => client.close());
 }

@@ -4,6 +4,10 @@ import { createHash } from "node:crypto";
 import { connect, type DetailedPeerCertificate } from "node:tls";
 import { serverName } from "./wire.ts";
 
+export class OtherAuthority extends Error {
+  readonly code = "join_refused";
+}
+
 const limitMs = 10_000;
 const maxChain = 8;
 
@@ -37,7 +41,7 @@ export function fetchAuthority(address: string, caHash: string, signal: AbortSig
         found
           ? resolve(found)
           : reject(
-              new Error(
+              new OtherAuthority(
                 `the control plane at ${address} is not the one that the join token is of: its authority has another hash. ` +
                   "Check the address, or make a token there",
               ),

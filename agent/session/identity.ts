@@ -26,6 +26,8 @@ export interface IdentityOptions {
   readonly addresses: readonly string[];
   /** Read when needed: the file may come later than the agent, or change. Undefined: there is none. */
   readonly readToken: () => Promise<string | undefined>;
+  /** One that the operator put beside the state of this very agent: tried before the other, until it is refused. */
+  readonly readOwnToken?: () => Promise<string | undefined>;
   /** The control plane's time where it was heard. */
   readonly nowMs: () => number;
   readonly random: () => number;
@@ -83,10 +85,14 @@ export function createIdentity(options: IdentityOptions): Identity {
   }
 
   async function ensure(address: string, signal: AbortSignal): Promise<void> {
-    const token = await options.readToken().catch((error: Error) => {
-      if (held && held.notAfterMs > nowMs()) return undefined;
-      throw new Error(`the join token cannot be read: ${error.message}`, { cause: error });
-    });
+    const own = await options.readOwnToken?.();
+    const isOwnTried = own === undefined || own === refusedToken;
+    const token = isOwnTried
+      ? await options.readToken().catch((error: Error) => {
+          if (held && held.notAfterMs > nowMs()) return undefined;
+          throw new Error(`the join token cannot be read: ${error.message}`, { cause: error });
+        })
+      : own;
     const isValid = held !== undefined && held.notAfterMs > nowMs();
     if (token === undefined) {
       if (isValid) return;
@@ -97,8 +103,9 @@ export function createIdentity(options: IdentityOptions): Identity {
     try {
       await joinBy(address, token, signal);
     } catch (error) {
+      // What could not be asked is asked again.
+      if ((error as { code?: unknown }).code === "join_refused") refusedToken = token;
       if (!isValid) throw error;
-      refusedToken = token;
       log.warn({ err: error }, "the new join token was not taken: the certificate of before stays in use");
     }
   }

@@ -10,11 +10,12 @@ import type { AgentConfig } from "../config.ts";
 import type { Reconciler } from "../reconcile/loop.ts";
 import { type CommandExecutor, createCommands } from "../session/commands.ts";
 import { type ControlClock, createControlClock } from "../session/control-clock.ts";
-import { createIdentity } from "../session/identity.ts";
+import { createIdentity, type Identity } from "../session/identity.ts";
 import { createSession, type Session } from "../session/session.ts";
 import { completeDesired } from "../session/wire.ts";
 import type { AgentState } from "../state/open-state.ts";
 import { bootId } from "./boot-id.ts";
+import { tellAndExit } from "./defects.ts";
 import { localTicketKey } from "./local-key.ts";
 import type { Samples } from "./samples.ts";
 
@@ -47,16 +48,18 @@ export function createControl(parts: ControlParts): Control {
   const clock = createControlClock(monotonicMs, Date.now);
   if (!config.control) return localControl(config, clock);
   const { addresses, tokenFile } = config.control;
-  const identity = createIdentity({
+  const own = createIdentity({
     folder: join(config.dataDir, "identity"),
     hostId: state.session.hostId(),
     hostname: config.nodeName,
     addresses,
     readToken: () => readToken(tokenFile),
+    readOwnToken: () => readToken(join(config.dataDir, "join.token")).catch(() => undefined),
     nowMs: clock.nowMs,
     random: Math.random,
     log,
   });
+  const identity = config.endsWhenRefused ? endingWhenRefused(own) : own;
   const session = createSession({
     addresses,
     identity,
@@ -133,6 +136,18 @@ function localControl(config: AgentConfig, clock: ControlClock): Control {
     keys: () => [key],
     nodeEpoch: () => 0n,
     state: () => none,
+  };
+}
+
+/** Somebody waits for it at a terminal: a token that is refused will not do later either. */
+function endingWhenRefused(identity: Identity): Identity {
+  return {
+    ...identity,
+    tls: (address, signal) =>
+      identity.tls(address, signal).catch((error: Error & { code?: unknown }) => {
+        if (error.code === "join_refused" && identity.certificateSecondsLeft() === undefined) tellAndExit(error);
+        throw error;
+      }),
   };
 }
 

@@ -1,5 +1,6 @@
 import { spawn } from "node:child_process";
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { connect } from "node:net";
 import { homedir } from "node:os";
 import { join, resolve } from "node:path";
 import type { Command } from "commander";
@@ -27,7 +28,10 @@ export function addNodeEnrolment(program: Command): void {
       const made = await terminal.api.call<{ token: string; expires_at: string }>("POST", `${root}/tokens`, body);
       if (!terminal.json) {
         terminal.progress(`For one host, until ${made.expires_at}. On that host:`);
-        terminal.progress("  stoker node join TOKEN --control HOST:PORT   (the control plane's port for agents)");
+        terminal.progress("  stoker node join --token-file - --control HOST:PORT   (then paste the token)");
+        terminal.progress(
+          "HOST:PORT is the control plane's port for agents: `rpc` in ports.json of the data folder of `up`.",
+        );
       }
       terminal.show(made, ({ token }) => token);
     });
@@ -35,11 +39,18 @@ export function addNodeEnrolment(program: Command): void {
   node
     .command("join")
     .description("make this machine a host of the control plane that the token is of, and run its agent")
-    .argument("<token>", "from `stoker node token create`")
+    .argument("[token]", "from `stoker node token create`")
+    .option("--token-file <file>", "where the token stands instead; - reads it from standard input")
     .requiredOption("--control <host:port>", "of the control plane's port for agents; several with commas between")
     .option("--data <folder>", "the agent's state, key and certificate", join(homedir(), ".stoker-agent"))
     .option("--advertise <origin>", "where gateways reach this host's data path, such as http://10.0.0.7:9100")
-    .action((token: string, flags: { control: string; data: string; advertise?: string }) => runAgent(token, flags));
+    .action(async (token: string | undefined, flags: JoinFlags) => {
+      // Other users of this machine may read the arguments of a process, for as long as they stand there.
+      process.title = "stoker node join";
+      const given = token ?? readTokenFile(flags.tokenFile);
+      await demandAnswer(flags.control);
+      await runAgent(given.trim(), flags);
+    });
 
   for (const [name, description, done] of [
     ["revoke", "take a host's certificate back: no session and no route from here on", "is revoked"],
@@ -59,8 +70,62 @@ export function addNodeEnrolment(program: Command): void {
   }
 }
 
+interface JoinFlags {
+  readonly control: string;
+  readonly data: string;
+  readonly advertise?: string;
+  readonly tokenFile?: string;
+}
+
+function readTokenFile(file: string | undefined): string {
+  if (file === undefined)
+    throw new CliError(
+      "Give the token, or name its file with --token-file (- is standard input).",
+      exitCode.wrongUsage,
+    );
+  try {
+    return readFileSync(file === "-" ? 0 : file, "utf8");
+  } catch (cause) {
+    throw new CliError(`The token file ${file} cannot be read: ${(cause as Error).message}`, exitCode.wrongUsage, {
+      cause,
+    });
+  }
+}
+
+const answerLimitMs = 5_000;
+
+/** An agent would ask for ever, which is right for a host and not for somebody who mistyped a port. */
+async function demandAnswer(control: string): Promise<void> {
+  const addresses = control.split(",").map((one) => one.trim());
+  const troubles = await Promise.all(addresses.map(troubleOf));
+  if (troubles.some((trouble) => trouble === undefined)) return;
+  const told = addresses.map((address, at) => `${address} (${troubles[at]})`).join(", ");
+  throw new CliError(
+    `No control plane answers at ${told}. --control is HOST:PORT of its port for agents, not the API's: STOKER_RPC_PORT, ` +
+      "or `rpc` in ports.json of the data folder of `up`.",
+    exitCode.unavailable,
+  );
+}
+
+/** Undefined: something listens there. */
+function troubleOf(address: string): Promise<string | undefined> {
+  const cut = address.lastIndexOf(":");
+  const port = Number(address.slice(cut + 1));
+  if (cut < 1 || !Number.isInteger(port) || port < 1 || port > 65_535) return Promise.resolve("not HOST:PORT");
+  return new Promise((resolve_) => {
+    const socket = connect({ host: address.slice(0, cut).replace(/^\[|\]$/g, ""), port, timeout: answerLimitMs });
+    const end = (trouble: string | undefined) => {
+      socket.destroy();
+      resolve_(trouble);
+    };
+    socket.once("connect", () => end(undefined));
+    socket.once("timeout", () => end(`no answer within ${answerLimitMs / 1000} s`));
+    socket.once("error", (error: NodeJS.ErrnoException) => end(error.code ?? error.message));
+  });
+}
+
 /** Runs the agent until it ends; whoever keeps it running starts it again without the token. */
-function runAgent(token: string, flags: { control: string; data: string; advertise?: string }): Promise<void> {
+function runAgent(token: string, flags: JoinFlags): Promise<void> {
   if (token.split(".").length !== 3)
     throw new CliError("That is no join token: `stoker node token create` prints one.", exitCode.wrongUsage);
   const data = resolve(flags.data);
@@ -79,6 +144,7 @@ function runAgent(token: string, flags: { control: string; data: string; adverti
           STOKER_CONTROL: flags.control,
           STOKER_AGENT_DATA: data,
           STOKER_JOIN_TOKEN_FILE: tokenFile,
+          STOKER_END_WHEN_REFUSED: "1",
           ...(flags.advertise === undefined ? {} : { STOKER_ADVERTISE: flags.advertise }),
         },
       },

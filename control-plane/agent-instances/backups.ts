@@ -18,6 +18,8 @@ export interface AgentBackups {
   tryRestore(owner: AgentOwner, id: DeploymentId, backup: string, ip: string): Promise<void>;
   /** What hosts told. */
   settle(): Promise<void>;
+  /** What a deleted instance leaves on its host is told to go, without waiting for the next `tend`. Costs one look else. */
+  sweepDeleted(): Promise<void>;
   /** Schedule and retention; idempotent. */
   tend(): Promise<void>;
 }
@@ -51,6 +53,11 @@ export function createAgentBackups(deps: {
     async settle() {
       const ended = await store.settle();
       if (ended > 0) log.info({ ended }, "operations on volumes ended");
+    },
+    async sweepDeleted() {
+      if (!(await store.hasLeftOvers())) return;
+      const retired = await store.retire(catalog.types, deps.unixMs());
+      if (retired > 0) log.info({ retired }, "volumes and backups of deleted instances to be removed");
     },
     async tend() {
       await store.settle();

@@ -132,6 +132,8 @@ export interface BackupStore {
     types: ReadonlyMap<string, AgentType>,
     nowMs: number,
   ): Promise<readonly { readonly id: DeploymentId; readonly account: AccountId }[]>;
+  /** An instance that was deleted, and of which its host was not yet told to remove everything. */
+  hasLeftOvers(): Promise<boolean>;
   /** Asks hosts to remove scheduled backups beyond those to be kept, and all of what was deleted with its volume; how many. */
   retire(types: ReadonlyMap<string, AgentType>, nowMs: number): Promise<number>;
 }

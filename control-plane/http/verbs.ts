@@ -165,7 +165,7 @@ export interface HttpDeps {
   readonly placement: PlacementVerbs;
   readonly containers: ContainerVerbs;
   readonly agentInstances: AgentInstances;
-  readonly agentBackups: Omit<AgentBackups, "settle" | "tend">;
+  readonly agentBackups: Omit<AgentBackups, "settle" | "tend" | "sweepDeleted">;
   readonly accounts: AccountVerbs;
   readonly profiles: Profiles;
   readonly sshKeys: SshKeys;

@@ -19,6 +19,17 @@ export async function retireBackups(db: Kysely<Database>, types: ReadonlyMap<str
   });
 }
 
+export async function hasLeftOvers(db: Kysely<Database>): Promise<boolean> {
+  const { rows } = await sql`
+    select from agent_instance a join deployment d on d.deploy_id = a.deploy_id
+    where d.status = 'deleted' and d.weights ->> 'host' is not null and a.operation is null
+      and ((a.volume_removed_at is null and a.removal_command is null
+          and not exists (select from instance i where i.deploy_id = d.deploy_id))
+        or exists (select from instance_backup b where b.deploy_id = d.deploy_id and b.state in ('ready', 'failed')))
+    limit 1`.execute(db);
+  return rows.length > 0;
+}
+
 /** For its owner to see why, and for a host that was silent to say that it succeeded after all. */
 const keepFailed = "7 days";
 

@@ -3,7 +3,7 @@ import type { AccountId, DeploymentId } from "../../proto/ids.ts";
 import type { Backup, BackupState, BackupStore, Begun, Operation } from "../agent-instances/store.ts";
 import { asked } from "./asked.ts";
 import { writeAudit } from "./audit-rows.ts";
-import { retireBackups } from "./backup-removal.ts";
+import { hasLeftOvers, retireBackups } from "./backup-removal.ts";
 import { settleOperations } from "./backup-settling.ts";
 import { announce } from "./change-feed.ts";
 import { inTransaction } from "./database.ts";
@@ -118,6 +118,7 @@ export function createBackupStore(db: Kysely<Database>): BackupStore {
       return wanted.map((row) => ({ id: row.deploy_id as DeploymentId, account: row.account_id as AccountId }));
     },
 
+    hasLeftOvers: () => hasLeftOvers(db),
     retire: (types) => retireBackups(db, types),
   });
 }

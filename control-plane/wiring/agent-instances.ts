@@ -16,6 +16,7 @@ import { refreshOn } from "./refresh-loop.ts";
 
 const perAccount = 20;
 const settleEveryMs = 10_000;
+const sweepEveryMs = 60_000;
 
 export function createAgents(
   deps: FundsDeps & {
@@ -50,12 +51,21 @@ export function createAgents(
     everyMs: settleEveryMs,
     log,
   });
+  // A deletion, and the end of its last instance, are changes of its deployment.
+  const sweep = refreshOn(deps.feed, ["deployment"], {
+    what: "what deleted agent instances leave",
+    refresh: agentBackups.sweepDeleted,
+    everyMs: sweepEveryMs,
+    log,
+  });
   return {
     verbs: { agentInstances, agentBackups } satisfies Pick<HttpDeps, "agentInstances" | "agentBackups">,
     tend: agentBackups.tend,
     /** The price book says what the catalogue says, from now on. */
     setPrices: () => setPrices(catalog, deps.prices),
-    run: loop.run,
+    run: async (signal: AbortSignal): Promise<void> => {
+      await Promise.all([loop.run(signal), sweep.run(signal)]);
+    },
   };
 }
 

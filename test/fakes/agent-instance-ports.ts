@@ -78,7 +78,7 @@ export function fakeAgentInstances(account: AccountId, deployment: Deployment) {
     await own(owner, id);
     if (name !== backupId) throw new BackupNotFound();
   };
-  const agentBackups: Omit<AgentBackups, "settle" | "tend"> = {
+  const agentBackups: Omit<AgentBackups, "settle" | "tend" | "sweepDeleted"> = {
     list: async (owner, id) => {
       await own(owner, id);
       return [backup];

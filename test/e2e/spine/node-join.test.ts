@@ -77,6 +77,7 @@ it("a machine joins by a token, serves, ends in order, and comes back by its own
   await vi.waitFor(async () => expect(await nodes()).toMatchObject([{ name: "second", state: "ready" }]), patient);
   expect(statSync(join(data, "join.token")).mode & 0o077).toBe(0);
   expect(first.said()).not.toContain(token);
+  expect(readFileSync(`/proc/${first.child.pid}/cmdline`, "utf8")).not.toContain(token.split(".")[1]);
 
   const hf = { repo: "HuggingFaceTB/SmolLM2-135M-Instruct" };
   await stack.call("POST", "/deploy/llm", { model_name: model, gpu: "other", max_batch_size: 2, hf });
@@ -96,7 +97,15 @@ it("a machine joins by a token, serves, ends in order, and comes back by its own
   expect(await nodes()).toHaveLength(1);
 
   const stranger = joins(token, join(stack.folder, "third machine"), "third");
-  await vi.waitFor(() => expect(stranger.said()).toMatch(/token.*used/i), patient);
+  expect(await ended(stranger.child)).toBe(1);
+  expect(stranger.said()).toContain("the join token was used by another host: each is for one");
   expect(existsSync(join(stack.folder, "third machine", "identity", "certificate.json"))).toBe(false);
   expect(await nodes()).toHaveLength(1);
 }, 180_000);
+
+it("a port that nobody answers on ends the join with a sentence that says which port is meant", async () => {
+  const child = stoker(["node", "join", "a.b.c", "--control", "127.0.0.1:1", "--data", join(stack.folder, "fourth")]);
+  const said = text(child.stderr as NonNullable<typeof child.stderr>);
+  expect(await ended(child)).not.toBe(0);
+  expect(await said).toMatch(/No control plane answers at 127\.0\.0\.1:1 \(ECONNREFUSED\)\..*ports\.json/);
+});

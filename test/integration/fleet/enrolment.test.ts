@@ -224,6 +224,24 @@ describe("a revoked host", () => {
     expect(await audited(replica)).toContain("node.revoke host-1");
   });
 
+  it("comes back by a token that its operator puts beside its state, while its agent runs", async () => {
+    const replica = await start();
+    let own: string | undefined;
+    const one = identity(replica, { readOwnToken: async () => own });
+    const agent = await comes(replica);
+    await welcomed(agent);
+    await agent.close();
+    agents = [];
+    own = await tokenOf(replica, { forHost: "host-1" as HostId });
+    expect(await sessionWith(replica, await one.tls(replica.address, limit()))).toBe("welcomed");
+    await replica.enrolment.revoke("host-1", act);
+    expect(await sessionWith(replica, await one.tls(replica.address, limit()))).toContain("was revoked");
+    own = "of.another.installation";
+    expect(await sessionWith(replica, await one.tls(replica.address, limit()))).toContain("was revoked");
+    own = await tokenOf(replica, { forHost: "host-1" as HostId });
+    expect(await sessionWith(replica, await one.tls(replica.address, limit()))).toBe("welcomed");
+  });
+
   it("has its work placed elsewhere at once, not after a silence; what it says meanwhile counts for nothing", async () => {
     const replica = await start();
     const agent = await comes(replica);
