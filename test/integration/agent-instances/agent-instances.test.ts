@@ -20,6 +20,7 @@ afterAll(async () => {
 beforeEach(async () => {
   await sql`truncate instance_backup, agent_instance, host_command cascade`.execute(world.db);
   await sql`delete from instance`.execute(world.db);
+  await sql`delete from deployment_spec`.execute(world.db);
   await sql`delete from deployment`.execute(world.db);
   Object.assign(world.given, { funds: 1_000_000_000n, needed: 0n, hosts: [hostView], nowMs: Date.now() });
 });
