@@ -18,12 +18,16 @@ export interface Deployment {
   };
   /** Why it waits, host by host. */
   readonly pending_reasons?: readonly { readonly host: string; readonly why: string }[];
+  /** Why the last update was taken back; empty otherwise. */
+  readonly update_error?: string;
+  readonly rollout?: { readonly up_to_date: number; readonly outdated: number; readonly booting: number };
   readonly settings?: { readonly min_instances: number; readonly max_instances: number };
 }
 
 /** `deployed 1/2`: instances that run of those wanted now. */
 export function statusText({ status, instances }: Deployment): string {
-  if (!instances || instances.running + instances.pending === 0) return status;
+  if (!instances) return status;
+  if (instances.running + instances.pending === 0) return status === "deployed" ? "deployed (asleep)" : status;
   return `${status} ${instances.running}/${instances.running + instances.pending}`;
 }
 

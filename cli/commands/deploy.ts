@@ -5,6 +5,7 @@ import { CliError, exitCode } from "../cli-error.ts";
 import { type Deployment, statusText, waitUntilDeployed } from "../deployment.ts";
 import { atLeast, collect, seconds } from "../option-values.ts";
 import { openTerminal, type Terminal } from "../terminal.ts";
+import { addDeployUpdate } from "./deploy-update.ts";
 
 interface CreateFlags {
   readonly gpu?: string;
@@ -37,24 +38,7 @@ export function addDeploy(program: Command): void {
       const terminal = openTerminal(command);
       terminal.show(await terminal.api.call<Deployment>("GET", `/deploy/${encodeURIComponent(id)}`), describe);
     });
-  deploy
-    .command("update <id>")
-    .description("change the scale settings")
-    .option("--min <n>", "least number of instances", atLeast(0))
-    .option("--max <n>", "most instances", atLeast(1))
-    .option("--inactive-shutdown <seconds>", "stop after this time without requests; 0 is off", atLeast(0))
-    .action(async (id: string, flags: { min?: number; max?: number; inactiveShutdown?: number }, command: Command) => {
-      const terminal = openTerminal(command);
-      const settings = {
-        min_instances: flags.min,
-        max_instances: flags.max,
-        inactive_shutdown: flags.inactiveShutdown === 0 ? null : flags.inactiveShutdown,
-      };
-      terminal.show(
-        await terminal.api.call("PUT", `/deploy/${encodeURIComponent(id)}`, { settings }),
-        () => `${id} updated`,
-      );
-    });
+  addDeployUpdate(deploy);
   const verbs = [
     ["delete", "DELETE", "", "deleted"],
     ["stop", "POST", "/stop", "stopping"],
@@ -144,6 +128,8 @@ function describe(one: Deployment): string {
     ["model", one.model_name],
     ["status", statusText(one)],
     ["why", one.fail_reason],
+    ["update", one.update_error ? `taken back: ${one.update_error}` : ""],
+    ["rollout", rolloutText(one)],
     ...(one.pending_reasons ?? []).map(({ host, why }) => ["waits", `${host}: ${why}`] as const),
     ["gpu", one.config ? `${one.config.num_gpus}x${one.config.gpu}, batch ${one.config.max_batch_size}` : ""],
     ["weights", one.config?.weights?.repo ?? ""],
@@ -154,4 +140,10 @@ function describe(one: Deployment): string {
     .filter(([, value]) => value !== "")
     .map(([name, value]) => `${name.padEnd(8)} ${value}`)
     .join("\n");
+}
+
+/** Empty when all that serve serve what is wanted. */
+function rolloutText({ rollout }: Deployment): string {
+  if (!rollout || rollout.outdated === 0) return "";
+  return `${rollout.up_to_date} up to date, ${rollout.outdated} still as before, ${rollout.booting} starting`;
 }

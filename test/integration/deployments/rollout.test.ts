@@ -117,6 +117,38 @@ describe("an update", () => {
   });
 });
 
+it("an update under way is finished by another control plane when this one is gone", async () => {
+  const url = await postgres.migratedDatabase();
+  const first = await startReplica(url, { owner: "first" });
+  const host = await startFakeAgent({ address: first.address, token: first.joinToken, hostId: "host-1" });
+  host.connect();
+  host.obeyEach(({ extraArgs }) => ({ phase: extraArgs.length > 0 ? "loading" : "ready" }));
+  const { id } = await first.deploy();
+  await vi.waitFor(async () => expect((await first.get(id))?.status).toBe("deployed"), wait);
+  await updateDeployment(first.deploymentStore, ada.account, id, { extraArgs: ["--max-model-len=1024"] }, gpuDefaults);
+  await vi.waitFor(() => expect(host.desired?.instances).toHaveLength(2), wait);
+  const ids = host.desired?.instances.map((one) => one.instanceId).sort();
+  const { port } = first;
+  await first.stop();
+
+  const second = await startReplica(url, { owner: "second", port });
+  try {
+    host.disconnect();
+    host.connect();
+    host.obeyEach(() => ({ phase: "ready" }));
+    await vi.waitFor(
+      async () => expect(await second.get(id)).toMatchObject({ status: "deployed", servingSpec: 2 }),
+      wait,
+    );
+    await vi.waitFor(() => expect(second.routing.ready(id)).toHaveLength(1), wait);
+    // Nothing was begun again.
+    expect(ids).toContain(second.routing.ready(id)[0]?.instanceId);
+  } finally {
+    await host.close();
+    await second.stop();
+  }
+});
+
 it("more instances than the account can pay the first minutes of are refused, fewer are not", async () => {
   const { id } = await replica.deploy({ maxInstances: 4 });
   const scale = (minInstances: number) =>
