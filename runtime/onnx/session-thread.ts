@@ -1,12 +1,15 @@
 // A thread that holds sessions: opens graphs, runs them one after the other, sends the outputs back without a copy.
 import { existsSync, renameSync, rmSync } from "node:fs";
 import { parentPort } from "node:worker_threads";
-import { InferenceSession, Tensor as OrtTensor, type Tensor, type TypedTensor } from "onnxruntime-node";
+import { env, InferenceSession, Tensor as OrtTensor, type Tensor, type TypedTensor } from "onnxruntime-node";
 import type { IoInfo, TensorRef, TensorValue } from "./session.ts";
 import type { Answer, Opened, OpenOptions, Question } from "./session-messages.ts";
 
 const port = parentPort;
 if (!port) throw new Error("session-thread.ts runs as a worker thread");
+
+// What goes wrong is told in the answer; the library's own lines would stand between the log's.
+env.logLevel = "fatal";
 
 const sessions = new Map<number, InferenceSession>();
 const held = new Map<number, Tensor>();
