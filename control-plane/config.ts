@@ -18,6 +18,8 @@ export interface ControlPlaneConfig {
   readonly adminKeyFile: string | undefined;
   /** Types of agent instances; undefined: none are offered. */
   readonly agentCatalogFile: string | undefined;
+  /** Folders of demo models that lie on the hosts, under the same path as here; undefined: the hub has them. */
+  readonly demoModelsDir: string | undefined;
   /** Where the ports are written after listening, for a supervisor. */
   readonly portsFile: string | undefined;
   /** Life of a host's certificate; renewed at two thirds of it. */
@@ -128,6 +130,7 @@ export function readConfig(env: Env): ControlPlaneConfig {
     secretsDir: path("STOKER_SECRETS_DIR") ?? resolve(join(".stoker", "secrets")),
     adminKeyFile: path("STOKER_ADMIN_KEY_FILE"),
     agentCatalogFile: path("STOKER_AGENT_CATALOG"),
+    demoModelsDir: path("STOKER_DEMO_MODELS"),
     portsFile: path("STOKER_PORTS_FILE"),
     nodeCertificateMs: number("STOKER_NODE_CERTIFICATE_HOURS", 72, 0.001, 8_760) * 3_600_000,
     logLevel,

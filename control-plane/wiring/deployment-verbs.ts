@@ -26,7 +26,6 @@ import { instanceLogs } from "../fleet/instance-logs.ts";
 import type { AdminVerbs, DeploymentVerbs, NodeView } from "../http/verbs.ts";
 import type { GpuDefaults } from "../quotas/gpu-limits.ts";
 import type { Fleet } from "./fleet.ts";
-import { demoModel } from "./known-models.ts";
 import type { HubTokens } from "./seals.ts";
 
 interface VerbDeps {
@@ -40,6 +39,7 @@ interface VerbDeps {
   readonly gpuDefaults: GpuDefaults;
   readonly stats: DeploymentStatsStore;
   readonly lookAtRepo: LookAtRepo;
+  readonly demoModel: (repo: string) => KnownModel | undefined;
 }
 
 export function createDeploymentVerbs({ fleet, directory, tokens, stats, ...paying }: VerbDeps): DeploymentVerbs {
@@ -57,7 +57,6 @@ export function createDeploymentVerbs({ fleet, directory, tokens, stats, ...payi
     ...paying,
     store,
     sealToken: tokens.seal,
-    demoModel,
     publicModel,
     hosts: fleet.snapshot,
   };

@@ -1,12 +1,31 @@
-import { demoModelByRepo } from "../catalog/demo-models.ts";
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { type DemoModel, demoModelByRepo } from "../catalog/demo-models.ts";
 import type { KnownModel } from "../deployments/create.ts";
+import type { WeightsSource } from "../deployments/deployment.ts";
 
-export function demoModel(repo: string): KnownModel | undefined {
-  const demo = demoModelByRepo(repo);
-  if (!demo) return undefined;
-  return {
-    weights: { repo: demo.repo, revision: "main", ...demo.weights },
-    memoryBytes: demo.memoryBytes,
-    contextLength: demo.servedContextLength,
+/** `folder`: of models that lie on the hosts already, under the same path as here; undefined: there are none. */
+export function createDemoModels(folder: string | undefined): (repo: string) => KnownModel | undefined {
+  return (repo) => {
+    const demo = demoModelByRepo(repo);
+    return (
+      demo && {
+        weights: weightsOf(demo, folder),
+        memoryBytes: demo.memoryBytes,
+        task: demo.task,
+        contextLength: demo.servedContextLength,
+      }
+    );
   };
+}
+
+function weightsOf({ repo, weights }: DemoModel, folder: string | undefined): WeightsSource {
+  const source = { repo, revision: "main" };
+  if (weights.kind === "package") {
+    const { kind: _, ...file } = weights;
+    return { ...source, ...file };
+  }
+  const localPath = folder === undefined ? undefined : join(folder, weights.name);
+  const isHere = localPath !== undefined && existsSync(localPath);
+  return { ...source, format: weights.format, ...(isHere ? { localPath } : {}) };
 }

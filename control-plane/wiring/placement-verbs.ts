@@ -3,22 +3,24 @@ import type { AccountId } from "../../proto/ids.ts";
 import type { Directory } from "../catalog/directory.ts";
 import { dryRun, gpuOffers } from "../deployments/availability.ts";
 import { wantOf } from "../deployments/choose-hosts.ts";
+import type { KnownModel } from "../deployments/create.ts";
 import { BaseModelUnknown, DeploymentNotFound, DeploymentStoreAway } from "../deployments/errors.ts";
 import { expectedMemoryBytes } from "../deployments/resources.ts";
 import type { PlacementVerbs } from "../http/verbs.ts";
 import { createContainerStore } from "../store/containers-store.ts";
 import type { OpenDatabase } from "../store/database.ts";
 import type { Fleet } from "./fleet.ts";
-import { demoModel } from "./known-models.ts";
 
 export function createPlacementVerbs({
   fleet,
   directory,
   db,
+  demoModel,
 }: {
   readonly fleet: Pick<Fleet, "deploymentStore" | "snapshot">;
   readonly directory: Pick<Directory, "resolve">;
   readonly db: OpenDatabase["db"];
+  readonly demoModel: (repo: string) => KnownModel | undefined;
 }): PlacementVerbs {
   const store = fleet.deploymentStore;
   const { hourRates } = createContainerStore(db);

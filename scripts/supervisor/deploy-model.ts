@@ -78,13 +78,11 @@ async function existing(api: Api, model: DemoModel, step: Step): Promise<string 
 
 async function create(api: Api, model: DemoModel): Promise<string> {
   const gpu = await gpuType(api);
-  const answer = await api.call("POST", "/deploy/llm", {
-    model_name: model.modelName,
-    gpu,
-    num_gpus: 1,
-    max_batch_size: model.maxBatchSize,
-    hf: { repo: model.repo },
-  });
+  const wanted = { model_name: model.modelName, gpu, num_gpus: 1, max_batch_size: model.maxBatchSize };
+  const answer =
+    model.task === "text-generation"
+      ? await api.call("POST", "/deploy/llm", { ...wanted, hf: { repo: model.repo } })
+      : await api.call("POST", "/deploy/hf/", { ...wanted, task: model.task });
   if (answer.status >= 300) throw new UpError(`The model could not be deployed: ${refusal(answer)}.`);
   return (answer.body as Deployment).deploy_id;
 }

