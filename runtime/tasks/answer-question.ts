@@ -55,6 +55,8 @@ export async function openQuestionAnswering(deps: TaskDeps, folder: ModelFolder)
     const windows = windowsOf(tokenizer, question, context, ids);
     const encoded = windows.map((window) => window.encoded);
     countInputs(call, encoded);
+    // What windows share is the model server's own expense.
+    call.usage.inputTokens = tokenizer.encode(question, context).ids.length;
     const found = await graph.run(encoded, call.signal);
     const answers = found.map((logits, index) => bestAnswer(logits, windows[index] as Window));
     const best = answers.reduce((a, b) => (b.score > a.score ? b : a));

@@ -1,0 +1,70 @@
+// An ONNX model under the whole stack: deployed by its task, offered, asked through the public API, and billed.
+import { dirname } from "node:path";
+import OpenAI from "openai";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { type Stack, startStack } from "../../fakes/processes.ts";
+import { referenceOf, sharedModel } from "../../fakes/shared-models.ts";
+import { usageOf } from "./database.ts";
+
+const model = sharedModel("all-MiniLM-L6-v2", "an embedding model through gateway, agent and model server");
+const name = "sentence-transformers/all-MiniLM-L6-v2";
+
+describe.runIf(model)("the spine with an embedding model", () => {
+  let stack: Stack;
+  beforeAll(async () => {
+    stack = await startStack({ controlPlaneEnv: { STOKER_DEMO_MODELS: dirname(model ?? "") } });
+    const made = await stack.call("POST", "/deploy/hf/", {
+      model_name: name,
+      task: "embeddings",
+      gpu: "other",
+      max_batch_size: 16,
+    });
+    expect(made.status, JSON.stringify(made.body)).toBe(200);
+    const id = made.body.deploy_id as string;
+    await vi.waitFor(
+      async () => {
+        const { status, fail_reason } = (await stack.call("GET", `/deploy/${id}`)).body;
+        expect(status, fail_reason as string).toBe("deployed");
+      },
+      { timeout: 150_000, interval: 300 },
+    );
+    const pricing = { input: 0.005, cached_input: 0.005, output: 0 };
+    const terms = { deploy_id: id, description: "test", pricing };
+    const offered = await stack.call("PUT", `/v1/admin/models/${name}`, terms);
+    expect(offered.status, JSON.stringify(offered.body)).toBe(200);
+  });
+  afterAll(() => stack?.stop());
+
+  it("answers OpenAI's own client with the reference's embeddings and bills their tokens", async () => {
+    const client = new OpenAI({ apiKey: stack.apiKey, baseURL: `${stack.url}/v1/compat`, maxRetries: 0 });
+    const { sentences, token_ids } = referenceOf(model ?? "");
+    const input = sentences.map(({ text }: { text: string }) => text);
+    const { data: answer, response } = await client.embeddings.create({ model: name, input }).withResponse();
+    for (const [index, { embedding }] of sentences.entries()) {
+      const cosine = (answer.data[index]?.embedding ?? []).reduce((sum, x, at) => sum + x * embedding[at], 0);
+      expect(cosine).toBeGreaterThan(0.985);
+    }
+    const tokens = Object.values(token_ids as Record<string, number[]>).flat().length;
+    expect(answer.usage.prompt_tokens).toBe(tokens);
+    const [row] = await vi.waitFor(
+      async () => {
+        const rows = await usageOf(stack.databaseUrl, response.headers.get("x-stoker-request-id") ?? "");
+        expect(rows).toHaveLength(1);
+        return rows;
+      },
+      { timeout: 30_000, interval: 200 },
+    );
+    expect(row).toMatchObject({ input_tokens: tokens, output_tokens: 0, source: "engine" });
+  });
+
+  it("answers native inference, and says so when an input is too long", async () => {
+    const answer = await stack.call("POST", `/v1/inference/${name}`, { inputs: ["one", "two"], normalize: true });
+    expect(answer.status, JSON.stringify(answer.body)).toBe(200);
+    const { embeddings, input_tokens } = answer.body as { embeddings: number[][]; input_tokens: number };
+    expect(embeddings.map((one) => one.length)).toEqual([384, 384]);
+    expect(input_tokens).toBe(6);
+    const long = await stack.call("POST", `/v1/inference/${name}`, { inputs: ["long ".repeat(600)] });
+    expect(long.status).toBe(400);
+    expect(JSON.stringify(long.body)).toContain("this model takes 512");
+  });
+});
