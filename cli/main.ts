@@ -25,6 +25,7 @@ import { addLogin } from "./commands/login.ts";
 import { addModel } from "./commands/model.ts";
 import { addNode } from "./commands/node.ts";
 import { addNodeEnrolment } from "./commands/node-enrolment.ts";
+import { addNodeOperations } from "./commands/node-operations.ts";
 import { addNodeWeights } from "./commands/node-weights.ts";
 import { addToken } from "./commands/token.ts";
 import { addTop } from "./commands/top.ts";
@@ -58,6 +59,7 @@ for (const add of [
   addLogin,
   addToken,
   addNodeEnrolment,
+  addNodeOperations,
   addNode,
   addTop,
   addInspect,

@@ -46,6 +46,7 @@ import { createKekWatch } from "./wiring/kek-watch.ts";
 import { createDemoModels } from "./wiring/known-models.ts";
 import { createLogDestination } from "./wiring/log-destination.ts";
 import { createMoney } from "./wiring/money.ts";
+import { answeringOperations } from "./wiring/node-operations.ts";
 import { createNodes } from "./wiring/nodes.ts";
 import { createOperator } from "./wiring/operator.ts";
 import { paymentProvider } from "./wiring/payment-provider.ts";
@@ -260,6 +261,7 @@ async function main(): Promise<void> {
     publicUrl: config.publicUrl,
     admin: createAdminVerbs(verbDeps),
     enrolment: nodes.enrolment,
+    hosts: answeringOperations(fleet.hostOperations),
     nodeWeights: createNodeWeights(createNodeWeightsStore(db), fleet.fleetStore),
     quotas: quotas.desk,
     prices: money.prices,

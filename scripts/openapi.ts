@@ -36,6 +36,7 @@ const deps: HttpDeps = {
   publicUrl: undefined,
   enrolment: undefined as never,
   admin: uncalled,
+  hosts: uncalled,
   nodeWeights: uncalled,
   operator: uncalled,
   quotas: uncalled,

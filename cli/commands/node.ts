@@ -45,7 +45,7 @@ export function addNode(program: Command): void {
 
   node
     .command("uncordon")
-    .description("put GPUs that were taken out of use for a fault back into use")
+    .description("put a host, or GPUs that were taken out of use for a fault, back into use")
     .argument("<node>", "id or name", hostName)
     .option("--gpu <uuid>", "this one alone")
     .option("--note <text>", "why it is sound; kept in the audit log")

@@ -31,6 +31,22 @@ export class NodeRevoked extends ServiceError {
   }
 }
 
+export class NodeInUse extends ServiceError {
+  readonly code = "node_in_use";
+  constructor(host: string) {
+    super(
+      `Instances are left on ${host}, or their end was never confirmed. Drain it first; if it will never come back, revoke it and delete their deployments.`,
+    );
+  }
+}
+
+export class NodeConnected extends ServiceError {
+  readonly code = "node_connected";
+  constructor(host: string) {
+    super(`${host} is connected and would come back at once. Stop its agent or revoke it first.`);
+  }
+}
+
 /** Said to an agent over its session, never to a client: the message goes into the host's log. */
 export abstract class AgentRefusal extends Error {
   abstract readonly code: string;
@@ -68,7 +84,7 @@ export class NothingCordoned extends ServiceError {
   constructor(host: string, gpu: string | undefined) {
     super(
       gpu === undefined
-        ? `No GPU of ${host} is cordoned: there is nothing to lift.`
+        ? `Neither ${host} nor a GPU of it is cordoned: there is nothing to lift.`
         : `GPU ${gpu} of ${host} is not cordoned: there is nothing to lift.`,
     );
   }

@@ -77,6 +77,18 @@ export interface UnknownInstance {
   readonly isEnding: boolean;
 }
 
+/** An operator takes the host out of use. */
+export interface HostOperation {
+  /** cordon: nothing new. drain: nothing at all, once what is there is replaced elsewhere. */
+  readonly kind: "cordon" | "drain";
+  readonly note: string;
+  /** Instances that were there when a drain began. */
+  readonly instances: number;
+  readonly beganAtMs: number;
+  /** Unix ms; null for a cordon. */
+  readonly deadlineAtMs: number | null;
+}
+
 /** A host as PostgreSQL knows it. */
 export interface HostRecord {
   readonly id: HostId;
@@ -93,6 +105,7 @@ export interface HostRecord {
   readonly schedulable: boolean;
   /** Empty, or what is wrong: `data_path_unreachable: <address> <error>`. */
   readonly condition: string;
+  readonly operation?: HostOperation;
   readonly agentVersion: string;
   /** Of instances, also of those that no deployment knows. */
   readonly claims: readonly GpuClaim[];

@@ -1,9 +1,10 @@
 // What the fleet needs kept. Implemented by store/fleet-store.ts.
 import type { DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
-import type { Gpu, GpuClaim, HostRecord, Inventory, UnknownInstance } from "./host.ts";
+import type { Gpu, GpuClaim, HostOperation, HostRecord, Inventory, UnknownInstance } from "./host.ts";
 import type { AgedLive, HostLive } from "./live.ts";
+import type { PlacedOn } from "./rebalance.ts";
 
-export type { AgedLive, Gpu, GpuClaim, HostLive, HostRecord, Inventory, UnknownInstance };
+export type { AgedLive, Gpu, GpuClaim, HostLive, HostOperation, HostRecord, Inventory, UnknownInstance };
 
 export interface Registration {
   readonly hostId: HostId;
@@ -65,6 +66,20 @@ export interface GpuUncordon {
   /** Undefined: all of the host. */
   readonly gpu: string | undefined;
   readonly act: { readonly by: string; readonly ip: string; readonly note: string };
+}
+
+export interface HostOperationStore {
+  /** Cordons the host, or drains it where a deadline is given; the newest wins, audited. False: unknown. */
+  begin(wish: { readonly host: HostId; readonly deadlineMs: number | undefined }, act: FleetAct): Promise<boolean>;
+  /** False when there is nothing to end. */
+  end(host: HostId, act: FleetAct): Promise<boolean>;
+  /** Hosts that are being emptied, and whether that may take no longer. */
+  draining(): Promise<ReadonlyMap<HostId, "moving" | "due">>;
+  /** Instances that are still there, and how many of them live on its disk. */
+  left(host: HostId): Promise<{ readonly all: number; readonly fixed: number }>;
+  /** All that are not on their way out. */
+  placed(): Promise<readonly PlacedOn[]>;
+  remove(host: HostId, act: FleetAct): Promise<"removed" | "has_instances" | "unknown">;
 }
 
 export interface FleetStore {

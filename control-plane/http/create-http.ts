@@ -44,6 +44,7 @@ import { addMeRoutes } from "./routes/me.ts";
 import { addModelRoutes } from "./routes/models.ts";
 import { addNativeRoutes } from "./routes/native.ts";
 import { addNodeEnrolmentRoutes } from "./routes/node-enrolment.ts";
+import { addNodeOperationRoutes } from "./routes/node-operations.ts";
 import { addPayingRoutes } from "./routes/paying.ts";
 import { addPaymentRoutes } from "./routes/payment.ts";
 import { addPlacementRoutes } from "./routes/placement.ts";
@@ -177,6 +178,7 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     addNodeEnrolmentRoutes(endpoints, deps);
     addAdminAccountRoutes(endpoints, deps);
     addAdminAuditRoutes(endpoints, deps);
+    addNodeOperationRoutes(endpoints, deps);
     addAdminNodeRoutes(endpoints, deps);
     addAdminNodeWeightsRoutes(endpoints, deps);
     addAdminPriceRoutes(endpoints, deps);

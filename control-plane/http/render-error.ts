@@ -112,6 +112,8 @@ const statusOf = new Map<ErrorClass, number>([
   [fleet.NodeNameShared, 404],
   [fleet.NodeNotBehind, 409],
   [fleet.NodeRevoked, 409],
+  [fleet.NodeInUse, 409],
+  [fleet.NodeConnected, 409],
   [fleet.NothingCordoned, 409],
   [agents.AgentInstanceNotFound, 404],
   [agents.AgentTypeUnknown, 400],

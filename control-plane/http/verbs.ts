@@ -45,6 +45,7 @@ import type { LogLine, LogQuery } from "../deployments/logs.ts";
 import type { UseStats } from "../deployments/store.ts";
 import type { Enrolment } from "../fleet/enrolment.ts";
 import type { HostView } from "../fleet/host.ts";
+import type { HostOperations } from "../fleet/host-operations.ts";
 import type { AgedLive } from "../fleet/live.ts";
 import type { NodeWeightsVerbs } from "../fleet/node-weights.ts";
 import type { Spine } from "../inference/complete.ts";
@@ -189,6 +190,7 @@ export interface HttpDeps {
   readonly admin: AdminVerbs;
   readonly enrolment: Pick<Enrolment, "createToken" | "revoke" | "adopt">;
   readonly nodeWeights: NodeWeightsVerbs;
+  readonly hosts: HostOperations;
   readonly operator: OperatorVerbs;
   readonly quotas: LimitDesk;
   readonly applications: Applications;

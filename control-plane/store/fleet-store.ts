@@ -14,6 +14,7 @@ import { asked } from "./asked.ts";
 import { announce } from "./change-feed.ts";
 import { inTransaction } from "./database.ts";
 import { cordonFaulty, liftCordons, withCordons } from "./gpu-cordons.ts";
+import { hostOperations, withOperation } from "./host-operation-store.ts";
 import { adoptHost, registerHost } from "./register-host.ts";
 import type { Database } from "./schema.ts";
 import { unknownCondition } from "./unknown-instances.ts";
@@ -133,8 +134,12 @@ export function createFleetStore(db: Kysely<Database>, seal: TicketKeySeal): Fle
           ).execute()
         ).map((row) => [row.host_id, Number(row.bytes)]),
       );
+      const operations = await hostOperations(db);
       return rows.map((row) => ({
-        ...hostRecord(row, (claims.get(row.host_id) ?? []).map(claimOf), cordons.get(row.host_id) ?? []),
+        ...withOperation(
+          hostRecord(row, (claims.get(row.host_id) ?? []).map(claimOf), cordons.get(row.host_id) ?? []),
+          operations.get(row.host_id),
+        ),
         grantedMemoryBytes: granted.get(row.host_id) ?? 0,
         keptWeights: new Set(row.kept_weights),
         gpuMemoryUsed: new Map(Object.entries(row.gpu_memory_used ?? {})),

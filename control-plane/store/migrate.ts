@@ -17,6 +17,7 @@ import * as agentInstances from "./migrations/0012-agent-instances.ts";
 import * as nodeWeights from "./migrations/0014-node-weights.ts";
 import * as placement from "./migrations/0015-placement.ts";
 import * as scaling from "./migrations/0016-scaling.ts";
+import * as hostOperations from "./migrations/0018-host-operations.ts";
 
 /** In order. Imported by name: what runs is what was reviewed, whatever lies in the folder. */
 const migrations: Record<string, Migration> = {
@@ -35,6 +36,7 @@ const migrations: Record<string, Migration> = {
   "0015-placement": placement,
   "0012-agent-instances": agentInstances,
   "0016-scaling": scaling,
+  "0018-host-operations": hostOperations,
 };
 
 /** Public message: what happened, why, what to do. */

@@ -6,6 +6,7 @@ import type { DeploymentsTables } from "./schema/deployments.ts";
 import type { EnrolmentTables } from "./schema/enrolment.ts";
 import type { FleetTables } from "./schema/fleet.ts";
 import type { GpuTimeTables } from "./schema/gpu-time.ts";
+import type { HostOperationsTables } from "./schema/host-operations.ts";
 import type { IdempotencyTables } from "./schema/idempotency.ts";
 import type { KekTables } from "./schema/kek.ts";
 import type { MoneyTables } from "./schema/money.ts";
@@ -29,4 +30,5 @@ export interface Database
     NodeFactsTables,
     NodeWeightsTables,
     PlacementTables,
+    HostOperationsTables,
     AgentInstancesTables {}

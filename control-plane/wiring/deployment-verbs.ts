@@ -143,7 +143,9 @@ export function createAdminVerbs({ fleet, catalog, directory }: VerbDeps): Admin
     uncordon: (idOrName, gpu, act) =>
       answering(async () => {
         const { id, hostname } = await node(idOrName);
-        if (!(await fleet.fleetStore.uncordon({ host: id, gpu, act }))) throw new NothingCordoned(hostname, gpu);
+        const isHostBack = gpu === undefined && (await fleet.hostOperations.end(id, act));
+        const areGpusBack = await fleet.fleetStore.uncordon({ host: id, gpu, act });
+        if (!isHostBack && !areGpusBack) throw new NothingCordoned(hostname, gpu);
         return node(id);
       }),
   };

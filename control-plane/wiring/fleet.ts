@@ -9,6 +9,7 @@ import { createHoldKeeper, type TimeHolds } from "../deployments/dedicated-money
 import { desiredSet } from "../deployments/desired.ts";
 import { createObserver } from "../deployments/observe.ts";
 import { createHostClocks, type HostClockLimits } from "../fleet/host-clocks.ts";
+import { createHostOperations } from "../fleet/host-operations.ts";
 import { type AgedLive, createLiveFigures, newerLive } from "../fleet/live.ts";
 import { createMembership } from "../fleet/membership.ts";
 import { createFindNeighbours } from "../fleet/neighbours.ts";
@@ -24,6 +25,7 @@ import type { OpenDatabase } from "../store/database.ts";
 import { createDeploymentStore } from "../store/deployments-store.ts";
 import { createFleetStore } from "../store/fleet-store.ts";
 import { createMeasuredMemoryStore } from "../store/measured-memory-store.ts";
+import { createHostOperationStore } from "../store/host-operation-store.ts";
 import { createNodeWeightsStore } from "../store/node-weights-store.ts";
 import { refreshOn } from "./refresh-loop.ts";
 
@@ -55,6 +57,7 @@ export function createFleet(parts: FleetParts) {
   const monotonicMs = () => performance.now();
   const fleetStore = createFleetStore(db, parts.seal);
   const deploymentStore = createDeploymentStore(db);
+  const hostOperationStore = createHostOperationStore(db);
   const nodeWeights = createNodeWeightsStore(db);
   const measuredMemory = createMeasuredMemoryStore(db);
   const clocks = createHostClocks({ limits: parts.limits, monotonicMs });
@@ -77,6 +80,7 @@ export function createFleet(parts: FleetParts) {
     store: deploymentStore,
     hosts,
     hostState,
+    leaving: () => hostOperationStore.draining(),
     owner: parts.owner,
     log,
     ...(parts.onTransition ? { onTransition: parts.onTransition } : {}),
@@ -141,6 +145,7 @@ export function createFleet(parts: FleetParts) {
     controller,
     /** Of all hosts. */
     snapshot: () => look(),
+    hostOperations: createHostOperations({ store: hostOperationStore, snapshot: () => look() }),
     /** Live figures of every host: this replica's own, or what another wrote down. */
     async live(): Promise<ReadonlyMap<HostId, AgedLive>> {
       const written = await fleetStore.live();

@@ -1,6 +1,8 @@
 // Records of the fleet with everything filled in, for tests that speak of a few fields only.
 import type { PlacedInstance } from "../../control-plane/deployments/deployment.ts";
+import { NodeNotFound } from "../../control-plane/fleet/errors.ts";
 import type { Gpu, HostView, Inventory } from "../../control-plane/fleet/host.ts";
+import type { HostOperations } from "../../control-plane/fleet/host-operations.ts";
 import type { NodeView } from "../../control-plane/http/verbs.ts";
 import type { AccountId, DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 
@@ -119,3 +121,36 @@ export const hostNode: NodeView = {
     },
   },
 };
+
+/** Verbs over that one host. */
+export function fakeHosts(): HostOperations {
+  const own = (node: string): Promise<HostId> =>
+    node === hostNode.id ? Promise.resolve(hostNode.id) : Promise.reject(new NodeNotFound(node));
+  return {
+    cordon: own,
+    end: async (node) => (await own(node)) !== undefined,
+    drain: own,
+    progress: async (node) => {
+      await own(node);
+      return { total: 3, left: 1, fixed: 1 };
+    },
+    remove: own,
+    rebalance: async () => ({
+      gpu: "other",
+      host: hostNode.id,
+      largestNow: 1,
+      largestAfter: 2,
+      moves: [
+        {
+          instance: "instance-1" as InstanceId,
+          deployId: "D000000000000001" as DeploymentId,
+          modelName: "ada/llm",
+          from: hostNode.id,
+          to: "node-2" as HostId,
+          gpus: 1,
+          gapSeconds: 0,
+        },
+      ],
+    }),
+  };
+}

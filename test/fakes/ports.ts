@@ -20,7 +20,7 @@ import { type NanoUsd, nano } from "../../proto/money.ts";
 import { fakeAgentInstances } from "./agent-instance-ports.ts";
 import { fakeContainers } from "./container-ports.ts";
 import { deployment, fakeDeployments } from "./deployment-ports.ts";
-import { hostNode } from "./fleet-records.ts";
+import { fakeHosts, hostNode } from "./fleet-records.ts";
 import { fakeLimits } from "./limits.ts";
 import { fakeNodeWeights } from "./node-weights.ts";
 import { fakeApplications, fakeOperator, fakePriceBook } from "./operator-ports.ts";
@@ -290,6 +290,7 @@ export function fakePorts() {
       adopt: async () => {},
     },
     quotas: fakeLimits(),
+    hosts: fakeHosts(),
     nodeWeights: fakeNodeWeights(),
     operator: fakeOperator(ada, operator),
     applications: fakeApplications(ada),

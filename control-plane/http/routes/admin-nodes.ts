@@ -47,7 +47,7 @@ export function addAdminNodeRoutes(endpoints: Endpoints, { admin }: Pick<HttpDep
   endpoints.add({
     method: "POST",
     path: "/v1/admin/nodes/:id/uncordon",
-    summary: "Put GPUs that were taken out of use for a fault back into use",
+    summary: "Put a host that was cordoned or drained, or GPUs at fault, back into use",
     tag,
     access,
     params: NodeId,

@@ -1,0 +1,71 @@
+// An operator takes hosts out of use: nothing new, then nothing at all, then the host is forgotten.
+import type { HostId } from "../../proto/ids.ts";
+import { NodeConnected, NodeInUse, NodeNotFound } from "./errors.ts";
+import type { HostView } from "./host.ts";
+import { type Proposal, proposeRebalance } from "./rebalance.ts";
+import type { FleetAct, HostOperationStore } from "./store.ts";
+
+export interface HostProgress {
+  /** Instances that were there when the drain began. */
+  readonly total: number;
+  readonly left: number;
+  /** Of those: they live on this host's disk and wait for their owners. */
+  readonly fixed: number;
+}
+
+/** All take an id or a name and throw NodeNotFound. */
+export interface HostOperations {
+  cordon(node: string, act: FleetAct): Promise<HostId>;
+  /** Whether there was anything to end. */
+  end(node: string, act: FleetAct): Promise<boolean>;
+  /** What is there serves on until it is replaced elsewhere, or until `deadlineMs` from now have passed. */
+  drain(node: string, deadlineMs: number, act: FleetAct): Promise<HostId>;
+  progress(node: string): Promise<HostProgress>;
+  /** Throws NodeInUse, NodeConnected. */
+  remove(node: string, act: FleetAct): Promise<HostId>;
+  /** Moves that would open the largest hole; nothing is moved. */
+  rebalance(): Promise<Proposal | undefined>;
+}
+
+export function createHostOperations(deps: {
+  readonly store: HostOperationStore;
+  readonly snapshot: () => Promise<readonly HostView[]>;
+}): HostOperations {
+  const { store } = deps;
+
+  async function find(node: string): Promise<HostView> {
+    const hosts = await deps.snapshot();
+    const found = hosts.find(({ id }) => id === node) ?? hosts.find(({ hostname }) => hostname === node);
+    if (!found) throw new NodeNotFound(node);
+    return found;
+  }
+
+  async function begin(node: string, deadlineMs: number | undefined, act: FleetAct): Promise<HostId> {
+    const { id } = await find(node);
+    if (!(await store.begin({ host: id, deadlineMs }, act))) throw new NodeNotFound(node);
+    return id;
+  }
+
+  return {
+    cordon: (node, act) => begin(node, undefined, act),
+    drain: (node, deadlineMs, act) => begin(node, deadlineMs, act),
+    end: async (node, act) => store.end((await find(node)).id, act),
+    async progress(node) {
+      const { id, operation } = await find(node);
+      const { all, fixed } = await store.left(id);
+      return { total: Math.max(all, operation?.instances ?? 0), left: all, fixed };
+    },
+    async remove(node, act) {
+      const { id, hostname, state } = await find(node);
+      // A host that is heard would come back with its next word.
+      if (state === "live") throw new NodeConnected(hostname);
+      const outcome = await store.remove(id, act);
+      if (outcome === "unknown") throw new NodeNotFound(node);
+      if (outcome === "has_instances") throw new NodeInUse(hostname);
+      return id;
+    },
+    async rebalance() {
+      return proposeRebalance(await deps.snapshot(), await store.placed());
+    },
+  };
+}

@@ -1,0 +1,57 @@
+import { Type } from "typebox";
+import { nullable } from "./sampling.ts";
+
+export const Cordon = Type.Object({
+  note: Type.Optional(
+    nullable.string({ maxLength: 500, description: "Why; shown beside the host, and in the audit log" }),
+  ),
+});
+
+export const Drain = Type.Object({
+  deadline_seconds: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      maximum: 604_800,
+      default: 600,
+      description: "What could not be replaced elsewhere by then goes all the same",
+    }),
+  ),
+  note: Cordon.properties.note,
+});
+
+export const DrainProgress = Type.Object({
+  node_id: Type.String(),
+  total: Type.Integer({ description: "Instances that were there when it began" }),
+  left: Type.Integer(),
+  fixed: Type.Integer({
+    description: "Of those left: rented containers and agent instances, which stay on their host",
+  }),
+});
+
+export const Rebalance = Type.Object({
+  proposal: Type.Unsafe<unknown>({
+    type: ["object", "null"],
+    description: "Null: no moves would open a larger hole",
+    properties: {
+      gpu: { type: "string" },
+      node_id: { type: "string" },
+      largest_now: { type: "integer", description: "Most free GPUs of that type on one host" },
+      largest_after: { type: "integer" },
+      moves: {
+        type: "array",
+        items: {
+          type: "object",
+          properties: {
+            instance_id: { type: "string" },
+            deploy_id: { type: "string" },
+            model_name: { type: "string" },
+            from: { type: "string" },
+            to: { type: "string" },
+            gpus: { type: "integer" },
+            gap_seconds: { type: "number", description: "It starts there before it ends here" },
+          },
+        },
+      },
+    },
+  }),
+});

@@ -1,0 +1,67 @@
+import { describe, it } from "vitest";
+import { DeploymentStoreAway } from "../../control-plane/deployments/errors.ts";
+import { NodeConnected, NodeInUse } from "../../control-plane/fleet/errors.ts";
+import { adminKey } from "../fakes/ports.ts";
+import { check, type Row, refuse } from "./status-row.ts";
+
+const away = new DeploymentStoreAway(new Error("away"));
+const progress = { node_id: "node-1", total: 3, left: 1, fixed: 1 };
+
+const operations = [
+  { call: "POST /v1/admin/nodes/node-1/cordon", verb: "cordon", body: { note: "fans" }, holds: { node_id: "node-1" } },
+  { call: "POST /v1/admin/nodes/node-1/drain", verb: "drain", body: { deadline_seconds: 60 }, holds: progress },
+  { call: "GET /v1/admin/nodes/node-1/drain", verb: "progress", holds: progress },
+  { call: "DELETE /v1/admin/nodes/node-1", verb: "remove", holds: { node_id: "node-1" } },
+  {
+    call: "GET /v1/admin/nodes/rebalance",
+    verb: "rebalance",
+    holds: { proposal: { largest_now: 1, largest_after: 2, moves: [{ to: "node-2", gap_seconds: 0 }] } },
+  },
+] as const;
+
+const rows: readonly Row[] = [
+  ...operations.flatMap(({ verb, holds, ...row }): Row[] => [
+    { ...row, status: 200, key: adminKey, holds },
+    { ...row, status: 401, key: null },
+    { ...row, status: 403, holds: { code: "admin_only" } },
+    { ...row, status: 503, key: adminKey, given: refuse("hosts", verb)(away) },
+    ...(verb === "rebalance"
+      ? []
+      : [
+          {
+            ...row,
+            call: row.call.replace("node-1", "other") as Row["call"],
+            status: 404,
+            key: adminKey,
+            holds: { code: "node_not_found" },
+          },
+        ]),
+  ]),
+  {
+    call: "POST /v1/admin/nodes/node-1/drain",
+    status: 422,
+    key: adminKey,
+    body: { deadline_seconds: -1 },
+    holds: { detail: [{ loc: ["body", "deadline_seconds"], type: "greater_than_equal" }] },
+  },
+  {
+    call: "POST /v1/admin/nodes/node-1/cordon",
+    status: 422,
+    key: adminKey,
+    body: { note: 5 },
+    holds: { detail: [{ loc: ["body", "note"] }] },
+  },
+  ...[new NodeConnected("node-1"), new NodeInUse("node-1")].map(
+    (error): Row => ({
+      call: "DELETE /v1/admin/nodes/node-1",
+      status: 409,
+      key: adminKey,
+      given: refuse("hosts", "remove")(error),
+      holds: { code: error.code },
+    }),
+  ),
+];
+
+describe("hosts taken out of use", () => {
+  it.each(rows)("$call answers $status", check);
+});

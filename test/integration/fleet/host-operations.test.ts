@@ -1,0 +1,114 @@
+// Hosts that an operator takes out of use, over real sessions and PostgreSQL.
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { NodeConnected, NodeNotFound } from "../../../control-plane/fleet/errors.ts";
+import type { DeploymentId } from "../../../proto/ids.ts";
+import { type FakeAgent, startFakeAgent } from "../../fakes/agent-session.ts";
+import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { type Replica, startReplica } from "./replica.ts";
+
+const wait = { timeout: 20_000, interval: 25 };
+const act = { by: "u:operator", ip: "127.0.0.1", note: "new fans" };
+let postgres: TestPostgres;
+let replica: Replica;
+let agents: FakeAgent[];
+
+beforeAll(async () => {
+  postgres = await startPostgres();
+});
+afterAll(() => postgres?.stop());
+beforeEach(async () => {
+  replica = await startReplica(await postgres.migratedDatabase());
+  agents = [];
+});
+afterEach(async () => {
+  for (const agent of agents) await agent.close();
+  await replica.stop();
+});
+
+async function host(hostId: string): Promise<FakeAgent> {
+  const agent = await startFakeAgent({ address: replica.address, token: replica.joinToken, hostId });
+  agents.push(agent);
+  agent.connect();
+  await vi.waitFor(async () => expect(await view(hostId)).toMatchObject({ schedulable: true }), wait);
+  return agent;
+}
+const view = async (id: string) => (await replica.snapshot()).find((one) => one.id === id);
+const hostsOf = async (id: DeploymentId) =>
+  (await replica.deploymentStore.instances(id)).map(({ hostId }) => hostId as string);
+
+async function serving(agent: FakeAgent): Promise<DeploymentId> {
+  const { id } = await replica.deploy();
+  await vi.waitFor(() => expect(agent.desired?.instances).toHaveLength(1), wait);
+  agent.obey("ready");
+  await vi.waitFor(() => expect(replica.routing.ready(id)).toHaveLength(1), wait);
+  return id;
+}
+
+describe("a host that is cordoned", () => {
+  it("keeps what it has and gets nothing new, until that is ended; each act is audited", async () => {
+    const one = await host("host-1");
+    const id = await serving(one);
+    await replica.hostOperations.cordon("host-1", act);
+    expect(await view("host-1")).toMatchObject({ schedulable: false, condition: expect.stringContaining("new fans") });
+    const next = await replica.deploy({ modelName: "ada/next" });
+    await vi.waitFor(async () => {
+      expect((await replica.get(next.id))?.pendingReasons[0]?.why).toMatch(/^cordoned: .*new fans/);
+    }, wait);
+    expect(replica.routing.ready(id)).toHaveLength(1);
+
+    expect(await replica.hostOperations.end("host-1", act)).toBe(true);
+    await vi.waitFor(() => expect(one.desired?.instances).toHaveLength(2), wait);
+    expect(await replica.hostOperations.end("host-1", act)).toBe(false);
+    const rows = await replica.db.selectFrom("audit").select(["action", "subject"]).execute();
+    expect(rows).toEqual(
+      expect.arrayContaining([
+        { action: "node.cordon", subject: "host-1" },
+        { action: "node.uncordon", subject: "host-1" },
+      ]),
+    );
+  });
+});
+
+describe("a host that is drained", () => {
+  it("serves until its instance serves elsewhere, and counts what is left", async () => {
+    const one = await host("host-1");
+    const id = await serving(one);
+    const two = await host("host-2");
+    await replica.hostOperations.drain("host-1", 600_000, act);
+    expect(await replica.hostOperations.progress("host-1")).toEqual({ total: 1, left: 1, fixed: 0 });
+    await vi.waitFor(() => expect(two.desired?.instances).toHaveLength(1), wait);
+    // Not before the new one serves.
+    expect(one.desired?.tombstones).toEqual([]);
+    expect(replica.routing.ready(id).map(({ hostId }) => hostId)).toEqual(["host-1"]);
+    two.obey("ready");
+    await vi.waitFor(() => expect(one.desired?.tombstones).toHaveLength(1), wait);
+    one.obey("ready");
+    await vi.waitFor(async () => {
+      expect(await replica.hostOperations.progress("host-1")).toEqual({ total: 1, left: 0, fixed: 0 });
+    }, wait);
+    expect(await hostsOf(id)).toEqual(["host-2"]);
+  });
+
+  it("lets go at the deadline of what could be placed nowhere else", async () => {
+    const one = await host("host-1");
+    const id = await serving(one);
+    await replica.hostOperations.drain("host-1", 0, act);
+    await vi.waitFor(() => expect(one.desired?.tombstones).toHaveLength(1), wait);
+    expect((await replica.get(id))?.status).not.toBe("failed");
+  });
+});
+
+it("a host is forgotten once it is away and empty, and its certificate is good no more", async () => {
+  await replica.stop();
+  replica = await startReplica(await postgres.migratedDatabase(), { limits: { leaseMs: 4_000, lostMs: 8_000 } });
+  const one = await host("host-1");
+  await expect(replica.hostOperations.remove("host-1", act)).rejects.toThrow(NodeConnected);
+  await one.close();
+  agents = [];
+  await vi.waitFor(async () => expect((await view("host-1"))?.state).not.toBe("live"), { ...wait, timeout: 40_000 });
+  expect(await replica.hostOperations.remove("host-1", act)).toBe("host-1");
+  expect(await view("host-1")).toBeUndefined();
+  await expect(replica.hostOperations.cordon("host-1", act)).rejects.toThrow(NodeNotFound);
+  const identity = await replica.db.selectFrom("node_identity").select("revoked_at").executeTakeFirst();
+  expect(identity?.revoked_at).not.toBeNull();
+});
