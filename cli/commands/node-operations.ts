@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Command } from "commander";
 import { CliError, exitCode } from "../cli-error.ts";
 import { nodeGroup } from "../node-group.ts";
-import { seconds } from "../option-values.ts";
+import { hostName, seconds } from "../option-values.ts";
 import { openTerminal, type Terminal } from "../terminal.ts";
 
 const root = "/v1/admin/nodes";
@@ -37,7 +37,7 @@ export function addNodeOperations(program: Command): void {
   node
     .command("cordon")
     .description("place nothing new on a host; what is there stays")
-    .argument("<node>", "id or name")
+    .argument("<node>", "id or name", hostName)
     .option("--note <text>", "why; shown beside the host", "")
     .action(async (id: string, flags: { note: string }, command: Command) => {
       const terminal = openTerminal(command);
@@ -48,7 +48,7 @@ export function addNodeOperations(program: Command): void {
   node
     .command("drain")
     .description("empty a host: each instance is replaced elsewhere before it goes")
-    .argument("<node>", "id or name")
+    .argument("<node>", "id or name", hostName)
     .option("--deadline <time>", "what could not be replaced by then goes all the same", seconds, 600)
     .option("--note <text>", "why; shown beside the host", "")
     .option("--no-wait", "return as soon as it has begun")
@@ -63,7 +63,7 @@ export function addNodeOperations(program: Command): void {
   node
     .command("remove")
     .description("forget a host that is away and empty")
-    .argument("<node>", "id or name")
+    .argument("<node>", "id or name", hostName)
     .action(async (id: string, _flags: object, command: Command) => {
       const terminal = openTerminal(command);
       const answer = await terminal.api.call<{ node_id: string }>("DELETE", of(id));
