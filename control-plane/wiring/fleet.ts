@@ -24,8 +24,8 @@ import { createCommandStore } from "../store/command-store.ts";
 import type { OpenDatabase } from "../store/database.ts";
 import { createDeploymentStore } from "../store/deployments-store.ts";
 import { createFleetStore } from "../store/fleet-store.ts";
-import { createMeasuredMemoryStore } from "../store/measured-memory-store.ts";
 import { createHostOperationStore } from "../store/host-operation-store.ts";
+import { createMeasuredMemoryStore } from "../store/measured-memory-store.ts";
 import { createNodeWeightsStore } from "../store/node-weights-store.ts";
 import { refreshOn } from "./refresh-loop.ts";
 
