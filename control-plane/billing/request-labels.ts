@@ -1,11 +1,14 @@
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { AccountId, RequestId } from "../../proto/ids.ts";
-import type { LabelStore, RequestLabel } from "./store.ts";
+import type { LabelStore, RequestLabel, RequestMarks } from "./store.ts";
 
 export interface RequestLabels {
-  /** The caller's own `x-request-id`, kept for look-ups only. Written in the background; dropped rather than waited for. */
-  note(requestId: RequestId, label: string, account: AccountId): void;
+  /**
+   * The caller's own `x-request-id` and other marks, kept for look-ups only. Written in the background; dropped rather than
+   * waited for.
+   */
+  note(requestId: RequestId, label: string | undefined, account: AccountId, marks?: RequestMarks): void;
   start(): void;
   /** Writes what waits, once. */
   stop(): Promise<void>;
@@ -37,8 +40,8 @@ export function createRequestLabels(deps: { readonly store: LabelStore; readonly
   }
 
   return {
-    note(requestId, label, account) {
-      if (waiting.length < queueLimit) waiting.push({ requestId, label, account });
+    note(requestId, label, account, marks = {}) {
+      if (waiting.length < queueLimit) waiting.push({ ...marks, requestId, label, account });
       else dropped += 1;
     },
     start() {

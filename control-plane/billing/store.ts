@@ -168,9 +168,19 @@ export interface QuarantineStore {
   quarantine(record: QuarantinedRecord): Promise<void>;
 }
 
-export interface RequestLabel {
+/** What a caller said of a request that nothing goes by. */
+export interface RequestMarks {
+  /** `user` of the body. */
+  readonly endUser?: string | undefined;
+  /** `prompt_cache_key` of the body. */
+  readonly cacheKey?: string | undefined;
+  /** Header `x-service-source`. */
+  readonly source?: string | undefined;
+}
+
+export interface RequestLabel extends RequestMarks {
   readonly requestId: RequestId;
-  readonly label: string;
+  readonly label: string | undefined;
   readonly account: AccountId;
 }
 

@@ -222,5 +222,5 @@ function stateOfUnknown(
   request: FastifyRequest,
   reply: FastifyReply,
 ): RequestState {
-  return new RequestState(edge, meter, "service", request.id, request.headers["x-request-id"], reply.raw);
+  return new RequestState(edge, meter, "service", request.id, request.headers, reply.raw);
 }

@@ -72,8 +72,7 @@ export function endpointsOf(app: FastifyInstance, deps: EndpointDeps): Endpoints
     const meter = deps.metrics.meter(String(method), path);
 
     const begin = (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void): void => {
-      const label = request.headers["x-request-id"];
-      const state = new RequestState(deps, meter, dialect, request.id, label, reply.raw);
+      const state = new RequestState(deps, meter, dialect, request.id, request.headers, reply.raw);
       request.state = state;
       const enter = (caller: Caller): void => {
         state.caller = caller;

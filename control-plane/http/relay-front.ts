@@ -39,8 +39,7 @@ export class RelayFront {
   take(req: IncomingMessage, res: ServerResponse): boolean {
     const lesson = this.#lessons.get(req.url as string);
     if (!lesson || !this.isOpen || req.method !== "POST" || !isUsual(req)) return false;
-    const label = req.headers["x-request-id"];
-    const state = new RequestState(this.#deps, lesson.meter, lesson.dialect, randomId(24), label, res);
+    const state = new RequestState(this.#deps, lesson.meter, lesson.dialect, randomId(24), req.headers, res);
     const read = (caller: Caller) => {
       state.caller = caller;
       readBody(req, (bytes) => {

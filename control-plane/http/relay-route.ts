@@ -11,6 +11,7 @@ import type { ReadBody } from "./json-body.ts";
 import type { Lesson, RelayFront } from "./relay-front.ts";
 import { type Refusal, refusalOf, renderError } from "./render-error.ts";
 import type { RequestState } from "./request-state.ts";
+import { tierOf } from "./service-tier.ts";
 
 /** From a validated body to what the spine works on. */
 export type ReadCompletion = (body: Record<string, unknown>, read: ReadBody) => Completion;
@@ -21,9 +22,11 @@ export function relayRoute(spine: Spine, read: ReadCompletion, front: RelayFront
     const completion = read(body, readBody);
     state.operation = completion.kind;
     state.isStream = completion.stream;
-    const sink = new ClientSink(res, state);
-    complete(spine, state.caller as Caller, completion, sink, state, state.label).catch((error: unknown) => {
-      answerError(error, sink, state, res);
+    const client = new ClientSink(res, state);
+    const through = completion.task ? undefined : tierOf(body["service_tier"], completion.stream);
+    const sink = through?.(client) ?? client;
+    complete(spine, state.caller as Caller, completion, sink, state).catch((error: unknown) => {
+      answerError(error, client, state, res);
     });
   };
   return (request: FastifyRequest, reply: FastifyReply): void => {
@@ -56,7 +59,7 @@ export function taskRoute(spine: Spine, read: (request: FastifyRequest, state: R
     state.isStream = completion.stream;
     const client = new ClientSink(raw, state);
     const sink = through?.(client) ?? client;
-    complete(spine, state.caller as Caller, completion, sink, state, state.label).catch((error: unknown) => {
+    complete(spine, state.caller as Caller, completion, sink, state).catch((error: unknown) => {
       answerError(error, client, state, raw, streamError);
     });
   };

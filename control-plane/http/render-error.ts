@@ -146,6 +146,7 @@ const statusOf = new Map<ErrorClass, number>([
   [inference.InstancesUnreachable, 503],
   [inference.UpstreamBroken, 502],
   [inference.UpstreamTimeout, 504],
+  [inference.WrongTask, 400],
   [inference.FundsSuspended, 402],
   [inference.SuspendedByOperator, 403],
   [edge.MalformedBody, 400],

@@ -1,6 +1,6 @@
 // What one request carries from its first header to its log line. The line is written when the response closes, whichever
 // way that comes: once per request, never with a URL, a key or a prompt.
-import type { ServerResponse } from "node:http";
+import type { IncomingHttpHeaders, ServerResponse } from "node:http";
 import type { Logger } from "pino";
 import type { AccountId, InstanceId, KeyId, RequestId } from "../../proto/ids.ts";
 import type { TokenRates } from "../../proto/money.ts";
@@ -39,6 +39,8 @@ export class RequestState implements Trace {
   readonly requestId: RequestId;
   /** The client's own `x-request-id`: a label, never a key of anything. */
   readonly label: string | undefined;
+  /** `x-service-source`: kept beside the usage. */
+  readonly source: string | undefined;
   readonly admittedAtMs: number;
   readonly startedMs = performance.now();
   readonly dialect: Dialect;
@@ -72,15 +74,18 @@ export class RequestState implements Trace {
     meter: RequestMeter,
     dialect: Dialect,
     requestId: string,
-    label: string | string[] | undefined,
+    headers: IncomingHttpHeaders,
     res: ServerResponse,
   ) {
+    const label = headers["x-request-id"];
+    const source = headers["x-service-source"];
     this.#deps = deps;
     this.meter = meter;
     this.#res = res;
     this.dialect = dialect;
     this.requestId = requestId as RequestId;
     this.label = typeof label === "string" && labelForm.test(label) ? label : undefined;
+    this.source = typeof source === "string" && source !== "" ? source : undefined;
     this.admittedAtMs = deps.unixMs();
     meter.inFlight += 1;
     res.on("close", () => this.#closed());

@@ -2,11 +2,12 @@
 import { costOf, nano } from "../../proto/money.ts";
 import type { Caller } from "../accounts/caller.ts";
 import type { RequestLabels } from "../billing/request-labels.ts";
+import { RateLimited } from "../quotas/errors.ts";
 import { type Admission, type AdmitDeps, admit } from "./admit.ts";
 import type { AnswerSink } from "./answer-sink.ts";
 import type { ColdStarts } from "./cold-start.ts";
 import type { Completion, Trace } from "./completion.ts";
-import { ModelNotReady } from "./errors.ts";
+import { EngineOverloaded, InstancesUnreachable, ModelNotFound, ModelNotReady } from "./errors.ts";
 import { type RelayDeps, type RelayEnd, relay } from "./relay.ts";
 
 export interface Spine extends AdmitDeps, RelayDeps {
@@ -27,34 +28,65 @@ export async function complete(
   completion: Completion,
   sink: AnswerSink,
   trace: Trace,
-  label: string | undefined,
 ): Promise<void> {
+  let wanted = completion;
+  let others = completion.fallbacks;
   for (;;) {
     let admission: Admission;
     try {
-      const admitted = admit(spine, caller, completion, trace);
+      const admitted = admit(spine, caller, wanted, trace);
       admission = admitted instanceof Promise ? await admitted : admitted;
     } catch (error) {
+      const [other, ...rest] = others ?? [];
+      if (other !== undefined && isElsewhere(error)) {
+        wanted = askedOf(completion, other);
+        others = rest;
+        continue;
+      }
       spine.metrics.refused(error);
       throw error;
     }
     if (admission.isLowered) trace.loweredMaxTokens = admission.maxTokens;
-    if (label !== undefined) spine.labels.note(trace.requestId, label, caller.account);
+    noteMarks(spine, caller, completion, trace);
     let end = notStarted;
     try {
-      end = await relay(spine, admission, completion, sink, trace);
+      end = await relay(spine, admission, wanted, sink, trace);
     } finally {
       // Only the agent's figures may free money: without them the hold stays until its record arrives.
       settle(admission, end);
       admission.permit.end(tokensOf(admission, end));
     }
     if (!end.error) return;
-    const mayWait = end.ranAttempt === 0 && end.error instanceof ModelNotReady && spine.coldStarts !== undefined;
+    if (end.ranAttempt > 0) throw end.error;
+    const [other, ...rest] = others ?? [];
+    if (other !== undefined && isElsewhere(end.error)) {
+      wanted = askedOf(completion, other);
+      others = rest;
+      continue;
+    }
+    const mayWait =
+      end.error instanceof ModelNotReady && spine.coldStarts !== undefined && completion.failFast !== true;
     if (!mayWait) throw end.error;
     // Nothing is held of a caller that waits: its money and its rate are asked for anew afterwards.
     const next = await spine.coldStarts?.wait(admission.model, completion.stream, sink, trace.startedMs);
     if (next === "gone") return;
   }
+}
+
+/** Nothing ran of it, and another model may serve it now. */
+const isElsewhere = (error: unknown): boolean =>
+  error instanceof ModelNotFound ||
+  error instanceof ModelNotReady ||
+  error instanceof EngineOverloaded ||
+  error instanceof InstancesUnreachable ||
+  error instanceof RateLimited;
+
+const askedOf = (completion: Completion, model: string): Completion => ({ ...completion, model, isRebuilt: true });
+
+function noteMarks(spine: Spine, caller: Caller, { endUser, cacheKey }: Completion, trace: Trace): void {
+  const { requestId, label, source } = trace;
+  if (label === undefined && source === undefined && endUser === undefined && cacheKey === undefined) return;
+  spine.labels.note(requestId, label, caller.account, { endUser, cacheKey, source });
 }
 
 function settle({ hold, rates }: Admission, { usage, ranAttempt }: RelayEnd): void {

@@ -28,6 +28,13 @@ export interface Completion {
   readonly isRebuilt: boolean;
   /** Of a task other than text: it decides path, body and size; `bytes`, `fields` and `isRebuilt` are of text alone. */
   readonly task: Task | undefined;
+  /** Models to ask instead, in this order, where nothing of the one before can serve. */
+  readonly fallbacks?: readonly string[] | undefined;
+  /** Answered at once with 429 rather than waiting for a place or an instance. */
+  readonly failFast?: boolean;
+  /** The caller's own end user, and his key of the prompt cache: kept beside the usage. */
+  readonly endUser?: string | undefined;
+  readonly cacheKey?: string | undefined;
 }
 
 const noBytes = Buffer.alloc(0);
@@ -51,6 +58,9 @@ export const taskCompletion = (kind: TaskKind, model: string, task: Task): Compl
 /** Filled while the request runs; read once, when it has ended. */
 export interface Trace {
   readonly requestId: RequestId;
+  /** The caller's `x-request-id` and `x-service-source`: kept beside the usage. */
+  readonly label: string | undefined;
+  readonly source: string | undefined;
   /** Unix ms. */
   readonly admittedAtMs: number;
   /** Monotonic ms. */

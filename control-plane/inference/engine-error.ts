@@ -1,6 +1,6 @@
 import type { ServiceError } from "../service-error.ts";
 import type { AttemptEnd } from "./attempt.ts";
-import { EngineOverloaded, EngineRefusal, UpstreamBroken, UpstreamTimeout } from "./errors.ts";
+import { EngineOverloaded, EngineRefusal, UpstreamBroken, UpstreamTimeout, WrongTask } from "./errors.ts";
 
 type EngineError = Extract<AttemptEnd, { kind: "engine-error" }>;
 
@@ -10,6 +10,7 @@ const callers = new Set([400, 405, 413, 415, 422]);
 /** An engine's error answer in our words: the caller's faults with the engine's own message, the rest as a broken upstream. */
 export function engineError({ status, body, retryAfterSeconds }: EngineError): ServiceError {
   const told = read(body);
+  if (status === 501 || (status === 404 && isUnknownPath(told))) return new WrongTask();
   if (callers.has(status)) {
     const message = told.message ?? "The model's engine refused the request without saying why.";
     return new EngineRefusal(status, message, told.code ?? "invalid_request", told.type, told.param);
@@ -18,6 +19,9 @@ export function engineError({ status, body, retryAfterSeconds }: EngineError): S
   const cause = new Error(`the engine answered ${status}: ${(told.message ?? "").slice(0, 500)}`);
   return status === 504 ? new UpstreamTimeout({ cause }) : new UpstreamBroken({ cause });
 }
+
+/** The engine has no such path, as ours and FastAPI's say it; a model that it does not know is our own trouble. */
+const isUnknownPath = ({ code, message }: Told) => code === "not_found" || message === "Not Found";
 
 interface Told {
   readonly message?: string;

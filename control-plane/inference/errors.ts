@@ -63,6 +63,16 @@ export class UpstreamTimeout extends ServiceError {
   }
 }
 
+/** A model of another task: its engine has no such path. */
+export class WrongTask extends ServiceError {
+  readonly code = "model_task_mismatch";
+  constructor() {
+    super("This model does not do what this endpoint is for. `GET /models/list` shows the task of each model.", {
+      param: "model",
+    });
+  }
+}
+
 /** The engine understood the request and turned it down: its own status and words, for the edge to render. */
 export class EngineRefusal extends ServiceError {
   readonly code: string;

@@ -72,6 +72,10 @@ export async function relay(
     const ready = deps.routes.ready(model.deployId);
     const route = pickRoute(ready, tried, ready.length > 1 ? affinityOf(completion, admission.account) : 0);
     if (!route) break;
+    if (completion.failFast === true && route.inFlight + completion.n > route.maxBatchSize) {
+      busySeconds ??= 1;
+      break;
+    }
     tried.push(route);
     if (tried.length > 1) deps.metrics.retries.inc();
     trace.attempts = before + tried.length;

@@ -63,9 +63,21 @@ export function createUsageStore(db: Kysely<Database>): UsageStore & LabelStore 
       asking(async () => {
         await db
           .insertInto("request_label")
-          .values(labels.map((l) => ({ request_id: l.requestId, label: l.label, account_id: l.account })))
+          .values(
+            labels.map((one) => ({
+              request_id: one.requestId,
+              label: one.label ?? null,
+              account_id: one.account,
+              end_user: kept(one.endUser),
+              cache_key: kept(one.cacheKey),
+              source: kept(one.source),
+            })),
+          )
           .onConflict((conflict) => conflict.doNothing())
           .execute();
       }),
   };
 }
+
+/** PostgreSQL's texts hold no NUL, and a mark is no place for a novel. */
+const kept = (mark: string | undefined) => mark?.replaceAll("\0", "").slice(0, 512) ?? null;

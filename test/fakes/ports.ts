@@ -8,6 +8,7 @@ import { InvalidApiKey, SshKeyNotFound, WrongPassword } from "../../control-plan
 import type { BegunSession, Session, Sessions } from "../../control-plane/accounts/sessions.ts";
 import type { DeliveredCount } from "../../control-plane/billing/delivered.ts";
 import { type Budgets, type Hold, type HoldRequest, InsufficientFunds } from "../../control-plane/billing/hold.ts";
+import type { RequestMarks } from "../../control-plane/billing/store.ts";
 import type { ModelDirectory, ServedModel } from "../../control-plane/catalog/served-model.ts";
 import { DeploymentNotFound } from "../../control-plane/deployments/errors.ts";
 import { NodeNotFound } from "../../control-plane/fleet/errors.ts";
@@ -211,7 +212,7 @@ export function fakePorts() {
   const routes = new FakeRoutes();
   const rates = new RateMeters({ defaults: defaultRateLimits });
   const delivered: DeliveredCount[] = [];
-  const labels: { requestId: string; label: string }[] = [];
+  const labels: ({ requestId: string; label: string | undefined } & RequestMarks)[] = [];
   const logLines: Record<string, unknown>[] = [];
   const registry = new Registry();
   const one = deployment();
@@ -225,7 +226,7 @@ export function fakePorts() {
       budgets,
       discounts: { find: () => undefined },
       delivered: { report: (count) => delivered.push(count) },
-      labels: { note: (requestId, label) => labels.push({ requestId, label }) },
+      labels: { note: (requestId, label, _, marks) => labels.push({ ...marks, requestId, label }) },
       replicaId: "replica-1",
     },
     deployments: fakeDeployments(ada.account, one),

@@ -3,7 +3,8 @@ import type { Spine } from "../../inference/complete.ts";
 import type { Completion } from "../../inference/completion.ts";
 import { isForwardable } from "../../inference/forward-body.ts";
 import type { Endpoints } from "../endpoint.ts";
-import type { ReadBody } from "../json-body.ts";
+import { BodyTooLarge } from "../errors.ts";
+import { bodyLimitBytes, mediaLimitBytes, type ReadBody } from "../json-body.ts";
 import type { RelayFront } from "../relay-front.ts";
 import { relayRoute } from "../relay-route.ts";
 import { ChatRequest } from "../schemas/chat-request.ts";
@@ -18,6 +19,7 @@ export function addCompletionRoutes(endpoints: Endpoints, spine: Spine, front: R
     {
       ...common,
       path: "/v1/completions",
+      bodyLimitBytes: mediaLimitBytes,
       summary: "Complete a text; server-sent events with `stream`",
       body: CompletionRequest,
       answer: CompletionAnswer,
@@ -28,6 +30,7 @@ export function addCompletionRoutes(endpoints: Endpoints, spine: Spine, front: R
     {
       ...common,
       path: "/v1/compat/chat/completions",
+      bodyLimitBytes: mediaLimitBytes,
       summary: "Answer a conversation; server-sent events with `stream`",
       body: ChatRequest,
       answer: ChatAnswer,
@@ -39,12 +42,20 @@ export function addCompletionRoutes(endpoints: Endpoints, spine: Spine, front: R
 type Body = Record<string, unknown>;
 
 function readTextCompletion(body: Body, read: ReadBody): Completion {
+  if (read.bytes.length > bodyLimitBytes && body["data"] == null) throw new BodyTooLarge(bodyLimitBytes);
   return readCompletion("text_completion", body, read, Buffer.byteLength(body["prompt"] as string), 1);
 }
 
 /** JSON is never shorter than the text it spells: the body's own length bounds messages and tools together. */
 function readChat(body: Body, read: ReadBody): Completion {
-  return readCompletion("chat", body, read, read.bytes.length, (body["messages"] as unknown[]).length);
+  const messages = body["messages"] as readonly { readonly content?: unknown }[];
+  if (read.bytes.length > bodyLimitBytes && !messages.some(holdsMedia)) throw new BodyTooLarge(bodyLimitBytes);
+  return readCompletion("chat", body, read, read.bytes.length, messages.length);
+}
+
+/** A picture or a sound: with one a body may be larger. */
+function holdsMedia({ content }: { readonly content?: unknown }): boolean {
+  return Array.isArray(content) && content.some((part: { readonly type?: unknown }) => part.type !== "text");
 }
 
 function readCompletion(
@@ -80,6 +91,10 @@ function readCompletion(
     fields,
     isRebuilt,
     task: undefined,
+    fallbacks: (body["models"] ?? undefined) as readonly string[] | undefined,
+    failFast: body["fail_fast"] === true,
+    endUser: (body["user"] ?? undefined) as string | undefined,
+    cacheKey: (body["prompt_cache_key"] ?? undefined) as string | undefined,
   };
 }
 

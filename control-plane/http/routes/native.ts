@@ -11,10 +11,11 @@ import { WebhooksMissing, WebhookWithStream } from "../errors.ts";
 import { mediaLimitBytes } from "../json-body.ts";
 import { envelope } from "../native/envelope.ts";
 import { prepare } from "../native/prepare.ts";
-import { TokenStream } from "../native/token-stream.ts";
+import { tokenEvents } from "../native/token-stream.ts";
 import { type Relayed, taskRoute } from "../relay-route.ts";
 import { refusalOf, renderError } from "../render-error.ts";
 import type { RequestState } from "../request-state.ts";
+import { RewrittenStream } from "../rewritten-stream.ts";
 import { inferenceRefusals } from "../schemas/error-responses.ts";
 import { NativeAnswer, NativeRequest } from "../schemas/native.ts";
 
@@ -67,7 +68,7 @@ function read(spine: Spine, name: string, request: FastifyRequest, state: Reques
   if (completion.stream) {
     return {
       completion,
-      through: (client) => new TokenStream(client, body.seed),
+      through: (client) => new RewrittenStream(client, tokenEvents(body.seed)),
       streamError: ({ code, message }) => ({ error_type: code ?? "error", error_message: message }),
     };
   }

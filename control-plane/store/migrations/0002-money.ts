@@ -131,7 +131,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     )`.execute(db);
   await sql`create index delivered_count_open on delivered_count (at) where resolved_at is null`.execute(db);
   await sql`create table request_label (
-      request_id text primary key, label text not null, account_id text not null, at timestamptz not null default now()
+      request_id text primary key, label text, account_id text not null, end_user text, cache_key text, source text,
+      at timestamptz not null default now()
     )`.execute(db);
   await sql`create index request_label_at on request_label (at)`.execute(db);
   await sql`

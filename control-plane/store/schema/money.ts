@@ -124,8 +124,18 @@ export interface MoneyTables {
     /** The record stands, or is waited for no longer. */
     resolved_at: Time | null;
   };
-  /** The caller's own `x-request-id`, for look-ups only. */
-  request_label: { request_id: string; label: string; account_id: string; at: DefaultTime };
+  /** What the caller said of a request, for look-ups only. */
+  request_label: {
+    request_id: string;
+    /** `x-request-id`. */
+    label: string | null;
+    account_id: string;
+    /** `user` and `prompt_cache_key` of the body, header `x-service-source`. */
+    end_user: string | null;
+    cache_key: string | null;
+    source: string | null;
+    at: DefaultTime;
+  };
   /** Append only. Token, character, audio and image rates are nano-USD per million units (audio: per million milliseconds). */
   price: {
     price_version: Generated<bigint>;

@@ -1,0 +1,139 @@
+// What a chat request may ask of the gateway itself: other models, an answer at once, a tier, marks of its caller's own.
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import type { DeploymentId } from "../../proto/ids.ts";
+import { frame } from "../fakes/agent-data-plane.ts";
+import { chat, type Edge, startEdge, text } from "../fakes/edge.ts";
+import { servedModel } from "../fakes/ports.ts";
+
+const path = "/v1/compat/chat/completions";
+const other = { name: "org/other", servedName: "org/other", deployId: "OtherDeployment1" as DeploymentId };
+
+let edge: Edge;
+beforeAll(async () => {
+  edge = await startEdge({ agents: 2 });
+});
+beforeEach(() => {
+  edge.models.models = [servedModel(), servedModel(other)];
+  edge.routes.routes = [];
+  edge.budgets.holds.length = 0;
+  for (const agent of edge.agents) {
+    agent.script({ kind: "whole" });
+    agent.asked.length = 0;
+  }
+});
+afterAll(() => edge.close());
+
+const [first, second] = [() => edge.agents[0] as Edge["agent"], () => edge.agents[1] as Edge["agent"]];
+const route = (agent: Edge["agent"], deployId = servedModel().deployId) => edge.routes.add(agent.origin, { deployId });
+const sentTo = (agent: Edge["agent"]) => agent.asked.map(({ body }) => JSON.parse(body.toString()).model);
+
+describe("`models`", () => {
+  it("are asked in their order where the first is not ready, and the one that answered is billed alone", async () => {
+    route(second(), other.deployId);
+    const answer = await edge.post(path, chat({ models: ["no/such", "org/other"] }));
+    expect(answer.status, await answer.clone().text()).toBe(200);
+    expect(sentTo(second())).toEqual(["org/other"]);
+    expect(JSON.parse((second().asked[0]?.body ?? "{}").toString())).not.toHaveProperty("models");
+    const ends = edge.budgets.holds.map(({ end }) => end?.how);
+    expect(ends).toEqual(["released", "settled"]);
+  });
+
+  it("take over from one that is at its capacity or unknown", async () => {
+    route(first());
+    route(second(), other.deployId);
+    first().script({ kind: "refuse", refusal: "busy", status: 429, retryAfter: 3 });
+    expect((await edge.post(path, chat({ models: ["org/other"] }))).status).toBe(200);
+    expect((await edge.post(path, chat({ model: "no/such", models: ["org/other"] }))).status).toBe(200);
+  });
+
+  it("are not asked once something may have run", async () => {
+    route(first());
+    route(second(), other.deployId);
+    first().script({ kind: "error", status: 400, body: '{"error":{"message":"too long"}}' });
+    expect((await edge.post(path, chat({ models: ["org/other"] }))).status).toBe(400);
+    first().script({ kind: "break", afterFrames: 0 });
+    expect((await edge.post(path, chat({ models: ["org/other"] }))).status).toBe(502);
+    expect(second().asked).toHaveLength(0);
+  });
+
+  it("that cannot serve either: the last one's reason is told", async () => {
+    const answer = await edge.post(path, chat({ models: ["no/such"] }));
+    expect([answer.status, (await answer.json()).error.code]).toEqual([404, "model_not_found"]);
+  });
+});
+
+describe("`fail_fast`", () => {
+  it("refuses at once what would wait for a place", async () => {
+    const busy = route(first());
+    busy.inFlight = busy.maxBatchSize;
+    const answer = await edge.post(path, chat({ fail_fast: true }));
+    expect([answer.status, (await answer.json()).error.code]).toEqual([429, "engine_overloaded"]);
+    expect(answer.headers.get("retry-after")).toBe("1");
+    expect(first().asked).toHaveLength(0);
+    expect((await edge.post(path, chat())).status).toBe(200);
+  });
+});
+
+describe("`service_tier`", () => {
+  beforeEach(() => void route(first()));
+
+  it.each(["default", "priority", "no-such-tier"])("%s is served, and the answer says at which", async (tier) => {
+    const answer = await (await edge.post(path, chat({ service_tier: tier }))).json();
+    expect(answer.service_tier).toBe("default");
+    expect(answer.choices[0].message.content).toBe("Hello!");
+  });
+
+  it("stands in every event of a stream, also where an engine says null", async () => {
+    const withNull = frame("ü").replace('"model"', '"service_tier":null,"model"');
+    first().script({ kind: "stream", frames: [frame("a"), withNull] });
+    const body = await (await edge.post(path, chat({ stream: true, service_tier: "flex" }))).text();
+    const events = body.trim().split("\n\n");
+    expect(events.at(-1)).toBe("data: [DONE]");
+    const chunks = events.slice(0, -1).map((event) => JSON.parse(event.slice(6)));
+    expect(chunks.map((chunk) => chunk.service_tier)).toEqual(["default", "default"]);
+    expect(chunks[1].choices[0].delta.content).toBe("ü");
+  });
+
+  it("that was not asked for is not spoken of", async () => {
+    expect(await (await edge.post(path, chat())).json()).not.toHaveProperty("service_tier");
+  });
+});
+
+it.each([
+  '{"detail":"Not Found"}',
+  '{"error":{"message":"no such path","type":"invalid_request_error","code":"not_found"}}',
+])("a model whose engine has no such path is told to be of another task", async (body) => {
+  route(first());
+  first().script({ kind: "error", status: 404, body });
+  const answer = await edge.post("/v1/embeddings", { model: "org/model", input: "x" });
+  expect([answer.status, (await answer.json()).error.code]).toEqual([400, "model_task_mismatch"]);
+});
+
+it("what the caller says of a request is kept for it: its user, its cache key, its source, its id", async () => {
+  route(first());
+  const answer = await edge.post(path, chat({ user: "end-user-7", prompt_cache_key: "thread-1" }), {
+    headers: { "x-service-source": "console", "x-request-id": "mine" },
+  });
+  const requestId = answer.headers.get("x-stoker-request-id");
+  expect(edge.labels.at(-1)).toEqual({
+    requestId,
+    label: "mine",
+    endUser: "end-user-7",
+    cacheKey: "thread-1",
+    source: "console",
+  });
+  const before = edge.labels.length;
+  await edge.post("/v1/completions", text());
+  expect(edge.labels).toHaveLength(before);
+});
+
+it("a body above 10 MiB is taken with a picture in it, and refused with the limit without", async () => {
+  route(first());
+  const long = "x".repeat(11 * 1024 * 1024);
+  const refused = await edge.post(path, chat({ messages: [{ role: "user", content: long }] }));
+  expect([refused.status, (await refused.json()).error.message]).toEqual([413, expect.stringContaining("10 MiB")]);
+  const picture = { type: "image_url", image_url: { url: `data:image/png;base64,${long}` } };
+  const taken = await edge.post(path, chat({ messages: [{ role: "user", content: [picture] }] }));
+  expect(taken.status).toBe(200);
+  expect(first().asked.at(-1)?.body.length).toBeGreaterThan(11 * 1024 * 1024);
+});
