@@ -11,6 +11,8 @@ export interface Holders {
   /** A download that is putting a set together. Called back when it is done. */
   assemble(key: string, digests: readonly string[]): () => void;
   isAssembling(sha256: string): boolean;
+  /** Blobs that other agents of this cache are putting into a set just now, however long that takes them. */
+  assembledElsewhere(): Promise<ReadonlySet<string>>;
   /** A set was handed out, so that a later commit under the same key does not drop it from under its reader. */
   gave(key: string, commit: string): void;
   /** As of now, with what other agents say. */
@@ -20,6 +22,8 @@ export interface Holders {
 
 export const leaseMs = 60_000;
 const renewEveryMs = leaseMs / 3;
+/** No key begins so. */
+const blobMark = "blob:";
 
 /** Until anybody says what must stay, what was handed out here does. */
 export function createHolders(folder: string): Holders {
@@ -35,7 +39,8 @@ export function createHolders(folder: string): Holders {
     writing = writing.then(write).catch(() => {});
   };
   async function write(): Promise<void> {
-    const now = keys();
+    const blobs = [...downloads.values()].flatMap(({ digests }) => digests.map((digest) => blobMark + digest));
+    const now = [...keys(), ...blobs];
     if (now.length === 0 && !isWritten) return;
     await mkdir(folder, { recursive: true });
     await replaceFile(mine, JSON.stringify(now));
@@ -59,6 +64,10 @@ export function createHolders(folder: string): Holders {
       };
     },
     isAssembling: (sha256) => [...downloads.values()].some(({ digests }) => digests.includes(sha256)),
+    async assembledElsewhere() {
+      const theirs = await others(folder, mine);
+      return new Set(theirs.flatMap((one) => (one.startsWith(blobMark) ? [one.slice(blobMark.length)] : [])));
+    },
     gave(key, commit) {
       given.set(key, (given.get(key) ?? new Set()).add(commit));
     },

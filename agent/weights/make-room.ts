@@ -36,9 +36,11 @@ export function createRoom(parts: RoomParts): (bytes: number) => Promise<void> {
   /** Blobs that no set shows any more. */
   async function sweep(): Promise<void> {
     const named = new Set((await kept.list()).flatMap(({ files }) => files.map(({ sha256 }) => sha256)));
+    const elsewhere = await holders.assembledElsewhere();
     for (const blob of (await blobs.list()).blobs) {
       const isYoung = Date.now() - blob.changedAtMs < orphanMs && !evicted.has(blob.sha256);
-      if (!named.has(blob.sha256) && !isYoung && !holders.isAssembling(blob.sha256)) await blobs.remove(blob.sha256);
+      const isWanted = named.has(blob.sha256) || holders.isAssembling(blob.sha256) || elsewhere.has(blob.sha256);
+      if (!isWanted && !isYoung) await blobs.remove(blob.sha256);
     }
   }
   const evicted = new Set<string>();

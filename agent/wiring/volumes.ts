@@ -1,6 +1,7 @@
 // Persistent volumes of agent instances on this host, and their backups. Only where containers run as another user than the
 // agent and the agent may still read what they write: on a Docker engine, as root.
-import { join } from "node:path";
+import { statSync } from "node:fs";
+import { dirname, join } from "node:path";
 import type { Logger } from "pino";
 import type { HostId } from "../../proto/ids.ts";
 import { BackupError } from "../backups/backup-error.ts";
@@ -48,9 +49,21 @@ export function hostVolumes(config: AgentConfig, driver: string, hostId: HostId,
         ended: <T>(volume: string, work: () => Promise<T>, signal: AbortSignal) =>
           reconciler().whileEnded(volume, work, signal),
       };
+      warnOfOneDisk(config, log);
       return createBackups({ volumes, blobs: await blobStore(config, hostId), users, done, log });
     },
   };
+}
+
+/** A backup beside what it is of is lost with it, and fills the disk that usage records need. */
+function warnOfOneDisk({ backups, dataDir }: AgentConfig, log: Logger): void {
+  const disk = (path: string) => statSync(path, { throwIfNoEntry: false })?.dev;
+  if (backups.s3 || (disk(backups.folder) ?? disk(dirname(backups.folder)) ?? disk(dataDir)) !== disk(dataDir)) return;
+  log.warn(
+    { folder: backups.folder },
+    "backups of volumes lie on the disk of the volumes and of the agent's usage records: set STOKER_BACKUP_DIR to another " +
+      "disk, or STOKER_BACKUP_S3_BUCKET",
+  );
 }
 
 async function blobStore(config: AgentConfig, hostId: HostId): Promise<BlobStore> {
