@@ -1,17 +1,14 @@
 // What the model server loses of what the native library gives: embeddings through HTTP, at several callers, beside a bare
 // loop over the same graph, in interleaved rounds; with batches and without; memory of a loaded model.
-import { type ChildProcess, spawn } from "node:child_process";
-import { once } from "node:events";
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { InferenceSession, Tensor } from "onnxruntime-node";
 import { readModelFolder } from "../runtime/onnx/model-folder.ts";
 import { openTokenizer } from "../runtime/onnx/tokenizer.ts";
 import { sharedModel } from "../test/fakes/shared-models.ts";
 import { median, runLoad } from "./load.ts";
 import { residentMiB } from "./process-usage.ts";
+import { benchLlm } from "./runtime-llm.ts";
+import { say, startServer } from "./runtime-server.ts";
 
 const callers = [1, 8, 32, 64];
 const required: Readonly<Record<number, number>> = { 1: 0.75, 32: 0.75, 64: 0.75 };
@@ -25,7 +22,12 @@ const sentences = [
   "The stock market fell sharply on Monday.",
 ];
 
-export async function benchRuntime({ rounds }: { readonly rounds: number }): Promise<void> {
+export async function benchRuntime(options: { readonly rounds: number }): Promise<void> {
+  await benchEmbeddings(options);
+  await benchLlm(options);
+}
+
+async function benchEmbeddings({ rounds }: { readonly rounds: number }): Promise<void> {
   const model = sharedModel("all-MiniLM-L6-v2", "bench -- runtime");
   if (model === undefined) return;
   const batched = await startServer(model, 64);
@@ -141,50 +143,4 @@ async function openRaw(model: string): Promise<readonly ((size: number) => Promi
     }
     return (runs * size * 1000) / (performance.now() - began);
   });
-}
-
-interface Server {
-  readonly url: string;
-  readonly pid: number;
-  stop(): Promise<void>;
-}
-
-async function startServer(model: string, maxBatchSize: number): Promise<Server> {
-  const folder = mkdtempSync(join(tmpdir(), "stoker-bench-"));
-  const addressFile = join(folder, "address.json");
-  const child: ChildProcess = spawn(process.execPath, [join(import.meta.dirname, "../runtime/main.ts")], {
-    env: {
-      PATH: process.env["PATH"],
-      STOKER_INSTANCE_ID: "bench",
-      STOKER_MODEL_PATH: model,
-      STOKER_SERVED_MODEL_NAME: "m",
-      STOKER_MAX_BATCH_SIZE: String(maxBatchSize),
-      STOKER_CPUS: String(threads),
-      STOKER_GPU_LAYERS: "0",
-      STOKER_ADDRESS_FILE: addressFile,
-    },
-    stdio: ["ignore", "ignore", "inherit"],
-  });
-  const isReady = async () =>
-    existsSync(addressFile) && (await fetch(`${urlIn(addressFile)}/health`).catch(() => undefined))?.ok === true;
-  for (let i = 0; !(await isReady()); i++) {
-    if (child.exitCode !== null || i > 600) throw new Error("the model server did not become ready");
-    await sleep(100);
-  }
-  return {
-    url: urlIn(addressFile),
-    pid: child.pid ?? 0,
-    async stop() {
-      const exited = once(child, "exit");
-      child.kill("SIGTERM");
-      await exited;
-      rmSync(folder, { recursive: true, force: true });
-    },
-  };
-}
-
-const urlIn = (addressFile: string) => `http://127.0.0.1:${JSON.parse(readFileSync(addressFile, "utf8")).port}`;
-
-function say(text: string): void {
-  process.stdout.write(`${text}\n`);
 }
