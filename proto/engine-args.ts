@@ -81,6 +81,7 @@ const stoker: ArgRules = {
   ...vllm,
   "flash-attn": oneOf("auto", "on", "off"),
   "kv-cache-dtype": oneOf("auto", "f16", "q8_0", "q4_0"),
+  "prompt-cache-mib": integer(0, 65_536),
   speculative: oneOf("off", "prompt-lookup"),
   "tool-call-parser": oneOf(
     "auto",

@@ -18,7 +18,13 @@ const synonyms: Readonly<Record<string, string>> = {
 };
 type Name = keyof typeof choices;
 
+const mib = 1024 * 1024;
+const defaultPromptCacheMiB = 256;
+const mostPromptCacheMiB = 65_536;
+
 export interface EngineOptions {
+  /** Files of prompts that were kept under a key; 0 = none. */
+  readonly promptCacheBytes: number;
   readonly flashAttention: "auto" | boolean;
   /** Type of the cells of keys and values. Quantised ones save memory and need flash attention. */
   readonly kvCacheType: "f16" | "q8_0" | "q4_0";
@@ -39,6 +45,9 @@ export function readEngineOptions(args: readonly string[], problems: string[]): 
     if (found === undefined) problems.push(`--${name} must be one of ${choices[name].join(", ")}, not "${value}"`);
     return found ?? fallback;
   };
+  const promptCacheMiB = Number(given["prompt-cache-mib"] ?? defaultPromptCacheMiB);
+  if (!Number.isInteger(promptCacheMiB) || promptCacheMiB < 0 || promptCacheMiB > mostPromptCacheMiB)
+    problems.push(`--prompt-cache-mib must be a whole number from 0 to ${mostPromptCacheMiB}`);
   const flash = pick("flash-attn");
   const kvCacheType = pick("kv-cache-dtype");
   if (kvCacheType !== "f16" && flash === "off")
@@ -47,6 +56,7 @@ export function readEngineOptions(args: readonly string[], problems: string[]): 
     flashAttention: flash === "auto" ? "auto" : flash === "on",
     kvCacheType,
     speculative: pick("speculative"),
+    promptCacheBytes: promptCacheMiB * mib,
     toolCallParser: pick("tool-call-parser"),
     reasoningParser: pick("reasoning-parser"),
   };
@@ -54,7 +64,9 @@ export function readEngineOptions(args: readonly string[], problems: string[]): 
 
 /** Names that other engines read are passed over: whoever may not be given was refused before. */
 function parse(args: readonly string[], problems: string[]): Readonly<Record<string, string | undefined>> {
-  const options = Object.fromEntries(Object.keys(choices).map((name) => [name, { type: "string" as const }]));
+  const options = Object.fromEntries(
+    [...Object.keys(choices), "prompt-cache-mib"].map((name) => [name, { type: "string" as const }]),
+  );
   try {
     const { values } = parseArgs({ args: [...args], options, strict: false });
     return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, String(value)]));

@@ -20,6 +20,7 @@ import {
   type TextEngine,
 } from "../server/text-engine.ts";
 import type { ChatTemplate } from "./chat-template.ts";
+import { commonPrefix } from "./choose-sequence.ts";
 import { generateChoice } from "./generate-choice.ts";
 import { constraintGrammar } from "./grammar/constraint-grammar.ts";
 import { UnsupportedConstraint } from "./grammar/grammar-rules.ts";
@@ -34,6 +35,7 @@ import { reportRawLogprobs } from "./raw-logprobs.ts";
 import { Rounds } from "./rounds.ts";
 import { seedOf } from "./sampler-options.ts";
 import { bareModel, SequencePool } from "./sequence-pool.ts";
+import { SlotStore } from "./slot-store.ts";
 import { answerReader } from "./tools/answer-syntax.ts";
 import type { ToolFormat } from "./tools/tool-format.ts";
 
@@ -42,6 +44,8 @@ const defaultMaxTokens = 16_384;
 
 export interface LlamaEngineOptions {
   readonly speculative: "off" | "prompt-lookup";
+  /** For prompts kept under a key whose place another request needs; 0 = none. */
+  readonly promptCacheBytes: number;
   readonly onRound: (size: number, seconds: number) => void;
   /** So long a request waited for its place. */
   readonly onQueued: (seconds: number) => void;
@@ -68,6 +72,7 @@ export class LlamaEngine implements TextEngine {
   readonly #pool: SequencePool<LlamaSequence>;
   readonly #rounds: Rounds;
   readonly #pace: PromptPace;
+  readonly #slots: SlotStore;
   readonly #isSpeculative: boolean;
   readonly #onQueued: (seconds: number) => void;
   readonly #predictions = { accepted: 0, refuted: 0 };
@@ -78,6 +83,7 @@ export class LlamaEngine implements TextEngine {
     this.#open = open;
     this.#isSpeculative = options.speculative === "prompt-lookup";
     this.#onQueued = options.onQueued;
+    this.#slots = new SlotStore(options.promptCacheBytes);
     this.#template = template;
     this.contextLength = open.contextLength;
     this.maxBatchSize = open.context.totalSequences;
@@ -232,6 +238,7 @@ export class LlamaEngine implements TextEngine {
     sequence.allowPredictions(canPredict(job.sampling));
     const before = sequence.predictions;
     try {
+      await this.#swap(job, sequence);
       await generateChoice(context, job, choice, sequence, sink, usage, signal);
       hasFailed = false;
     } finally {
@@ -241,6 +248,17 @@ export class LlamaEngine implements TextEngine {
       sequence.keepUnder(job.cache?.key, job.cache?.ttlMs ?? 0);
       await sequence.settle(hasFailed).finally(() => this.#pool.release(sequence));
     }
+  }
+
+  /** What the sequence holds for another key goes into a file, what this request's key left there comes back. */
+  async #swap({ adapter = bareModel, cache, prompt }: GenerationJob, sequence: LlamaSequence): Promise<void> {
+    const { cachedTokens, cacheKey, keptUntilMs } = sequence;
+    const shared = commonPrefix(cachedTokens, prompt);
+    const nameOf = (key: string) => JSON.stringify([adapter, key]);
+    if (cacheKey !== undefined && cacheKey !== cache?.key && shared < cachedTokens.length)
+      await this.#slots.save(nameOf(cacheKey), cachedTokens, keptUntilMs, (path) => sequence.save(path));
+    const file = cache && this.#slots.find(nameOf(cache.key), prompt, shared);
+    if (file !== undefined) await sequence.restore(file);
   }
 
   load(): EngineLoad {
@@ -255,7 +273,15 @@ export class LlamaEngine implements TextEngine {
     };
   }
 
+  async gpuMemory() {
+    const { llama } = this.#open;
+    if (llama.gpu === false) return { usedBytes: 0, totalBytes: 0 };
+    const { used, total } = await llama.getVramState();
+    return { usedBytes: used, totalBytes: total };
+  }
+
   async close(): Promise<void> {
+    await this.#slots.close();
     await this.#open.llama.dispose();
   }
 }

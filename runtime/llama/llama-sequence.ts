@@ -24,6 +24,20 @@ export class LlamaSequence implements PoolSequence {
     return this.#kept && this.#kept.untilMs > this.#now() ? this.#kept.key : undefined;
   }
 
+  /** Until when its cache is kept, on the same clock. */
+  get keptUntilMs(): number {
+    return this.#kept?.untilMs ?? 0;
+  }
+
+  async save(path: string): Promise<number> {
+    return (await this.inner.saveStateToFile(path)).fileSize;
+  }
+
+  /** The file must be of this process: a state of other weights could end it. */
+  async restore(path: string): Promise<void> {
+    await this.inner.loadStateFromFile(path, { acceptRisk: true });
+  }
+
   keepUnder(key: string | undefined, ttlMs: number): void {
     this.#kept = key === undefined ? undefined : { key, untilMs: this.#now() + ttlMs };
   }

@@ -1,6 +1,6 @@
 // Body of POST /v1/completions -> domain. Throws RequestError.
 import { type Body, Fields } from "./fields.ts";
-import { invalid } from "./request-error.ts";
+import { invalid, RequestError } from "./request-error.ts";
 import { type CommonRequest, commonFields } from "./sampling-fields.ts";
 
 export interface CompletionRequest extends CommonRequest {
@@ -16,6 +16,11 @@ export function readCompletionRequest(body: Body): CompletionRequest {
   if (f.raw("prompt") === undefined) throw invalid("prompt", "prompt is required");
   const prompt = f.raw("prompt");
   if (typeof prompt !== "string") throw invalid("prompt", "prompt must be one string; lists are not supported");
+  const images = f.object("data")?.["image"];
+  if (images !== undefined && images !== null && !(Array.isArray(images) && images.length === 0))
+    throw new RequestError(400, "data.image: this model takes no images; leave it out, or use a model that does", {
+      param: "data.image",
+    });
   const type = f.object("response_format")?.["type"] ?? "text";
   if (type !== "text")
     throw invalid(

@@ -20,6 +20,8 @@ export interface Engine {
   readonly warnings?: readonly string[];
   /** By path, e.g. `/v1/embeddings`. */
   readonly tasks?: ReadonlyMap<string, TaskRoute>;
+  /** Undefined without a GPU. */
+  gpuMemory?(): Promise<{ readonly usedBytes: number; readonly totalBytes: number }>;
   load(): EngineLoad;
   close(): Promise<void>;
 }

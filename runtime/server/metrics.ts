@@ -55,6 +55,18 @@ export class RuntimeMetrics {
       "Sequences that wait for a place",
       () => state.engine?.load().waiting ?? 0,
     );
+    new Gauge({
+      name: "stoker_runtime_gpu_memory_bytes",
+      help: "Memory of the GPUs that this model server sees",
+      labelNames: ["state"],
+      registers,
+      async collect() {
+        const memory = await state.engine?.gpuMemory?.();
+        if (!memory) return;
+        this.set({ state: "used" }, memory.usedBytes);
+        this.set({ state: "total" }, memory.totalBytes);
+      },
+    });
     new Counter({
       name: "stoker_runtime_predicted_tokens_total",
       help: "Tokens guessed by speculative decoding, by what became of them",

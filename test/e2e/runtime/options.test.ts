@@ -44,6 +44,18 @@ describe.runIf(hasModel("options of the model server"))("the model server's opti
     expect(b?.body.choices[0].text).toBe(a?.body.choices[0].text);
   });
 
+  it("finds a prompt again by its key after another request took its place", async () => {
+    const long = `${"The ships came in at noon with salt and timber. ".repeat(9)}So`;
+    const ask = (prompt: string, key?: string) =>
+      plain.post("/v1/completions", { model, prompt, temperature: 0, max_tokens: 4, prompt_cache_key: key });
+    const first = await ask(long, "story");
+    await ask(`Something else. ${list}`);
+    const again = await ask(long, "story");
+    const { prompt_tokens, prompt_tokens_details } = again.body.usage;
+    expect(prompt_tokens_details.cached_tokens).toBe(prompt_tokens - 1);
+    expect(again.body.choices[0].text).toBe(first.body.choices[0].text);
+  });
+
   it("applies flash attention and the type of the cache, as llama.cpp's own log shows", () => {
     expect(plain.log()).toMatch(/flash_attn\s*=\s*(1|enabled)/);
     expect(plain.log()).toMatch(/K \(q8_0\).*V \(q8_0\)/);

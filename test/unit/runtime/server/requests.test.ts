@@ -58,6 +58,10 @@ describe("a completion request", () => {
 
   it("names a missing model or prompt", () => {
     expect(refusal(() => readCompletionRequest({ prompt: "p" }))).toEqual([422, "model"]);
+    expect(refusal(() => readCompletionRequest({ ...completion, data: { image: ["data:"] } }))).toEqual([
+      400,
+      "data.image",
+    ]);
     expect(refusal(() => readCompletionRequest({ model: "m" }))).toEqual([422, "prompt"]);
   });
 
