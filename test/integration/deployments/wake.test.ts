@@ -37,8 +37,11 @@ const asker = (one: Replica, money: Partial<typeof freeTime> | object = {}) =>
   createWaker({ store: one.deploymentStore, ...freeTime, ...money });
 
 async function sleep(): Promise<void> {
-  const now = await record();
-  expect(await replica.deploymentStore.change(id, ada.account, now?.revision ?? 0n, { target: 0 })).toBe(true);
+  // A controller may move it between the two.
+  await vi.waitFor(async () => {
+    const now = await record();
+    expect(await replica.deploymentStore.change(id, ada.account, now?.revision ?? 0n, { target: 0 })).toBe(true);
+  }, wait);
   await vi.waitFor(async () => expect(await replica.db.selectFrom("instance").selectAll().execute()).toEqual([]), wait);
   expect(await record()).toMatchObject({ status: "deployed", target: 0, running: 0 });
 }

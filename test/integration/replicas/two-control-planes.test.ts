@@ -36,8 +36,7 @@ const ask = async (at: ControlPlane, model = world.model) =>
 
 it("answers requests and shows the host as ready at the one that holds no session", async () => {
   const { holds, other } = holder();
-  expect(newestEpoch(holds)).toBeGreaterThan(0);
-  expect(newestEpoch(other)).toBe(0);
+  expect(newestEpoch(holds)).toBeGreaterThan(newestEpoch(other));
   expect(await ask(other)).toBe(200);
   const { body } = await world.stack.call("GET", "/v1/admin/nodes", undefined, {}, other);
   expect(body.nodes).toMatchObject([{ name: "node-1", state: "ready" }]);
