@@ -38,6 +38,12 @@ const asleep = () =>
     expect(await record()).toMatchObject({ status: "deployed", instances: { running: 0, pending: 0 } });
   }, patient);
 
+async function nodeWithInstance(): Promise<string> {
+  const { nodes } = (await stack.call("GET", "/v1/admin/nodes")).body;
+  const found = nodes.find((node: { instances: unknown[] }) => node.instances.length > 0);
+  return found.node_id;
+}
+
 const post = (body: object) =>
   fetch(`${stack.url}/v1/completions`, {
     method: "POST",
@@ -91,6 +97,24 @@ it("grows under load to its most, is updated under it without a failed request, 
   expect(failed).toEqual([]);
   expect(served).toBeGreaterThan(20);
   await asleep();
+}, 240_000);
+
+it("a host is emptied under load without a failed request: what serves there is replaced elsewhere before it goes", async () => {
+  await put({ settings: { min_instances: 2, max_instances: 2 } });
+  await vi.waitFor(async () => {
+    expect(await record()).toMatchObject({ status: "deployed", instances: { running: 2, pending: 0 } });
+  }, patient);
+  const busy = await nodeWithInstance();
+  const running = load(4);
+  const begun = await stack.call("POST", `/v1/admin/nodes/${busy}/drain`, { note: "a test" });
+  expect(begun.status, JSON.stringify(begun.body)).toBe(200);
+  expect(begun.body).toMatchObject({ total: 1 });
+  await vi.waitFor(async () => {
+    expect((await stack.call("GET", `/v1/admin/nodes/${busy}/drain`)).body).toMatchObject({ left: 0 });
+  }, patient);
+  expect(await record()).toMatchObject({ status: "deployed", instances: { running: 2, pending: 0 } });
+  const { failed } = await running.stop();
+  expect(failed).toEqual([]);
 }, 240_000);
 
 it.runIf(isLong)(
