@@ -3,7 +3,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { engineTraits } from "../../../agent/engines/engine-traits.ts";
 import { planInstance } from "../../../agent/engines/plan-instance.ts";
@@ -11,7 +11,7 @@ import { createProbe } from "../../../agent/reconcile/health.ts";
 import { instanceSpec } from "../../fakes/instance-spec.ts";
 
 const digest = `sha256:${"a".repeat(64)}`;
-const entry = resolve(import.meta.dirname, "../../fakes/foreign-engine.ts");
+const entry = join(import.meta.dirname, "../../fakes/foreign-engine-process.ts");
 const ends: (() => void)[] = [];
 afterEach(() => {
   for (const end of ends.splice(0)) end();

@@ -1,6 +1,6 @@
 // A stand-in for vLLM or SGLang as a process: it reads the argv that a plan gives the real one, refuses what that version does
 // not know as argparse would, and speaks its paths, its metrics and its manner of ending. Generates scripted tokens.
-//   node test/fakes/foreign-engine.ts --version 0.18 --listen 0 -- python3 -m vllm.entrypoints.openai.api_server --model ...
+//   node test/fakes/foreign-engine-process.ts --version 0.18 --listen 0 -- python3 -m vllm.entrypoints.openai.api_server --model ...
 // Prints `listening on http://127.0.0.1:PORT`. SIGTERM aborts what runs, or waits --shutdown-timeout seconds for it.
 import { existsSync, statSync } from "node:fs";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
