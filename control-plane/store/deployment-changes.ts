@@ -21,7 +21,9 @@ export async function changeDeployment(
   try {
     return await inTransaction(db, (trx) => changeIn(trx, id, account, ifRevision, change, check));
   } catch (error) {
-    if (uniqueViolation(error) === "deployment_name") return false;
+    // Somebody else's change of what is to run took the next number meanwhile.
+    const met = uniqueViolation(error);
+    if (met === "deployment_name" || met === "deployment_spec_pkey") return false;
     throw error;
   }
 }

@@ -7,7 +7,7 @@ import { inTransaction } from "./database.ts";
 import type { Database } from "./schema.ts";
 import { writeUnknown } from "./unknown-instances.ts";
 
-export function writeObservations(
+export async function writeObservations(
   db: Kysely<Database>,
   host: HostId,
   nodeEpoch: bigint,
@@ -15,7 +15,9 @@ export function writeObservations(
   removed: readonly InstanceId[],
   present: readonly Present[],
 ): Promise<{ readonly isFenced: boolean; readonly unknown: readonly InstanceId[] }> {
-  return inTransaction(db, async (trx) => {
+  const firstReady: InstanceId[] = [];
+  const written = await inTransaction(db, async (trx) => {
+    firstReady.length = 0;
     const current = await trx
       .selectFrom("host")
       .select(["host_id", "unknown_instances"])
@@ -32,7 +34,7 @@ export function writeObservations(
       const row = known.get(seen.instanceId);
       if (!row) continue;
       await write(trx, seen);
-      if (seen.phase === "ready" && row.ready_at === null) await firstReady(trx, seen.instanceId);
+      if (seen.phase === "ready" && row.ready_at === null) firstReady.push(seen.instanceId);
       const isNews =
         row.phase !== seen.phase ||
         row.observed_generation !== seen.generation ||
@@ -47,6 +49,9 @@ export function writeObservations(
     if (isForgotten || isNews) await announce(trx, "host", host);
     return { isFenced: false, unknown: strangers.map((one) => one.instanceId) };
   });
+  // Apart: controllers lock deployments before hosts, and this is told to callers that wait, nothing more.
+  if (firstReady.length > 0) await noteStarts(db, firstReady);
+  return written;
 }
 
 async function write(trx: Transaction<Database>, seen: Observation): Promise<void> {
@@ -54,6 +59,7 @@ async function write(trx: Transaction<Database>, seen: Observation): Promise<voi
     .updateTable("instance")
     .set({
       phase: seen.phase,
+      ...(seen.phase === "ready" ? { ready_at: sql<Date>`coalesce(ready_at, now())` } : {}),
       observed_generation: seen.generation,
       fail_code: seen.failCode,
       fail_message: seen.failMessage,
@@ -70,12 +76,11 @@ async function write(trx: Transaction<Database>, seen: Observation): Promise<voi
     .execute();
 }
 
-/** How long this start took is what the next caller who waits for one is told. */
-async function firstReady(trx: Transaction<Database>, id: InstanceId): Promise<void> {
+/** How long a start took is what the next caller who waits for one is told. */
+async function noteStarts(db: Kysely<Database>, ids: readonly InstanceId[]): Promise<void> {
   await sql`
-    with first as (update instance set ready_at = now() where instance_id = ${id} returning deploy_id, created_at)
-    update deployment set start_ms = least(86400000, extract(epoch from now() - first.created_at) * 1000)::integer
-    from first where deployment.deploy_id = first.deploy_id`.execute(trx);
+    update deployment set start_ms = least(86400000, extract(epoch from i.ready_at - i.created_at) * 1000)::integer
+    from instance i where i.instance_id = any(${[...ids]}::text[]) and deployment.deploy_id = i.deploy_id`.execute(db);
 }
 
 /** Only what we asked to be removed is forgotten; with its row go its GPU claims, and the tombstone from the desired set. */
