@@ -5,6 +5,7 @@ import type { InstanceSpec } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.
 import { type FakeHub, startHub } from "../fakes/hub.ts";
 import { type LocalAgent, makeLocalAgent } from "../fakes/local-agent.ts";
 import { docker, subnetOf, tinyImage } from "./docker-host.ts";
+import { oneAtATime } from "./once.ts";
 import { type PrivateEngine, privateEngine } from "./private-engine.ts";
 import type { Registry } from "./registry.ts";
 import { lines, patient, phase, told, untilServed } from "./seen-agent.ts";
@@ -15,6 +16,17 @@ export interface Life {
   readonly engine: PrivateEngine;
   /** Starts the agent again. */
   start(): void;
+}
+
+/** The digest under which the registry has it. */
+async function pushTiny(origin: string): Promise<string> {
+  const tag = `${origin}/stoker/tiny`;
+  await docker("tag", tinyImage, tag);
+  const said = await docker("push", tag);
+  await docker("rmi", tag);
+  const digest = /digest: (sha256:[0-9a-f]{64})/.exec(said)?.[1];
+  if (digest === undefined) throw new Error(`the push told no digest: ${said}`);
+  return digest;
 }
 
 /** In the order of a deployment's life. */
@@ -42,9 +54,7 @@ export function describeLife(
       engine = privateEngine();
       await engine.start();
       link = await slowLink(origin);
-      await docker("tag", tinyImage, `${origin}/stoker/tiny`);
-      const digest = /digest: (sha256:[0-9a-f]{64})/.exec(await docker("push", `${origin}/stoker/tiny`))?.[1];
-      await docker("rmi", `${origin}/stoker/tiny`);
+      const digest = await oneAtATime("push", () => pushTiny(origin));
       image = `${link.host}/stoker/tiny@${digest}`;
       hub = await startHub({
         repo,

@@ -1,5 +1,5 @@
 // What several files need and one of them makes: the first one to ask does it, the others wait for how that ended.
-import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, renameSync, rmdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { inject, vi } from "vitest";
 
@@ -22,6 +22,19 @@ export async function oncePerRun(name: string, work: () => Promise<void>): Promi
   }, waiting);
   const { message, stderr } = JSON.parse(readFileSync(end, "utf8"));
   if (message !== "") throw Object.assign(new Error(message), { stderr });
+}
+
+/** What the engine does badly for two files at a time, such as two pushes of one image. */
+export async function oneAtATime<T>(name: string, work: () => Promise<T>): Promise<T> {
+  const place = join(inject("dockerRun").folder, `${name}.lock`);
+  await vi.waitFor(() => {
+    if (!isFirst(place)) throw new Error(`another file is at ${name}`);
+  }, waiting);
+  try {
+    return await work();
+  } finally {
+    rmdirSync(place);
+  }
 }
 
 function isFirst(place: string): boolean {
