@@ -65,7 +65,7 @@ export class UpstreamTimeout extends ServiceError {
 
 /** A model of another task: its engine has no such path. */
 export class WrongTask extends ServiceError {
-  readonly code = "model_task_mismatch";
+  readonly code = "unsupported_task";
   constructor() {
     super("This model does not do what this endpoint is for. `GET /models/list` shows the task of each model.", {
       param: "model",

@@ -106,7 +106,7 @@ it.each([
   route(first());
   first().script({ kind: "error", status: 404, body });
   const answer = await edge.post("/v1/embeddings", { model: "org/model", input: "x" });
-  expect([answer.status, (await answer.json()).error.code]).toEqual([400, "model_task_mismatch"]);
+  expect([answer.status, (await answer.json()).error.code]).toEqual([400, "unsupported_task"]);
 });
 
 it("what the caller says of a request is kept for it: its user, its cache key, its source, its id", async () => {

@@ -12,6 +12,7 @@ export interface ServedModel {
   // biome-ignore lint/suspicious/noExplicitAny: answers are asserted field by field.
   post(path: string, body: unknown): Promise<{ readonly status: number; readonly body: any }>;
   readonly state: RuntimeState;
+  readonly origin: string;
   close(): Promise<void>;
 }
 
@@ -38,6 +39,7 @@ export async function serveModel(modelPath: string, more: Partial<TaskOptions> =
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   return {
     state,
+    origin: url,
     async post(path, body) {
       const answer = await fetch(url + path, { method: "POST", body: JSON.stringify(body) });
       return { status: answer.status, body: await answer.json() };

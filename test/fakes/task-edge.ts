@@ -32,9 +32,10 @@ const rates: ServedModel["rates"] = {
   units: { characters: 800_000_000n, audio: 100_000_000n, images: 9_000_000_000_000n, imageUnit: 20n * 1024n * 1024n },
 };
 
-export async function startTaskEdge(): Promise<TaskEdge> {
+/** `origin`: of a real model server instead of the scripted one. */
+export async function startTaskEdge(origin?: string): Promise<TaskEdge> {
   const engine = await startTaskEngine();
-  const path = await startDataPath(engine.origin);
+  const path = await startDataPath(origin ?? engine.origin);
   const edge = await startEdge({ agents: 0 });
   edge.routes.add(`http://127.0.0.1:${path.port}`, { instanceId });
   const asked = () => engine.requests.at(-1) as TaskRequest;
