@@ -1,11 +1,13 @@
 // npm run bench -- <scenario> [--rounds N]. Speed is reported as ratios to a floor measured in interleaved rounds of the same run.
 import { benchAgent } from "./agent.ts";
+import { benchFleet } from "./fleet.ts";
 import { benchGateway } from "./gateway.ts";
 import { benchMoney } from "./money.ts";
 import { benchRuntime } from "./runtime.ts";
 
 const scenarios: Record<string, (options: { rounds: number; only: string | undefined }) => Promise<void>> = {
   agent: benchAgent,
+  fleet: benchFleet,
   gateway: benchGateway,
   money: benchMoney,
   runtime: benchRuntime,

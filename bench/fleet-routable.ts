@@ -1,0 +1,48 @@
+// How long a host's word "ready" takes until requests are routed there, over real gRPC sessions with real certificates.
+import { startFakeAgent } from "../test/fakes/agent-session.ts";
+import { startReplica } from "../test/integration/fleet/replica.ts";
+
+const agentCount = 100;
+const deployments = 40;
+
+export async function benchRoutable(url: string, print: (line: string) => void): Promise<void> {
+  const replica = await startReplica(url);
+  const agents = await Promise.all(
+    Array.from({ length: agentCount }, (_, n) =>
+      startFakeAgent({ address: replica.address, token: replica.joinToken, hostId: `host-${n}`, gpus: 1 }),
+    ),
+  );
+  try {
+    for (const agent of agents) agent.connect();
+    await until(() => agents.every((agent) => agent.provenTimes > 0));
+    const waits: number[] = [];
+    for (let n = 0; n < deployments; n++) {
+      const { id } = await replica.deploy({ modelName: `ada/m${n}` });
+      const told = () => agents.find((agent) => agent.desired?.instances.some((one) => one.deployId === id));
+      await until(() => told() !== undefined);
+      const agent = told();
+      const mine = (agent?.desired?.instances ?? []).map((one) => ({
+        ...{ instanceId: one.instanceId, deployId: one.deployId, generation: one.generation },
+        phase: "ready",
+      }));
+      const from = performance.now();
+      agent?.report(mine);
+      await until(() => replica.routing.ready(id).length > 0);
+      waits.push(performance.now() - from);
+    }
+    waits.sort((a, b) => a - b);
+    const at = (share: number) => Math.round(waits[Math.floor(share * (waits.length - 1))] ?? 0);
+    print(`${agentCount} real sessions: report to routable p50 ${at(0.5)} ms, p95 ${at(0.95)} ms`);
+  } finally {
+    await Promise.all(agents.map((agent) => agent.close()));
+    await replica.stop();
+  }
+}
+
+async function until(isTrue: () => boolean): Promise<void> {
+  const end = performance.now() + 60_000;
+  while (!isTrue()) {
+    if (performance.now() > end) throw new Error("it did not happen within 60 s");
+    await new Promise((resolve) => setTimeout(resolve, 1));
+  }
+}

@@ -1,0 +1,195 @@
+// Fleets of 100 to 5,000 hosts. Placing is measured as the pure function and as rows in PostgreSQL; hosts are simulated behind
+// the session port (heartbeats, reports, everything the control plane does with them at its real pace), since what is asked
+// is what one more host costs. The way from a report to a route is measured over real gRPC sessions.
+import { randomBytes } from "node:crypto";
+import { sql } from "kysely";
+import pino from "pino";
+import { createHostChooser } from "../control-plane/deployments/choose-hosts.ts";
+import { createController } from "../control-plane/deployments/controller.ts";
+import { createObserver } from "../control-plane/deployments/observe.ts";
+import type { Want } from "../control-plane/deployments/place.ts";
+import { createPlacementIndex, withPlaced } from "../control-plane/deployments/place-index.ts";
+import type { NewDeployment } from "../control-plane/deployments/store.ts";
+import type { HostView } from "../control-plane/fleet/host.ts";
+import { createHostClocks, hostClockLimits } from "../control-plane/fleet/host-clocks.ts";
+import { createLiveFigures } from "../control-plane/fleet/live.ts";
+import { createMembership } from "../control-plane/fleet/membership.ts";
+import { createRoutingTable } from "../control-plane/fleet/routing-table.ts";
+import { snapshot } from "../control-plane/fleet/snapshot.ts";
+import { openDatabase } from "../control-plane/store/database.ts";
+import { createDeploymentStore } from "../control-plane/store/deployments-store.ts";
+import { createFleetStore } from "../control-plane/store/fleet-store.ts";
+import { type AccountId, type HostId, randomId } from "../proto/ids.ts";
+import { startPostgres, type TestPostgres } from "../test/fakes/postgres.ts";
+import { hostIds, hostView, insertHosts, liveOf } from "./fleet-hosts.ts";
+import { benchRoutable } from "./fleet-routable.ts";
+
+const sizes = [100, 500, 1_000, 5_000];
+const account = "u:bench" as AccountId;
+const log = pino({ level: "silent" });
+const monotonicMs = () => performance.now();
+const print = (line: string) => process.stdout.write(`${line}\n`);
+
+export async function benchFleet({ only }: { readonly only: string | undefined }): Promise<void> {
+  const isAsked = (part: string) => only === undefined || only === part;
+  if (isAsked("place"))
+    for (const size of sizes) print(`${size} hosts: ${Math.round(placementsPerSecond(size))} placements/s, pure`);
+  if (!["durable", "sessions", "routable"].some(isAsked)) return;
+  const postgres = await startPostgres();
+  try {
+    if (isAsked("durable")) for (const size of [500, 5_000]) await benchDurable(postgres, size);
+    if (isAsked("sessions")) await benchSessions(postgres);
+    if (isAsked("routable")) await benchRoutable(await postgres.migratedDatabase(), print);
+  } finally {
+    await postgres.stop();
+  }
+}
+
+/** Mixed sizes into a fleet that stays two thirds full: what was placed first makes room again. */
+function placementsPerSecond(size: number): number {
+  const index = createPlacementIndex(hostIds(size).map(hostView));
+  const wants: Want[] = [1, 1, 1, 2, 4, 8].map((gpusPerInstance, n) => ({
+    ...{ gpu: "H100-80GB", gpusPerInstance, memoryBytes: 60e9 * gpusPerInstance, engine: "stoker", host: undefined },
+    weights: `org/model-${n}@main`,
+    spread: new Map([["host-00007" as HostId, 1]]),
+  }));
+  const placed: { readonly host: HostId; readonly gpus: ReadonlySet<string> }[] = [];
+  const once = (n: number) => {
+    const found = index.place(wants[n % wants.length] as Want);
+    if (!found) throw new Error("the fleet is full");
+    const host = index.get(found.host) as HostView;
+    index.put(withPlaced(host, found, account));
+    placed.push({ host: found.host, gpus: new Set(found.gpus.map((gpu) => gpu.uuid)) });
+    const gone = placed.length > size * 2 ? placed.shift() : undefined;
+    const then = gone && index.get(gone.host);
+    if (gone && then)
+      index.put({
+        ...then,
+        claims: then.claims.filter((claim) => !gone.gpus.has(claim.gpuUuid)),
+        grantedMemoryBytes: 0,
+      });
+  };
+  let n = 0;
+  // Warm, and as full as it stays.
+  while (n < size * 2 + 2_000) once(n++);
+  const from = performance.now();
+  const first = n;
+  while (performance.now() - from < 2_000) once(n++);
+  return ((n - first) * 1000) / (performance.now() - from);
+}
+
+async function fleetOf(postgres: TestPostgres, size: number) {
+  const { db, close } = openDatabase(await postgres.migratedDatabase(), { maxConnections: 4, log });
+  const ids = hostIds(size);
+  await insertHosts(db, ids);
+  const seal = { seal: (key: Buffer) => key, open: (sealed: Buffer) => sealed };
+  const fleetStore = createFleetStore(db, seal);
+  const store = createDeploymentStore(db);
+  const clocks = createHostClocks({ limits: hostClockLimits, monotonicMs });
+  const hostState = (host: HostId) => clocks.state(host);
+  const hosts = createHostChooser({
+    snapshot: (some) => snapshot({ store: fleetStore, clocks }, some),
+    ...{ hostState, monotonicMs, resyncMs: 5_000 },
+  });
+  const controller = createController({ store, hosts, hostState, owner: "bench", log });
+  const routing = createRoutingTable({ store: fleetStore, clocks });
+  for (const id of ids) clocks.heard(id);
+  return { db, close, ids, fleetStore, store, clocks, controller, routing };
+}
+
+async function benchDurable(postgres: TestPostgres, size: number): Promise<void> {
+  const fleet = await fleetOf(postgres, size);
+  await fleet.db
+    .insertInto("account")
+    .values({
+      ...{ account_id: account, email: "bench@example.com", display_name: "bench", suspend_reason: null },
+      ...{ wrapped_dek: randomBytes(60), kek_version: 1, deleted_at: null },
+    })
+    .execute();
+  const count = 300;
+  for (let n = 0; n < count; n++) await fleet.store.insert(deployment(n), () => {});
+  const from = performance.now();
+  const moved = await fleet.controller.pass();
+  const seconds = (performance.now() - from) / 1000;
+  if (moved !== count) throw new Error(`${moved} of ${count} were placed`);
+  print(`${size} hosts: ${Math.round(count / seconds)} placements/s, durable, one controller`);
+  await fleet.close();
+}
+
+function deployment(n: number): NewDeployment {
+  return {
+    ...{ id: randomId<"deployment">(16), account, kind: "model", modelName: `bench/m${n}`, version: "v" },
+    ...{ task: "text-generation", type: "llm", engine: "stoker", gpu: "H100-80GB", numGpus: 1 + (n % 3) },
+    ...{ maxBatchSize: 8, minInstances: 1, maxInstances: 1, inactiveShutdown: null, extraArgs: [] },
+    ...{ weights: { repo: "org/w", revision: "main" }, weightsToken: null, externalUrl: null },
+    ...{ contextLength: 0, memoryBytes: 0 },
+  };
+}
+
+const rounds = 6;
+/** A host renews and reports once in so long; heartbeats are written every 3 s. */
+const reportEveryMs = 5_000;
+const beatEveryMs = 3_000;
+
+async function benchSessions(postgres: TestPostgres): Promise<void> {
+  const costs = new Map<number, number>();
+  for (const size of sizes) {
+    const fleet = await fleetOf(postgres, size);
+    const observer = createObserver({ store: fleet.store, log });
+    const figures = createLiveFigures(monotonicMs);
+    const membership = createMembership({
+      ...{ store: fleet.fleetStore, clocks: fleet.clocks, routing: fleet.routing, figures, monotonicMs, log },
+      leaseMs: hostClockLimits.leaseMs,
+      everyMs: beatEveryMs,
+    });
+    const reports = fleet.ids.map((hostId) => ({ session: { hostId, nodeEpoch: 1n }, live: liveOf(hostId) }));
+    const ending = new AbortController();
+    const beating = membership.run(ending.signal);
+    const round = async () => {
+      const from = performance.now();
+      for (let at = 0; at < reports.length; at++) {
+        const { session, live } = reports[at] as (typeof reports)[number];
+        membership.heard(session);
+        await membership.report(session, { inventory: undefined, openLeaseIds: [], live });
+        await observer.observe({ ...session, instances: [], removed: [] });
+        // As hosts do: not all at the same moment.
+        const dueMs = from + (at / reports.length) * reportEveryMs;
+        if (dueMs - performance.now() > 5)
+          await new Promise((resolve) => setTimeout(resolve, dueMs - performance.now()));
+      }
+      await fleet.routing.refresh();
+      await fleet.controller.pass();
+      const left = from + reportEveryMs - performance.now();
+      if (left > 0) await new Promise((resolve) => setTimeout(resolve, left));
+    };
+    await round();
+    const before = { cpu: process.cpuUsage(), writes: await writesOf(fleet.db), at: performance.now() };
+    for (let n = 0; n < rounds; n++) await round();
+    const cpu = process.cpuUsage(before.cpu);
+    const seconds = (performance.now() - before.at) / 1000;
+    const cores = (cpu.user + cpu.system) / 1e6 / seconds;
+    const writes = await writesOf(fleet.db);
+    const beats = (seconds * 1000 * size) / reportEveryMs;
+    const perAgent = cores / size;
+    costs.set(size, perAgent);
+    print(
+      `${size} hosts: ${(cores * 100).toFixed(1)} % of a core, ${(perAgent * 1e6).toFixed(0)} us/s per agent, ` +
+        `${Math.round(process.memoryUsage().rss / 1024 ** 2)} MiB resident, ` +
+        `${((writes.rows - before.writes.rows) / beats).toFixed(2)} rows and ` +
+        `${((writes.commits - before.writes.commits) / beats).toFixed(3)} transactions per heartbeat`,
+    );
+    ending.abort();
+    await beating;
+    await fleet.close();
+  }
+  const ratio = (costs.get(5_000) ?? 0) / (costs.get(500) ?? 1);
+  print(`cost per agent, 5,000 : 500 = ${ratio.toFixed(2)} (limit 1.3)`);
+}
+
+async function writesOf(db: Awaited<ReturnType<typeof fleetOf>>["db"]) {
+  const { rows } = await db.executeQuery<{ commits: bigint; rows: bigint }>(
+    sql`select pg_stat_clear_snapshot(), xact_commit as commits, tup_inserted + tup_updated as rows
+      from pg_stat_database where datname = current_database()`.compile(db),
+  );
+  return { commits: Number(rows[0]?.commits ?? 0n), rows: Number(rows[0]?.rows ?? 0n) };
+}
