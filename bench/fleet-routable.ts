@@ -12,9 +12,18 @@ export async function benchRoutable(url: string, print: (line: string) => void):
       startFakeAgent({ address: replica.address, token: replica.joinToken, hostId: `host-${n}`, gpus: 1 }),
     ),
   );
+  const refused = new Map<string, number>();
   try {
     for (const agent of agents) agent.connect();
-    await until(() => agents.every((agent) => agent.provenTimes > 0));
+    await until(() => {
+      // As agents do: whoever was turned away comes again.
+      for (const agent of agents) {
+        if (agent.ended === undefined) continue;
+        refused.set(agent.ended, (refused.get(agent.ended) ?? 0) + 1);
+        agent.connect();
+      }
+      return agents.every((agent) => agent.provenTimes > 0);
+    });
     const waits: number[] = [];
     for (let n = 0; n < deployments; n++) {
       const { id } = await replica.deploy({ modelName: `ada/m${n}` });
@@ -33,6 +42,7 @@ export async function benchRoutable(url: string, print: (line: string) => void):
     waits.sort((a, b) => a - b);
     const at = (share: number) => Math.round(waits[Math.floor(share * (waits.length - 1))] ?? 0);
     print(`${agentCount} real sessions: report to routable p50 ${at(0.5)} ms, p95 ${at(0.95)} ms`);
+    for (const [why, times] of refused) print(`  turned away ${times} times: ${why}`);
   } finally {
     await Promise.all(agents.map((agent) => agent.close()));
     await replica.stop();

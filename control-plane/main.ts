@@ -40,6 +40,7 @@ import { makeFirstAccount } from "./wiring/first-account.ts";
 import { createFleet } from "./wiring/fleet.ts";
 import { createFleetMetrics } from "./wiring/fleet-metrics.ts";
 import { drain, listenOn } from "./wiring/http-edges.ts";
+import { createHubShape } from "./wiring/hub-shape.ts";
 import { createJobs } from "./wiring/jobs.ts";
 import { readJoinSecret } from "./wiring/join-secret.ts";
 import { createKekWatch } from "./wiring/kek-watch.ts";
@@ -215,6 +216,7 @@ async function main(): Promise<void> {
     gpuDefaults: config.quotas.gpus,
     stats: createDeploymentStatsStore(db),
     lookAtRepo: createHubLook(config.hubEndpoint),
+    shapeOf: createHubShape(config.hubEndpoint),
   };
   const scaling = createScaling({ ...verbDeps, clockScale: config.scalingClockScale, log });
   const http = await createHttp({

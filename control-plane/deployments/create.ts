@@ -9,6 +9,7 @@ import { type FundsDeps, requireFunds } from "./dedicated-money.ts";
 import type { Deployment, WeightsSource } from "./deployment.ts";
 import { AccountEnded, AccountSuspended, BaseModelUnknown, DeploymentNameTaken, DeploymentRefused } from "./errors.ts";
 import { checkExtraArgs, contextLengthOf } from "./extra-args.ts";
+import { type ModelShape, neededMemory, nominalBytes } from "./memory-estimate.ts";
 import { expectedMemoryBytes } from "./resources.ts";
 import type { DeploymentStore, MeasuredMemoryStore, NewDeployment } from "./store.ts";
 import { typeOfTask } from "./tasks.ts";
@@ -52,10 +53,19 @@ export interface CreateDeps extends FundsDeps {
   readonly demoModel: (repo: string) => KnownModel | undefined;
   /** Asked where the engine is open; a hub that does not answer decides nothing. */
   readonly lookAtRepo: LookAtRepo;
+  /** From the hub; absent: nobody asks it. */
+  readonly shapeOf?: ShapeOfRepo;
   /** What such a run took before; absent: nobody measures. */
   readonly measuredMemory?: MeasuredMemoryStore["find"];
   readonly publicModel: (name: string) => Promise<KnownModel | undefined>;
 }
+
+/** Undefined where the files are not to be had, or do not say. The token is not kept. */
+export type ShapeOfRepo = (
+  repo: string,
+  revision: string,
+  token: string | undefined,
+) => Promise<ModelShape | undefined>;
 
 /** A model whose weights and needs are known beforehand. */
 export interface KnownModel {
@@ -118,7 +128,7 @@ export async function createDeployment(deps: CreateDeps, owner: Owner, request: 
     contextLength: contextLengthOf(extraArgs) || model.contextLength,
   };
   const measured = await deps.measuredMemory?.(run);
-  const expected = model.memoryBytes || expectedMemoryBytes(model.weights.sizeBytes ?? 0);
+  const expected = measured === undefined ? await expectedMemory(deps, run, model, token) : 0;
   const next: NewDeployment = {
     ...run,
     memoryBytes: measured === undefined ? expected : Math.ceil(measured * measuredMargin),
@@ -129,6 +139,22 @@ export async function createDeployment(deps: CreateDeps, owner: Owner, request: 
   if (created === "account_gone") throw new AccountEnded();
   if (created === "name_taken") throw new DeploymentNameTaken(modelName);
   return created;
+}
+
+/** From what is known of it, else from its own files; 0 unknown. */
+async function expectedMemory(
+  deps: CreateDeps,
+  run: Omit<NewDeployment, "memoryBytes">,
+  model: KnownModel,
+  token: string | undefined,
+): Promise<number> {
+  const { sizeBytes = 0, repo, revision, localPath } = model.weights;
+  if (model.memoryBytes > 0) return model.memoryBytes;
+  // A share of a host's memory holds what the runtime fits into it.
+  if (sizeBytes > 0 || run.gpu === "other" || localPath !== undefined) return expectedMemoryBytes(sizeBytes);
+  const shape = await deps.shapeOf?.(repo, revision, token);
+  const { maxBatchSize, contextLength, numGpus: gpus } = run;
+  return shape ? neededMemory(shape, { maxBatchSize, contextLength, gpus }, nominalBytes(run.gpu) * gpus) : 0;
 }
 
 /** One whose file is known already is ours to serve; otherwise the hub is asked where the answer can change anything. */

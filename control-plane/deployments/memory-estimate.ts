@@ -45,3 +45,17 @@ export function kvCacheBytes(shape: ModelShape, use: MemoryUse): number {
   const perToken = shape.layers * shape.kvHeads * (shape.keyLength + shape.valueLength);
   return tokens * perToken * (use.bytesPerKvValue ?? 2);
 }
+
+/**
+ * What must be free: all of it where the GPUs that were asked for can hold that; else what serves one sequence at its full
+ * length, since engines fit the others into what is left. `gpuBytes`: of all its GPUs; 0 unknown.
+ */
+export function neededMemory(shape: ModelShape, use: MemoryUse, gpuBytes: number): number {
+  const all = estimateMemory(shape, use);
+  return gpuBytes === 0 || all <= gpuBytes ? all : estimateMemory(shape, { ...use, maxBatchSize: 1 });
+}
+
+/** Of a GPU of the type, by its name; 0 where the name says none. */
+export function nominalBytes(gpu: string): number {
+  return Number(/-(\d+)GB$/.exec(gpu)?.[1] ?? 0) * 1e9;
+}

@@ -12,7 +12,7 @@ import {
   stopDeployment,
   updateDeployment,
 } from "../deployments/change.ts";
-import { createDeployment, type KnownModel } from "../deployments/create.ts";
+import { createDeployment, type KnownModel, type ShapeOfRepo } from "../deployments/create.ts";
 import { createBy } from "../deployments/create-by.ts";
 import { createExternal } from "../deployments/create-external.ts";
 import { createHf } from "../deployments/create-hf.ts";
@@ -40,6 +40,7 @@ interface VerbDeps {
   readonly stats: DeploymentStatsStore;
   readonly lookAtRepo: LookAtRepo;
   readonly demoModel: (repo: string) => KnownModel | undefined;
+  readonly shapeOf: ShapeOfRepo;
 }
 
 export function createDeploymentVerbs({ fleet, directory, tokens, stats, ...paying }: VerbDeps): DeploymentVerbs {

@@ -4,7 +4,12 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { readConfigShape } from "../../../../control-plane/deployments/config-shape.ts";
 import { readGgufShape } from "../../../../control-plane/deployments/gguf-shape.ts";
-import { estimateMemory, kvCacheBytes } from "../../../../control-plane/deployments/memory-estimate.ts";
+import {
+  estimateMemory,
+  kvCacheBytes,
+  neededMemory,
+  nominalBytes,
+} from "../../../../control-plane/deployments/memory-estimate.ts";
 
 const gib = 1024 ** 3;
 const demo = join(import.meta.dirname, "../../../../.cache/models/SmolLM2-135M-Instruct.Q4_1.gguf");
@@ -80,5 +85,13 @@ describe("the memory of an instance", () => {
         expect(at(batch, context, gpus + 1)).toBeGreaterThan(least);
       }),
     );
+  });
+
+  it("asks for all of it where the GPUs could hold that, else for one sequence: engines fit the rest into what is left", () => {
+    expect([nominalBytes("H100-80GB"), nominalBytes("other")]).toEqual([80e9, 0]);
+    const use = { maxBatchSize: 96, contextLength: 8192, gpus: 1 };
+    const one = estimateMemory(llama, { ...use, maxBatchSize: 1 });
+    expect(neededMemory(llama, use, 80e9)).toBe(one);
+    expect(neededMemory(llama, use, 270e9)).toBe(estimateMemory(llama, use));
   });
 });

@@ -1,0 +1,66 @@
+// The shape of a hub repository's model before anything is downloaded: sizes of its files, and config.json or the first bytes
+// of its one GGUF file. https://huggingface.co/docs/hub/api
+import { readConfigShape } from "../deployments/config-shape.ts";
+import type { ShapeOfRepo } from "../deployments/create.ts";
+import { readGgufShape } from "../deployments/gguf-shape.ts";
+
+const limitMs = 5_000;
+const mostJsonBytes = 8 * 1024 ** 2;
+/** Before the vocabulary, which follows what is looked for. */
+const headBytes = 64 * 1024;
+
+/** Never throws; undefined where the hub is not asked, does not answer, or does not say. `endpoint`: HF_ENDPOINT. */
+export function createHubShape(endpoint: string | undefined): ShapeOfRepo {
+  const base = endpoint?.replace(/\/+$/, "");
+  return async (repo, revision, token) => {
+    if (base === undefined) return undefined;
+    const get = async (url: string, mostBytes: number, headers: Readonly<Record<string, string>> = {}) => {
+      const answer = await fetch(url, {
+        headers: { ...headers, ...(token === undefined ? {} : { authorization: `Bearer ${token}` }) },
+        signal: AbortSignal.timeout(limitMs),
+      });
+      if (!answer.ok) throw new Error(`the hub answered ${answer.status}`);
+      return firstBytes(answer, mostBytes);
+    };
+    const at = encodeURIComponent(revision);
+    try {
+      const about = JSON.parse(`${await get(`${base}/api/models/${repo}/revision/${at}?blobs=true`, mostJsonBytes)}`);
+      const files = filesOf(about);
+      const ggufs = files.filter(({ name }) => name.toLowerCase().endsWith(".gguf"));
+      const safetensors = files.filter(({ name }) => name.endsWith(".safetensors"));
+      if (safetensors.length > 0) {
+        const config = JSON.parse(`${await get(`${base}/${repo}/resolve/${at}/config.json`, mostJsonBytes)}`);
+        return readConfigShape(
+          config,
+          safetensors.reduce((sum, { size }) => sum + size, 0),
+        );
+      }
+      const [only] = ggufs;
+      if (!only || ggufs.length > 1) return undefined;
+      const url = `${base}/${repo}/resolve/${at}/${only.name.split("/").map(encodeURIComponent).join("/")}`;
+      return readGgufShape(await get(url, headBytes, { range: `bytes=0-${headBytes - 1}` }), only.size);
+    } catch {
+      return undefined;
+    }
+  };
+}
+
+function filesOf(about: unknown): readonly { readonly name: string; readonly size: number }[] {
+  const siblings = (about as { siblings?: unknown } | null)?.siblings;
+  if (!Array.isArray(siblings)) return [];
+  return siblings.flatMap((one: { rfilename?: unknown; size?: unknown }) =>
+    typeof one?.rfilename === "string" && typeof one.size === "number" ? [{ name: one.rfilename, size: one.size }] : [],
+  );
+}
+
+/** What comes after is not read: a hub may answer a range with everything. */
+async function firstBytes(answer: Response, most: number): Promise<Buffer> {
+  const parts: Buffer[] = [];
+  let bytes = 0;
+  for await (const part of answer.body ?? []) {
+    parts.push(Buffer.from(part));
+    bytes += part.length;
+    if (bytes >= most) break;
+  }
+  return Buffer.concat(parts).subarray(0, most);
+}

@@ -1,0 +1,76 @@
+// A model's shape is read from a hub before anything is downloaded, and a hub that says nothing costs nothing.
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { createHubShape } from "../../../control-plane/wiring/hub-shape.ts";
+
+const config = {
+  ...{ num_hidden_layers: 30, num_attention_heads: 9, num_key_value_heads: 3, hidden_size: 576 },
+  max_position_embeddings: 8192,
+};
+const shape = { layers: 30, kvHeads: 3, keyLength: 64, valueLength: 64, contextLength: 8192 };
+const pages: Record<string, unknown> = {
+  "/api/models/org/split/revision/main?blobs=true": {
+    siblings: [
+      { rfilename: "model-1.safetensors", size: 100 },
+      { rfilename: "model-2.safetensors", size: 20 },
+      { rfilename: "README.md", size: 7 },
+    ],
+  },
+  "/org/split/resolve/main/config.json": config,
+  "/api/models/org/gguf/revision/main?blobs=true": { siblings: [{ rfilename: "q 4.gguf", size: 500 }] },
+  "/org/gguf/resolve/main/q%204.gguf": ggufHeader(),
+  "/api/models/org/odd/revision/main?blobs=true": "not what a hub says",
+};
+const asked: (string | undefined)[] = [];
+let hub: Server;
+let endpoint: string;
+
+beforeAll(async () => {
+  hub = createServer((request, response) => {
+    asked.push(request.headers.authorization);
+    const page = pages[request.url ?? ""];
+    if (page === undefined) return void response.writeHead(404).end();
+    response.end(Buffer.isBuffer(page) ? page : JSON.stringify(page));
+  });
+  await new Promise<void>((resolve) => hub.listen(0, "127.0.0.1", resolve));
+  endpoint = `http://127.0.0.1:${(hub.address() as AddressInfo).port}/`;
+});
+afterAll(() => new Promise((resolve) => hub.close(resolve)));
+
+describe("the shape of a hub repository", () => {
+  it("comes from config.json and the sizes of its parts, or from the head of its one GGUF file", async () => {
+    const look = createHubShape(endpoint);
+    expect(await look("org/split", "main", "hf_secret")).toEqual({ ...shape, weightsBytes: 120 });
+    expect(asked).toEqual(["Bearer hf_secret", "Bearer hf_secret"]);
+    expect(await look("org/gguf", "main", undefined)).toEqual({ ...shape, weightsBytes: 500 });
+  });
+
+  it("is unknown where the hub does not answer, does not say, or is not asked", async () => {
+    const look = createHubShape(endpoint);
+    expect(await look("org/odd", "main", undefined)).toBeUndefined();
+    expect(await look("org/none", "main", undefined)).toBeUndefined();
+    expect(await createHubShape(undefined)("org/split", "main", undefined)).toBeUndefined();
+  });
+});
+
+function ggufHeader(): Buffer {
+  const text = (value: string) => {
+    const bytes = Buffer.from(value);
+    const length = Buffer.alloc(8);
+    length.writeBigUInt64LE(BigInt(bytes.length));
+    return Buffer.concat([length, bytes]);
+  };
+  const int = (value: number) => {
+    const bytes = Buffer.alloc(4);
+    bytes.writeUInt32LE(value);
+    return bytes;
+  };
+  const numbers = Object.entries({
+    ...{ "llama.block_count": 30, "llama.attention.head_count": 9, "llama.attention.head_count_kv": 3 },
+    ...{ "llama.embedding_length": 576, "llama.context_length": 8192 },
+  }).map(([key, value]) => Buffer.concat([text(key), int(4), int(value)]));
+  const head = Buffer.concat([Buffer.from("GGUF"), int(3), Buffer.alloc(16)]);
+  head.writeBigUInt64LE(BigInt(numbers.length + 1), 16);
+  return Buffer.concat([head, text("general.architecture"), int(8), text("llama"), ...numbers]);
+}
