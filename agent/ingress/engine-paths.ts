@@ -10,6 +10,8 @@ const enginePaths: ReadonlySet<string> = new Set([
   "/v1/audio/speech",
   "/v1/audio/transcriptions",
   "/v1/audio/translations",
+  // Recordings of a speaker -> a blend of the voices of our own runtime.
+  "/v1/audio/voices",
   "/v1/images/generations",
   "/v1/images/edits",
   "/v1/images/variations",

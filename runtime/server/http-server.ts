@@ -34,6 +34,7 @@ async function route(deps: GenerationDeps, request: IncomingMessage, response: S
     case "POST /v1/audio/speech":
     case "POST /v1/audio/transcriptions":
     case "POST /v1/audio/translations":
+    case "POST /v1/audio/voices":
     case "POST /v1/images/generations":
     case "POST /v1/images/edits":
     case "POST /v1/images/variations":

@@ -30,6 +30,9 @@ const architectures: readonly (readonly [pattern: RegExp, task: Task])[] = [
 /** Undefined: the configuration does not say. `files`: paths relative to the model's folder. */
 export function detectTask(config: Json, files: { has(name: string): boolean }): Task | undefined {
   if (files.has("model_index.json")) return "text-to-image";
+  // Piper voices and Kokoro name no architecture; these fields are theirs alone.
+  if ("phoneme_id_map" in config || "istftnet" in config || config["model_type"] === "style_text_to_speech_2")
+    return "text-to-speech";
   const list = Array.isArray(config["architectures"]) ? config["architectures"] : [];
   for (const name of list.filter((one) => typeof one === "string")) {
     if (/ForSequenceClassification$/.test(name)) return classification(config);

@@ -5,6 +5,8 @@ export interface Running {
   readonly keyFile: string;
   /** The model to call, or undefined when none is served. */
   readonly model: string | undefined;
+  /** Undefined: text generation. */
+  readonly task?: string | undefined;
 }
 
 /** What the operator needs next: where it is, where the key is, and a call to paste. */
@@ -18,6 +20,10 @@ export function banner(running: Running, cwd: string): string {
     "",
   ];
   if (running.model === undefined) lines.push("Your account:", "", `  ${curl("", keyFile, `${running.url}/v1/me`)}`);
+  else if (running.task === "text-to-speech")
+    lines.push("A first sentence, spoken:", "", speechCall(running.url, keyFile, running.model));
+  else if (running.task === "automatic-speech-recognition")
+    lines.push("A first recording, heard:", "", transcriptionCall(running.url, keyFile, running.model));
   else lines.push("A first answer, streamed:", "", streamingCall(running.url, keyFile, running.model));
   return [...lines, "", "Ctrl-C stops everything.", ""].join("\n");
 }
@@ -39,6 +45,20 @@ function streamingCall(url: string, keyFile: string, model: string): string {
     `    -H 'Content-Type: application/json' \\`,
     `    -d '${body.replaceAll("'", "'\\''")}'`,
   ].join("\n");
+}
+
+function speechCall(url: string, keyFile: string, model: string): string {
+  const body = JSON.stringify({ model, input: "Hello, I am running on your machine.", response_format: "mp3" });
+  return [
+    `  ${curl("-o hello.mp3 ", keyFile, `${url}/v1/audio/speech`)} \\`,
+    `    -H 'Content-Type: application/json' \\`,
+    `    -d '${body}'`,
+  ].join("\n");
+}
+
+function transcriptionCall(url: string, keyFile: string, model: string): string {
+  return `  ${curl("", keyFile, `${url}/v1/audio/transcriptions`)} \\
+    -F model=${model} -F file=@recording.wav`;
 }
 
 function curl(flags: string, keyFile: string, url: string): string {

@@ -32,6 +32,11 @@ export async function deployModel(api: Api, model: DemoModel, step: Step, signal
       input: usd(model.rates.input),
       cached_input: usd(model.rates.cachedInput),
       output: usd(model.rates.output),
+      ...(model.rates.units && {
+        characters: usd(model.rates.units.characters),
+        // From a million milliseconds, which are 1000 seconds.
+        audio: usd(model.rates.units.audio),
+      }),
     },
   });
   await untilItAnswers(api, model.modelName, signal);
@@ -48,6 +53,10 @@ interface Pricing {
   readonly input: number;
   readonly cached_input: number;
   readonly output: number;
+  /** USD per million characters. */
+  readonly characters?: number;
+  /** USD per 1000 seconds. */
+  readonly audio?: number;
 }
 
 /** Makes a deployment a serverless model of every account. A price that the operator has set since stays. */
@@ -61,7 +70,9 @@ async function currentPrice(api: Api, name: string): Promise<Pricing | undefined
   const answer = await api.call("GET", `/v1/admin/prices?kind=model&subject=${encodeURIComponent(name)}`);
   const prices = (answer.body?.prices ?? []) as { readonly current: boolean; readonly rates: Pricing }[];
   const rates = prices.find((price) => price.current)?.rates;
-  return rates && { input: rates.input, cached_input: rates.cached_input, output: rates.output };
+  if (!rates) return undefined;
+  const { input, cached_input, output, characters, audio } = rates;
+  return { input, cached_input, output, ...(characters && { characters }), ...(audio && { audio }) };
 }
 
 async function existing(api: Api, model: DemoModel, step: Step): Promise<string | undefined> {

