@@ -77,7 +77,7 @@ export const demoSpeech: readonly DemoModel[] = [
     servedContextLength: 0,
     maxBatchSize: 2,
     rates: spoken,
-    memoryBytes: 1100 * mib,
+    memoryBytes: 900 * mib,
   },
   {
     key: "piper-joe",
