@@ -41,9 +41,11 @@ function readFacts(head: Buffer): ReadonlyMap<string, number | string> {
     at = from + length;
     return head.toString("utf8", from, at);
   };
-  const skip = (type: number): void => {
-    if (type === 8) text();
-    else at += scalarBytes[type] ?? 0;
+  // Counts are whatever the file claims: no loop may go by them alone.
+  const pass = (type: number, count: number): void => {
+    const bytes = (scalarBytes[type] || Number.NaN) * count;
+    if (!(at + bytes <= head.length)) throw new RangeError("the header goes on, or says what is not known");
+    at += bytes;
   };
   const value = (type: number): number | string | undefined => {
     if (type === 8) return text();
@@ -57,11 +59,12 @@ function readFacts(head: Buffer): ReadonlyMap<string, number | string> {
         for (let n = 0; n < count; n++, at += 4) most = Math.max(most, head.readUInt32LE(at));
         return most;
       }
-      for (let n = 0; n < count; n++) skip(of);
+      if (of === 8) for (let n = 0; n < count; n++) text();
+      else pass(of, count);
       return undefined;
     }
     const from = at;
-    skip(type);
+    pass(type, 1);
     if (type === 4) return head.readUInt32LE(from);
     if (type === 10) return Number(head.readBigUInt64LE(from));
     return undefined;

@@ -47,12 +47,14 @@ export function planInstances(want: WantedInstances, instances: readonly PlacedI
   const oldNeeded = Math.max(0, target - kept.filter(isUpToDate).length);
   const oldKept = oldServing.slice(0, oldNeeded).filter((one) => one.leaving !== "due");
   const idle = old.filter((one) => one.phase !== "ready");
-  const revise = idle.filter((one) => one.leaving === undefined).slice(0, Math.max(0, target - staying));
+  const revise = idle
+    .filter((one) => one.leaving === undefined && !sharesGpu(one))
+    .slice(0, Math.max(0, target - staying));
 
   const missing = target - staying - revise.length;
   const room = target + (oldKept.length > 0 ? 1 : 0) - staying - revise.length - oldKept.length;
   const isBusy = kept.some((one) => !isUpToDate(one)) || revise.length > 0;
-  const changeable = oldKept.findLast((one) => one.leaving === undefined);
+  const changeable = oldKept.findLast((one) => one.leaving === undefined && !sharesGpu(one));
 
   // Copies on lost hosts may still be serving somebody there: they go once their replacements serve.
   const isReplaced = kept.length === target && kept.every((one) => one.phase === "ready");
@@ -82,6 +84,9 @@ export function replacementsAt(
   const delayMs = count === 0 ? 0 : Math.min(longestDelayMs, firstDelayMs * 2 ** (count - 1));
   return { count, isDue: sinceMs >= delayMs };
 }
+
+/** Its part of the GPU, and with it the price, was cut for what it runs: something else is placed anew. */
+const sharesGpu = (one: PlacedInstance) => one.gpuMemoryBytes > 0;
 
 const idsOf = (instances: readonly PlacedInstance[]) => instances.map((instance) => instance.id);
 

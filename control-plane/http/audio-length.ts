@@ -11,22 +11,38 @@ export interface AudioLength {
 /** 128 kbit/s, what music players write; 8 kbit/s, the least that speech is kept at. */
 const usualBytesPerSecond = 16_000;
 const leastBytesPerSecond = 1_000;
+/** Quiet speech of 16,000 samples a second without loss. */
+const leastFlacBytesPerSecond = 8_000;
 
 export function audioLength(bytes: Buffer): AudioLength {
-  const exact = wavMs(bytes) ?? flacMs(bytes) ?? oggMs(bytes);
-  if (exact !== undefined) return { likelyMs: exact, mostMs: exact };
+  const wav = wavMs(bytes);
+  if (wav !== undefined) return { likelyMs: wav, mostMs: wav };
+  // What their heads say is the sender's word: a hold covers what the bytes could be.
+  const flac = flacMs(bytes);
+  if (flac !== undefined)
+    return { likelyMs: flac, mostMs: Math.max(flac, msOf(bytes.length / leastFlacBytesPerSecond)) };
+  const ogg = oggMs(bytes);
+  if (ogg !== undefined) return { likelyMs: ogg, mostMs: Math.max(ogg, msOf(bytes.length / leastBytesPerSecond)) };
   return { likelyMs: msOf(bytes.length / usualBytesPerSecond), mostMs: msOf(bytes.length / leastBytesPerSecond) };
 }
 
 const msOf = (seconds: number) => Math.ceil(seconds * 1000);
 const hasMark = (bytes: Buffer, mark: string, at: number) => bytes.toString("latin1", at, at + mark.length) === mark;
 
+/** PCM, floating point, and either with an extended head. */
+const plainFormats: ReadonlySet<number> = new Set([1, 3, 0xfffe]);
+
 function wavMs(bytes: Buffer): number | undefined {
   if (!hasMark(bytes, "RIFF", 0) || !hasMark(bytes, "WAVE", 8)) return undefined;
   let perSecond = 0;
   for (let at = 12; at + 8 <= bytes.length; ) {
     const size = bytes.readUInt32LE(at + 4);
-    if (hasMark(bytes, "fmt ", at) && at + 20 <= bytes.length) perSecond = bytes.readUInt32LE(at + 16);
+    // Not the byte rate that stands there too: no decoder goes by it.
+    if (hasMark(bytes, "fmt ", at) && at + 24 <= bytes.length) {
+      const isPlain = plainFormats.has(bytes.readUInt16LE(at + 8));
+      const bits = bytes.readUInt16LE(at + 10) * bytes.readUInt16LE(at + 22);
+      perSecond = isPlain ? (bytes.readUInt32LE(at + 12) * bits) / 8 : 0;
+    }
     // A streamed file does not know its size: what is there counts, never what is claimed.
     if (hasMark(bytes, "data", at) && perSecond > 0) {
       return msOf(Math.min(size, bytes.length - at - 8) / perSecond);

@@ -1,7 +1,10 @@
-// An answer that is rewritten on its way: kept until it is whole, then sent in one piece. The agent bounds what it may be.
+// An answer that is rewritten on its way: kept until it is whole, then sent in one piece.
 import type { AnswerSink, SinkListener } from "../inference/answer-sink.ts";
 import type { ClientSink } from "./client-sink.ts";
 import type { RenderedError } from "./render-error.ts";
+
+/** Hours of speech; an engine that never ends must not fill this process. */
+const mostBytes = 256 * 1024 * 1024;
 
 export interface WholeAnswer {
   readonly contentType: string;
@@ -15,6 +18,7 @@ export class BufferedSink implements AnswerSink {
   #contentType = "application/json";
   #status = 200;
   #parts: Buffer[] = [];
+  #bytes = 0;
 
   /** `broken`: what is answered where `render` finds that the engine answered something else. */
   constructor(
@@ -63,7 +67,14 @@ export class BufferedSink implements AnswerSink {
   }
 
   write(chunk: Buffer): void {
-    this.#parts.push(chunk);
+    this.#bytes += chunk.length;
+    if (this.#bytes <= mostBytes) {
+      this.#parts.push(chunk);
+      return;
+    }
+    // Nothing can be said any more that would be true of a part of it.
+    this.#parts = [];
+    this.#client.abandon();
   }
 
   end(): void {

@@ -88,8 +88,9 @@ export function createColdStarts(deps: ColdStartDeps): ColdStarts {
         await ask(deployId, owner, group);
         askMs = clock() + limits.askEveryMs;
       }
+      // Also before the first look: an instance that has a route and refuses would else be asked without a pause.
+      await new Promise((resolve) => setTimeout(resolve, limits.lookEveryMs));
       look(deployId, group);
-      if (group.waiters.size > 0) await new Promise((resolve) => setTimeout(resolve, limits.lookEveryMs));
     }
     groups.delete(deployId);
   }
@@ -114,9 +115,9 @@ export function createColdStarts(deps: ColdStartDeps): ColdStarts {
     const refusal = refusalOf(group, nowMs, limits.stuckMs);
     for (const waiter of group.waiters) {
       if (waiter.sink.isGone) waiter.leave("gone");
+      else if (nowMs >= waiter.untilMs) waiter.leave(notReady(waiter.model, group.state));
       else if (places-- > 0) waiter.leave("ready");
       else if (refusal) waiter.leave(refusal(waiter.model));
-      else if (nowMs >= waiter.untilMs) waiter.leave(notReady(waiter.model, group.state));
       else if (waiter.isStream && nowMs >= waiter.commentMs) {
         waiter.commentMs = nowMs + limits.keepAliveMs;
         waiter.sink.write(comment(group.state));

@@ -76,11 +76,17 @@ async function write(trx: Transaction<Database>, seen: Observation): Promise<voi
     .execute();
 }
 
-/** How long a start took is what the next caller who waits for one is told. */
+/**
+ * How long a start took is what the next caller who waits for one is told. One row at a time, so that it waits for nobody who
+ * waits for it; what cannot be written is left out: the report itself is.
+ */
 async function noteStarts(db: Kysely<Database>, ids: readonly InstanceId[]): Promise<void> {
-  await sql`
-    update deployment set start_ms = least(86400000, extract(epoch from i.ready_at - i.created_at) * 1000)::integer
-    from instance i where i.instance_id = any(${[...ids]}::text[]) and deployment.deploy_id = i.deploy_id`.execute(db);
+  for (const id of ids)
+    await sql`
+      update deployment set start_ms = least(86400000, extract(epoch from i.ready_at - i.created_at) * 1000)::integer
+      from instance i where i.instance_id = ${id} and deployment.deploy_id = i.deploy_id`
+      .execute(db)
+      .catch(() => {});
 }
 
 /** Only what we asked to be removed is forgotten; with its row go its GPU claims, and the tombstone from the desired set. */

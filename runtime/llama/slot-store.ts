@@ -43,15 +43,21 @@ export class SlotStore {
     write: (path: string) => Promise<number>,
   ): Promise<void> {
     await this.#sweep();
-    const isTooLarge = this.#bytesPerToken * tokens.length > this.#maxBytes;
-    if (this.#maxBytes === 0 || tokens.length < worthKeeping || isTooLarge) return;
+    const needed = this.#bytesPerToken * tokens.length;
+    if (this.#maxBytes === 0 || tokens.length < worthKeeping || needed > this.#maxBytes) return;
+    await this.#drop(key);
+    await this.#makeRoom(needed);
     this.#folder ??= mkdtemp(join(tmpdir(), "stoker-slots-"));
     const path = join(await this.#folder, String(++this.#files));
-    const bytes = await write(path);
-    this.#bytesPerToken = bytes / tokens.length;
-    await this.#drop(key);
-    this.#slots.set(key, { path, tokens, bytes, untilMs });
-    while (this.bytes > this.#maxBytes) await this.#drop([...this.#slots.keys()][0] as string);
+    try {
+      const bytes = await write(path);
+      this.#bytesPerToken = bytes / tokens.length;
+      this.#slots.set(key, { path, tokens, bytes, untilMs });
+      await this.#makeRoom(0);
+    } catch {
+      // A full disk costs the cache, never the request that wants its place.
+      await rm(path, { force: true });
+    }
   }
 
   /** The file of a kept prefix that spares more than `than` tokens. */
@@ -63,6 +69,11 @@ export class SlotStore {
 
   async close(): Promise<void> {
     if (this.#folder) await rm(await this.#folder, { recursive: true, force: true });
+  }
+
+  async #makeRoom(bytes: number): Promise<void> {
+    while (this.#slots.size > 0 && this.bytes + bytes > this.#maxBytes)
+      await this.#drop([...this.#slots.keys()][0] as string);
   }
 
   async #sweep(): Promise<void> {

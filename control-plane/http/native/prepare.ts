@@ -165,13 +165,22 @@ const ownTask: Prepare = (body, { task }, requested) => {
   const bytes = Buffer.byteLength(words);
   const completion = taskCompletion("inference", requested, {
     enginePath: "/v1/infer",
-    inputTokensBound: bytes + (body.candidate_labels?.length ?? 1) * (bytes + tokensPerInput),
+    inputTokensBound: bytes + labelTokensBound(body, bytes),
     inputTokensEstimate: Math.ceil(bytes / bytesPerToken),
     units: () => exactly({ items: 1 }),
     body: jsonBody({ task, ...fields }),
   });
   return { completion, render: ownAnswer };
 };
+
+/** Every label is read with the whole input and the sentence that it is put into. */
+function labelTokensBound(body: NativeRequest, inputBytes: number): number {
+  const labels = (body.candidate_labels as readonly string[] | null | undefined) ?? [""];
+  const { hypothesis_template: template } = body as Record<string, unknown>;
+  const sentence = typeof template === "string" ? Buffer.byteLength(template) : usualTemplateBytes;
+  return labels.reduce((sum, label) => sum + Buffer.byteLength(label) + sentence + inputBytes + tokensPerInput, 0);
+}
+const usualTemplateBytes = 32;
 
 const needs: Readonly<Record<string, readonly string[]>> = {
   "text-classification": ["input"],

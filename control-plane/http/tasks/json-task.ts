@@ -5,7 +5,7 @@ export const jsonBody =
   (fields: Readonly<Record<string, unknown>>) =>
   (model: string): TaskBody => {
     const given = Object.entries(fields).filter(([, value]) => value !== null && value !== undefined);
-    const bytes = Buffer.from(JSON.stringify({ model, ...Object.fromEntries(given) }));
+    const bytes = Buffer.from(JSON.stringify({ ...Object.fromEntries(given), model }));
     return { contentType: "application/json", bytes };
   };
 

@@ -22,7 +22,7 @@ export function speech(wish: SpeechWish): Completion {
     inputTokensEstimate: 0,
     units: () => exactly({ characters: charactersOf(wish.text) }),
     body: jsonBody({
-      ...wish.extra,
+      ...extraOf(wish.extra),
       input: wish.text,
       voice: wish.voice,
       response_format: wish.format,
@@ -31,6 +31,11 @@ export function speech(wish: SpeechWish): Completion {
     }),
   });
 }
+
+/** What decides how it is answered and what it costs is not the engine's alone. */
+const ours: ReadonlySet<string> = new Set(["model", "input", "stream", "stream_format", "response_format"]);
+const extraOf = (extra: SpeechWish["extra"]) =>
+  Object.fromEntries(Object.entries(extra ?? {}).filter(([key]) => !ours.has(key)));
 
 /** As people count them: a character beyond the first plane is one. */
 export function charactersOf(text: string): number {

@@ -77,7 +77,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   await sql`create index instance_deployment on instance (deploy_id)`.execute(db);
   await sql`create table ended_instance (
       instance_id text primary key,
-      host_id text not null references host,
+      host_id text not null references host on delete cascade,
       ended_at timestamptz not null default now(),
       seen_again_at timestamptz
     )`.execute(db);

@@ -27,6 +27,20 @@ function headOf(path: string, bytes: number): Buffer {
 }
 
 describe("the shape of a model", () => {
+  it("is not looked for through as many elements as a file claims to have", () => {
+    for (const type of [0, 9, 10, 13]) {
+      const head = Buffer.alloc(64);
+      head.write("GGUF", 0);
+      head.writeBigUInt64LE(1n, 16);
+      head.writeBigUInt64LE(1n, 24);
+      head.write("k", 32);
+      head.writeUInt32LE(9, 33);
+      head.writeUInt32LE(type, 37);
+      head.writeBigUInt64LE(2n ** 62n, 41);
+      expect(readGgufShape(head, 1)).toBeUndefined();
+    }
+  });
+
   it("is read from the first bytes of the demo model's real GGUF file", ({ skip }) => {
     if (!existsSync(demo)) skip(`${demo} is not there: no real GGUF header was read`);
     const { size } = statSync(demo);

@@ -19,6 +19,17 @@ describe("the plan of a deployment's instances", () => {
     expect(plan({}, [ready("a")])).toMatchObject({ place: 0, tombstone: [], revise: [] });
   });
 
+  it("places anew what shares a GPU: its part was cut, and priced, for what it runs", () => {
+    const shares = { gpuMemoryBytes: 1, spec: 0 };
+    expect(plan({}, [ready("a", { spec: 0 })])).toMatchObject({ place: 1, inPlace: "a" });
+    expect(plan({}, [ready("a", shares)])).toMatchObject({ place: 1, inPlace: undefined, tombstone: [] });
+    expect(plan({}, [i("b", { ...shares, phase: "loading" })])).toMatchObject({
+      place: 1,
+      revise: [],
+      tombstone: ["b"],
+    });
+  });
+
   it("replaces a copy on a lost host first and sends the old one away only when the new one serves", () => {
     const old = ready("old", { isHostLost: true });
     expect(plan({}, [old])).toMatchObject({ place: 1, tombstone: [] });

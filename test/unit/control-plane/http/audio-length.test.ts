@@ -1,12 +1,16 @@
 import { describe, expect, it } from "vitest";
 import { audioLength } from "../../../../control-plane/http/audio-length.ts";
 
-function wav(data: number, claimed = data): Buffer {
+function wav(data: number, claimed = data, byteRate = 32_000): Buffer {
   const head = Buffer.alloc(44);
   head.write("RIFF", 0);
   head.write("WAVEfmt ", 8);
   head.writeUInt32LE(16, 16);
-  head.writeUInt32LE(32_000, 28);
+  head.writeUInt16LE(1, 20);
+  head.writeUInt16LE(1, 22);
+  head.writeUInt32LE(16_000, 24);
+  head.writeUInt32LE(byteRate, 28);
+  head.writeUInt16LE(16, 34);
   head.write("data", 36);
   head.writeUInt32LE(claimed, 40);
   return Buffer.concat([head, Buffer.alloc(data)]);
@@ -48,6 +52,13 @@ describe("the length of audio", () => {
 
   it("is not believed where it is shorter than the bytes can be", () => {
     expect(audioLength(flac(1, 44_100, 16_000_000)).mostMs).toBe(16_000_000);
+  });
+
+  it("is held in full where a head says less than a decoder would hear", () => {
+    expect(audioLength(wav(96_000, 96_000, 0xffff_ffff))).toEqual(both(3000));
+    const chained = Buffer.concat([Buffer.alloc(0), opus(48_000n), Buffer.alloc(60_000)]);
+    expect(audioLength(chained).mostMs).toBeGreaterThanOrEqual(60_000);
+    expect(audioLength(flac(44_100, 44_100, 800_000)).mostMs).toBe(100_000);
   });
 
   it.each([Buffer.alloc(0), Buffer.from("RIFF"), Buffer.from("OggS"), Buffer.from("fLaC")])(
