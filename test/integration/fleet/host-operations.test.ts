@@ -81,7 +81,7 @@ describe("a host that is drained", () => {
     expect(one.desired?.tombstones).toEqual([]);
     expect(replica.routing.ready(id).map(({ hostId }) => hostId)).toEqual(["host-1"]);
     two.obey("ready");
-    await vi.waitFor(() => expect(one.desired?.tombstones).toHaveLength(1), wait);
+    await vi.waitFor(() => expect(one.tombstonesSeen).toHaveLength(1), wait);
     one.obey("ready");
     await vi.waitFor(async () => {
       expect(await replica.hostOperations.progress("host-1")).toEqual({ total: 1, left: 0, fixed: 0 });
@@ -93,7 +93,7 @@ describe("a host that is drained", () => {
     const one = await host("host-1");
     const id = await serving(one);
     await replica.hostOperations.drain("host-1", 0, act);
-    await vi.waitFor(() => expect(one.desired?.tombstones).toHaveLength(1), wait);
+    await vi.waitFor(() => expect(one.tombstonesSeen).toHaveLength(1), wait);
     expect((await replica.get(id))?.status).not.toBe("failed");
   });
 });
