@@ -22,7 +22,8 @@ const chosen = named.length > 0 ? suites.filter((name) => named.includes(name)) 
 const results: SuiteResult[] = [];
 if (chosen.some((name) => needModel.has(name))) {
   const fetched = await fetchModels(["smollm2-135m", ...(chosen.includes("e2e") ? ["piper-joe", "kokoro-82m"] : [])]);
-  if (fetched.failed > 0) results.push(fetched);
+  if (fetched.remark) console.log(`test models: ${fetched.remark}`);
+  if (fetched.failed + fetched.skipped > 0) results.push(fetched);
 }
 for (const name of chosen) {
   console.log(`\n=== ${name}`);
@@ -41,13 +42,21 @@ process.exit(failed > 0 ? 1 : 0);
 async function fetchModels(keys: readonly string[]): Promise<SuiteResult> {
   const startedMs = performance.now();
   console.log("=== test models (fetched once)");
-  let failed = 0;
-  for (const key of keys) {
-    const args = [join(root, "scripts/fetch-model.ts"), key, "--to", join(root, ".cache/models")];
-    if ((await runNode(args, 30 * 60_000)) !== 0) failed += 1;
-  }
+  const missing: string[] = [];
+  for (const key of keys) if (!(await fetchModel(key))) missing.push(key);
   const ms = performance.now() - startedMs;
-  return { name: "test models", passed: 0, failed, skipped: 0, ms, remark: "they could not all be fetched" };
+  // Without the language model most of what follows proves nothing; without another one its own tests say so and are skipped.
+  const failed = missing.includes("smollm2-135m") ? 1 : 0;
+  const remark =
+    missing.length > 0 ? `not fetched, so not proven on its real weights: ${missing.join(", ")}` : undefined;
+  return { name: "test models", passed: 0, failed, skipped: missing.length - failed, ms, ...(remark && { remark }) };
+}
+
+/** The index may be slow for a moment: three times. What is there already is found at once. */
+async function fetchModel(key: string): Promise<boolean> {
+  const args = [join(root, "scripts/fetch-model.ts"), key, "--to", join(root, ".cache/models")];
+  for (let attempt = 1; attempt <= 3; attempt++) if ((await runNode(args, 30 * 60_000)) === 0) return true;
+  return false;
 }
 
 async function runDocker(): Promise<SuiteResult> {

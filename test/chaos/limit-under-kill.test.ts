@@ -143,7 +143,8 @@ it("four spellings of one token share its cent", async () => {
   const { stack } = world;
   const dead = stack.controlPlanes[1] as ControlPlane;
   dead.start();
-  await vi.waitFor(async () => expect((await fetch(`${dead.url}/readyz`)).status).toBe(200), patient);
+  // Ready is not enough: the agent's door must be known there as well.
+  await vi.waitFor(async () => expect(await ask(dead, stack.apiKey)).toBe(200), patient);
   const minted = await stack.call("POST", "/v1/scoped-jwt", {
     api_key_name: "auto",
     expires_delta: 3_600,
