@@ -19,6 +19,8 @@ export interface EngineFigures {
   readonly units?: UnitCounts | undefined;
 }
 
+export const noFigures: EngineFigures = { input: 0, cachedInput: 0, output: 0, reasoning: 0 };
+
 const key = Buffer.from('"usage"');
 const [quote, backslash, colon, comma, open, close, openList, closeList] = [34, 92, 58, 44, 123, 125, 91, 93];
 const isSpace = (byte: number | undefined) => byte === 32 || byte === 10 || byte === 13 || byte === 9;

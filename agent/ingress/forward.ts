@@ -9,7 +9,7 @@ import type { Answer } from "./answer.ts";
 import type { Deadline } from "./deadlines.ts";
 import { EngineCall, type EngineListener } from "./engine-call.ts";
 import { askEngineUsage } from "./engine-usage.ts";
-import type { EngineFigures } from "./find-usage.ts";
+import { type EngineFigures, noFigures } from "./find-usage.ts";
 import type { Waiter } from "./gate.ts";
 import type { Outcome } from "./ingress-metrics.ts";
 import { logRequest } from "./log-request.ts";
@@ -33,7 +33,6 @@ interface Settled {
   readonly endReason: EndReason;
 }
 
-const nothing: EngineFigures = { input: 0, cachedInput: 0, output: 0, reasoning: 0 };
 /** How long an engine may take to close its answer after its last bytes. */
 const closingMs = 5_000;
 
@@ -70,7 +69,7 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
   #queueMs = 0;
   #firstByteMs = 0;
   #record: RecordText | undefined;
-  #settled: Settled = { figures: nothing, source: "estimated", endReason: "refused" };
+  #settled: Settled = { figures: noFigures, source: "estimated", endReason: "refused" };
 
   constructor(plane: Plane, target: Target, request: ForwardRequest) {
     const { ticket } = request;
@@ -187,7 +186,7 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
   passed(bytes: PassedBytes, units: UnitCounts | undefined): void {
     const stream = this.#stream as StreamAnswer;
     const { asked } = this.#request.ticket.units ?? {};
-    const settled = asked ? unitFigures(units, asked) : { figures: nothing, source: "counted" as const };
+    const settled = asked ? unitFigures(units, asked) : { figures: noFigures, source: "counted" as const };
     stream.flush();
     this.#settle({ ...settled, endReason: "stop" }, (usage) => stream.end(bytes.tail(), usage));
   }
@@ -198,7 +197,7 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
       to.whole(status, ["content-type", contentType, usageHeader, usage], bytes);
     if (status >= 300) {
       const endReason = status >= 500 ? "engine_error" : "refused";
-      this.#settle({ figures: nothing, source: "counted", endReason }, send(body));
+      this.#settle({ figures: noFigures, source: "counted", endReason }, send(body));
       return;
     }
     const bound = { input: this.#inputEstimate(), output: ticket.permits * ticket.maxTokens };
@@ -234,7 +233,7 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
       const own = said ?? this.#frames?.figures ?? this.#passedFigures(reason);
       // A client that left after the engine had the request pays for its prompt; else no output, no bill.
       const isBilled = output > 0 || (reason === "client_gone" && this.#engine.wasSent);
-      const figures = own ?? (isBilled ? this.#counted() : nothing);
+      const figures = own ?? (isBilled ? this.#counted() : noFigures);
       const source = said || this.#frames?.figures ? "engine" : output > 0 ? "counted" : "estimated";
       this.#settle({ figures, source, endReason: reason }, (usage) => this.#tell(reason, message, usage));
     };
@@ -247,7 +246,7 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
   #passedFigures(reason: CutReason): EngineFigures | undefined {
     const { units } = this.#request.ticket;
     if (!units) return undefined;
-    return reason === "client_gone" && this.#passing?.hasPassed ? { ...nothing, units: units.asked } : nothing;
+    return reason === "client_gone" && this.#passing?.hasPassed ? { ...noFigures, units: units.asked } : noFigures;
   }
 
   /** The client of a request that was cut hears why, if it is still there. */
@@ -308,7 +307,7 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
   }
 
   #counted(): EngineFigures {
-    return { ...nothing, input: this.#inputEstimate(), output: this.#frames?.contentFrames ?? 0 };
+    return { ...noFigures, input: this.#inputEstimate(), output: this.#frames?.contentFrames ?? 0 };
   }
 
   #inputEstimate(): number {

@@ -3,7 +3,7 @@
 import type { UnitCounts } from "../../proto/money.ts";
 import type { Ticket, TicketUnits } from "../../proto/ticket.ts";
 import type { EndReason, UsageSource } from "../../proto/usage.ts";
-import type { EngineFigures } from "./find-usage.ts";
+import { type EngineFigures, noFigures } from "./find-usage.ts";
 import type { RecordRow } from "./spool.ts";
 
 export interface End {
@@ -16,8 +16,6 @@ export interface End {
   readonly firstByteMs: number;
   readonly totalMs: number;
 }
-
-const nothing: EngineFigures = { input: 0, cachedInput: 0, output: 0, reasoning: 0 };
 
 export class RecordText {
   readonly #ticket: Ticket;
@@ -41,7 +39,7 @@ export class RecordText {
     const { requestId, attempt, leaseIds, inputTokensEstimate } = this.#ticket;
     const json = () =>
       this.#write({
-        figures: { ...nothing, input: inputTokensEstimate },
+        figures: { ...noFigures, input: inputTokensEstimate },
         source: "estimated",
         endReason: "lost",
         endedAtMs: this.#startedMs,

@@ -2,7 +2,7 @@
 // by what the gateway counted in the request. Pure.
 import type { TokenRates, UnitCounts } from "../../proto/money.ts";
 import { readUnits, type UsageSource } from "../../proto/usage.ts";
-import { type EngineFigures, findUsage, withCost } from "./find-usage.ts";
+import { type EngineFigures, findUsage, noFigures, withCost } from "./find-usage.ts";
 import type { WholeAnswer } from "./whole-answer.ts";
 
 export interface UnitFigures {
@@ -10,12 +10,10 @@ export interface UnitFigures {
   readonly source: UsageSource;
 }
 
-const noTokens: EngineFigures = { input: 0, cachedInput: 0, output: 0, reasoning: 0 };
-
 /** Of an answer without JSON. `told`: the engine's header or trailer. */
 export function unitFigures(told: UnitCounts | undefined, asked: UnitCounts): UnitFigures {
-  if (told) return { figures: { ...noTokens, units: told }, source: "engine" };
-  return { figures: { ...noTokens, units: asked }, source: isExact(asked) ? "counted" : "estimated" };
+  if (told) return { figures: { ...noFigures, units: told }, source: "engine" };
+  return { figures: { ...noFigures, units: asked }, source: isExact(asked) ? "counted" : "estimated" };
 }
 
 /** A complete answer. An engine's own usage gets its cost; whatever else it is leaves as it came. */
@@ -32,7 +30,7 @@ export function unitAnswer(
   const usage = readUnitUsage(text);
   const units = told ?? usage?.units;
   const seen = units ?? seenIn(body, asked);
-  const figures: EngineFigures = { ...(usage?.tokens ?? noTokens), units: seen ?? asked };
+  const figures: EngineFigures = { ...(usage?.tokens ?? noFigures), units: seen ?? asked };
   const source = units || (usage && !seen) ? "engine" : seen || isExact(asked) ? "counted" : "estimated";
   if (!span || !usage) return { body, figures, source };
   const parts = [
@@ -63,7 +61,7 @@ function readUnitUsage(text: string): UnitUsage | undefined {
   const usage = value as Record<string, unknown>;
   const input = count(usage["prompt_tokens"] ?? usage["input_tokens"]);
   const output = count(usage["completion_tokens"] ?? usage["output_tokens"]) ?? 0;
-  const tokens = input === undefined ? undefined : { ...noTokens, input, output };
+  const tokens = input === undefined ? undefined : { ...noFigures, input, output };
   const seconds = usage["seconds"];
   const units = readUnits(
     typeof seconds === "number" && seconds >= 0 ? { audio_ms: Math.ceil(seconds * 1000), ...usage } : usage,

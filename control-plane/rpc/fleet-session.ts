@@ -167,8 +167,9 @@ function serve(
     if (text !== toldWeights) await deps.nodeWeights.observe(session, news);
     toldWeights = text;
     const kept = readKeptWeights(report.weights);
-    if (kept.join("\n") !== toldKept) await deps.keptWeights(session, kept);
-    toldKept = kept.join("\n");
+    const keptText = kept.join("\n");
+    if (keptText !== toldKept) await deps.keptWeights(session, kept);
+    toldKept = keptText;
   }
 
   async function take(report: HostReport__Output): Promise<void> {

@@ -17,7 +17,7 @@ import { createBy } from "../deployments/create-by.ts";
 import { createExternal } from "../deployments/create-external.ts";
 import { createHf } from "../deployments/create-hf.ts";
 import type { FundsDeps } from "../deployments/dedicated-money.ts";
-import { AccountSuspended, DeploymentGone, DeploymentNotFound, DeploymentStoreAway } from "../deployments/errors.ts";
+import { AccountSuspended, DeploymentGone, DeploymentNotFound } from "../deployments/errors.ts";
 import { type AskForLogs, mergeLogs, readLogs } from "../deployments/logs.ts";
 import type { DeploymentStatsStore } from "../deployments/store.ts";
 import { NodeNotFound, NothingCordoned } from "../fleet/errors.ts";
@@ -25,6 +25,7 @@ import { hostNamed } from "../fleet/find-host.ts";
 import { instanceLogs } from "../fleet/instance-logs.ts";
 import type { AdminVerbs, DeploymentVerbs, NodeView } from "../http/verbs.ts";
 import type { GpuDefaults } from "../quotas/gpu-limits.ts";
+import { answering } from "./answering.ts";
 import type { Fleet } from "./fleet.ts";
 import type { HubTokens } from "./seals.ts";
 
@@ -155,14 +156,4 @@ export function createAdminVerbs({ fleet, catalog, directory }: VerbDeps): Admin
 /** What costs more is refused; reading, stopping and deleting are not. */
 function refuseSuspended(caller: Caller): void {
   if (caller.suspendReason !== null) throw new AccountSuspended(caller.suspendReason);
-}
-
-/** A database that is away is an answer to the caller, not a defect. */
-async function answering<T>(work: () => Promise<T>): Promise<T> {
-  try {
-    return await work();
-  } catch (error) {
-    if (error instanceof Error && error.name === "DatabaseAway") throw new DeploymentStoreAway(error);
-    throw error;
-  }
 }

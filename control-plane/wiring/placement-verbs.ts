@@ -4,11 +4,12 @@ import type { Directory } from "../catalog/directory.ts";
 import { dryRun, gpuOffers } from "../deployments/availability.ts";
 import { wantOf } from "../deployments/choose-hosts.ts";
 import type { KnownModel } from "../deployments/create.ts";
-import { BaseModelUnknown, DeploymentNotFound, DeploymentStoreAway } from "../deployments/errors.ts";
+import { BaseModelUnknown, DeploymentNotFound } from "../deployments/errors.ts";
 import { expectedMemoryBytes } from "../deployments/resources.ts";
 import type { PlacementVerbs } from "../http/verbs.ts";
 import { createContainerStore } from "../store/containers-store.ts";
 import type { OpenDatabase } from "../store/database.ts";
+import { answering } from "./answering.ts";
 import type { Fleet } from "./fleet.ts";
 
 export function createPlacementVerbs({
@@ -53,14 +54,4 @@ export function createPlacementVerbs({
         return dryRun(wantOf(deployment, spread), await fleet.snapshot());
       }),
   };
-}
-
-/** A database that is away is an answer to the caller, not a defect. */
-async function answering<T>(work: () => Promise<T>): Promise<T> {
-  try {
-    return await work();
-  } catch (error) {
-    if (error instanceof Error && error.name === "DatabaseAway") throw new DeploymentStoreAway(error);
-    throw error;
-  }
 }
