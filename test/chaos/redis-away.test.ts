@@ -40,14 +40,18 @@ const ask = (at: ControlPlane, signal: AbortSignal | null = null) =>
   });
 const left = async (at: ControlPlane) => Number((await ask(at)).headers.get("x-ratelimit-remaining-requests"));
 
-/** Requests that stay in flight at one control plane until told. */
+/** Requests that stay in flight at one control plane until told. What the other last said counts for two seconds more: who is turned
+ * away comes again. */
 async function occupy(at: ControlPlane, count: number) {
   const leaving = new AbortController();
   const { running } = world.engine;
   world.engine.behave({ firstByteMs: longMs });
-  const asked = Array.from({ length: count }, () => ask(at, leaving.signal).catch(() => undefined));
-  await vi.waitFor(() => expect(world.engine.running).toBe(running + count), patient);
-  world.engine.behave({ firstByteMs: 0 });
+  const asked = Array.from({ length: count }, async () => {
+    for (let status = 429; status === 429; ) status = (await ask(at, leaving.signal).catch(() => undefined))?.status ?? 0;
+  });
+  await vi
+    .waitFor(() => expect(world.engine.running).toBe(running + count), patient)
+    .finally(() => world.engine.behave({ firstByteMs: 0 }));
   return async () => {
     leaving.abort();
     await Promise.all(asked);
