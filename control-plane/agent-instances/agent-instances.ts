@@ -93,7 +93,7 @@ export function createAgentInstances(deps: AgentInstancesDeps): AgentInstances {
   async function requireFunds(account: AccountId, subject: string): Promise<void> {
     const funds = await deps.funds(account);
     if (funds === null) return;
-    const needed = await deps.firstMinutes(subject, 1, 1);
+    const needed = await deps.firstMinutes(subject, 1, 1, { account, model: "" });
     if (funds <= 0n || funds < needed) throw new NoAgentFunds(needed);
   }
 

@@ -1,6 +1,6 @@
 // A running instance holds its next five minutes at its account. Decided from values alone: what to promise, what to reserve.
 import { minuteMs, minuteOf } from "../../proto/gpu-minute.ts";
-import { costOfMinutes, type GpuPrice } from "./gpu-price.ts";
+import { costOfMinutes, type GpuTariff } from "./gpu-price.ts";
 
 /** [fromMs, untilMs), whole minutes. */
 export interface Span {
@@ -17,8 +17,7 @@ export interface FoundHold {
   /** What account and month have beside everything reserved; undefined: no limit. Below 0 when a limit was lowered. */
   readonly room: bigint | undefined;
   readonly suspendReason: string | null;
-  /** The newest first. */
-  readonly prices: readonly GpuPrice[];
+  readonly tariff: GpuTariff;
 }
 
 export type HoldVerdict =
@@ -40,12 +39,12 @@ export function holdAhead(found: FoundHold, gpus: number, nowMs: number): HoldVe
   if (found.suspendReason !== null) return { kind: "refused", why: { kind: "suspended", reason: found.suspendReason } };
   const cover = spanAhead(nowMs);
   const reserve = unsettled([...found.covered, cover], found.settledUntilMs).reduce(
-    (sum, { fromMs, untilMs }) => sum + costOfMinutes(found.prices, gpus, fromMs, untilMs),
+    (sum, { fromMs, untilMs }) => sum + costOfMinutes(found.tariff, gpus, fromMs, untilMs),
     0n,
   );
   const more = reserve - found.reserved;
   if (more > 0n && found.room !== undefined && found.room < more) {
-    const needed = costOfMinutes(found.prices, gpus, cover.fromMs, cover.untilMs);
+    const needed = costOfMinutes(found.tariff, gpus, cover.fromMs, cover.untilMs);
     return { kind: "refused", why: { kind: "funds", needed } };
   }
   return { kind: "held", cover, reserve };

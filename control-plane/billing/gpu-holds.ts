@@ -21,8 +21,14 @@ export interface RefusedHold {
 export interface GpuHolds {
   /** Instances that are ready on reachable hosts. Ends the holds of those that serve no more. Throws when the database is away. */
   renew(running: readonly GpuInstance[]): Promise<readonly RefusedHold[]>;
-  /** Nano-USD that the first minutes of `count` instances hold. */
-  firstMinutes(gpu: string, gpusPerInstance: number, count: number): Promise<bigint>;
+  /** Nano-USD that the first minutes of `count` instances of a deployment of `of` hold. */
+  firstMinutes(gpu: string, gpusPerInstance: number, count: number, of: PayingFor): Promise<bigint>;
+}
+
+export interface PayingFor {
+  readonly account: AccountId;
+  /** Public name; empty: none yet, so no discount of one model applies. */
+  readonly model: string;
 }
 
 function monthsOf(account: AccountId, { fromMs, untilMs }: Span): BudgetScope[] {
@@ -61,9 +67,9 @@ export function createGpuHolds(deps: {
       if (released > 0) log.info({ released }, "holds of GPU time released");
       return refused;
     },
-    async firstMinutes(gpu, gpusPerInstance, count) {
+    async firstMinutes(gpu, gpusPerInstance, count, of) {
       const { fromMs, untilMs } = spanAhead(minuteOf(clock.unixMs()));
-      return costOfMinutes(await store.prices(gpu), gpusPerInstance, fromMs, untilMs) * BigInt(count);
+      return costOfMinutes(await store.tariff(gpu, of), gpusPerInstance, fromMs, untilMs) * BigInt(count);
     },
   };
 }

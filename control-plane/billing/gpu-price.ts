@@ -1,12 +1,31 @@
 // What GPU time costs: price per GPU and hour, cut by the millisecond, rounded once per minute and instance. Pure.
 import { minuteMs } from "../../proto/gpu-minute.ts";
 import { type NanoUsd, nano } from "../../proto/money.ts";
+import { type DiscountedUse, discountedRate, discountFor } from "./discounts.ts";
+import type { Discount } from "./store.ts";
 
 export interface GpuPrice {
   readonly version: bigint;
   /** Nano-USD per GPU and hour. */
   readonly hourRate: bigint;
   readonly fromMs: number;
+}
+
+/** All that decides what a minute of somebody's instance costs. */
+export interface GpuTariff {
+  /** Versions of the price of its GPU type, the newest first. */
+  readonly prices: readonly GpuPrice[];
+  /** Those that may match `use`; ended ones too, for minutes that come late. */
+  readonly discounts: readonly Discount[];
+  readonly use: DiscountedUse;
+}
+
+/** What a minute is billed with: price and discount in effect at its start. */
+export interface GpuRate {
+  readonly version: bigint;
+  /** Nano-USD per GPU and hour, less the discount. */
+  readonly hourRate: bigint;
+  readonly discountId: string | null;
 }
 
 const hourMs = 3_600_000n;
@@ -21,10 +40,20 @@ export function priceAt(prices: readonly GpuPrice[], atMs: number): GpuPrice | u
   return prices.find((price) => price.fromMs <= atMs);
 }
 
-/** Whole minutes in [fromMs, untilMs), each at the price in effect at its start, as each will be billed. */
-export function costOfMinutes(prices: readonly GpuPrice[], gpus: number, fromMs: number, untilMs: number): bigint {
+/** Undefined: free. */
+export function rateAt(tariff: GpuTariff, atMs: number): GpuRate | undefined {
+  const price = priceAt(tariff.prices, atMs);
+  if (!price) return undefined;
+  const discount = discountFor(tariff.discounts, tariff.use, atMs);
+  if (!discount) return { version: price.version, hourRate: price.hourRate, discountId: null };
+  const hourRate = discountedRate(price.hourRate, discount.basisPoints);
+  return { version: price.version, hourRate, discountId: discount.id };
+}
+
+/** Whole minutes in [fromMs, untilMs), each at the price and discount in effect at its start, as each will be billed. */
+export function costOfMinutes(tariff: GpuTariff, gpus: number, fromMs: number, untilMs: number): bigint {
   let sum = 0n;
   for (let atMs = fromMs; atMs < untilMs; atMs += minuteMs)
-    sum += gpuCost(minuteMs * gpus, priceAt(prices, atMs)?.hourRate ?? 0n);
+    sum += gpuCost(minuteMs * gpus, rateAt(tariff, atMs)?.hourRate ?? 0n);
   return sum;
 }

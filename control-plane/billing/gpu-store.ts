@@ -2,7 +2,7 @@
 import type { AccountId, DeploymentId, HostId, InstanceId, LeaseId } from "../../proto/ids.ts";
 import type { FoundHold, HoldVerdict } from "./gpu-hold.ts";
 import type { GpuMinute } from "./gpu-minute.ts";
-import type { GpuPrice } from "./gpu-price.ts";
+import type { GpuTariff } from "./gpu-price.ts";
 import type { BudgetScope } from "./scopes.ts";
 
 export interface GpuInstance {
@@ -20,8 +20,8 @@ export interface KnownMinute {
   readonly model: string;
   readonly gpu: string;
   readonly gpus: number;
-  /** In effect at the start of the minute; undefined: free. */
-  readonly price: GpuPrice | undefined;
+  /** Of its GPU type at the start of the minute, and of the account's discounts. */
+  readonly tariff: GpuTariff;
   readonly isCovered: boolean;
   readonly leaseId: LeaseId | undefined;
 }
@@ -34,8 +34,8 @@ export interface GpuTimeStore {
   quarantine(minutes: readonly GpuMinute[], why: string): Promise<void>;
   /** Their records are in the ledger: nothing is reserved for them any more. */
   noteSettled(minutes: readonly GpuMinute[]): Promise<void>;
-  /** Versions of the price of a GPU type, the newest first. */
-  prices(gpu: string): Promise<readonly GpuPrice[]>;
+  /** What an hour of `gpu` (a type, or the subject of another price by the hour) costs a deployment of `of`. */
+  tariff(gpu: string, of: { readonly account: AccountId; readonly model: string }): Promise<GpuTariff>;
   /** Until when the instances are covered, of those that serve. */
   coveredUntil(instances: readonly InstanceId[]): Promise<ReadonlyMap<InstanceId, number>>;
   /**

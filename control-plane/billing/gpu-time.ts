@@ -4,7 +4,7 @@ import type { Logger } from "pino";
 import type { HostId, KeyId, ReplicaId } from "../../proto/ids.ts";
 import { freeOfCharge, nano } from "../../proto/money.ts";
 import type { GpuMinute } from "./gpu-minute.ts";
-import { gpuCost } from "./gpu-price.ts";
+import { gpuCost, rateAt } from "./gpu-price.ts";
 import type { GpuTimeStore, KnownMinute } from "./gpu-store.ts";
 import type { BillingMetrics } from "./metrics.ts";
 import { moneyRules } from "./post.ts";
@@ -81,7 +81,8 @@ export function createGpuTime(deps: {
 
 function asRecord(minute: GpuMinute, of: KnownMinute): SettledRecord {
   const gpuMs = Math.round(minute.readyMs * of.gpus);
-  const cost = gpuCost(gpuMs, of.price?.hourRate ?? 0n);
+  const rate = rateAt(of.tariff, minute.startMs);
+  const cost = gpuCost(gpuMs, rate?.hourRate ?? 0n);
   return {
     requestId: minute.id,
     attempt: 1,
@@ -104,9 +105,9 @@ function asRecord(minute: GpuMinute, of: KnownMinute): SettledRecord {
     gpuMs,
     source: "engine",
     endReason: "stop",
-    priceVersion: of.price?.version ?? 0n,
+    priceVersion: rate?.version ?? 0n,
     rates: freeOfCharge,
-    discountId: null,
+    discountId: rate?.discountId ?? null,
     cost,
     queueMs: 0,
     firstByteMs: 0,

@@ -4,7 +4,7 @@ import type { DeliveredCount } from "./delivered.ts";
 
 export type { DeliveredCount, LostAttempt } from "./delivered.ts";
 export type { FoundHold, HoldVerdict, Span } from "./gpu-hold.ts";
-export type { GpuPrice } from "./gpu-price.ts";
+export type { GpuPrice, GpuTariff } from "./gpu-price.ts";
 export type { GpuTimeStore, KnownMinute } from "./gpu-store.ts";
 export type * from "./payment-store.ts";
 export type { BudgetRow, LeaseRow, Posting, Postings, UsageRow } from "./post.ts";

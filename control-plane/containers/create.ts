@@ -48,7 +48,7 @@ export async function createContainer(
     throw new FirstStartRefused(
       "Nobody could log in: your account has no SSH key and the user data brings none. Add a key with POST /v1/ssh_keys, then create the container.",
     );
-  await requireFunds(deps, account, { gpu, numGpus: count, minInstances: 1 });
+  await requireFunds(deps, account, { modelName: request.name, gpu, numGpus: count, minInstances: 1 });
   const next: NewDeployment = {
     id: `container-${randomId(8)}` as DeploymentId,
     account,

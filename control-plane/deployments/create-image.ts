@@ -33,9 +33,9 @@ export async function createFromImage(deps: CreateDeps, owner: Owner, request: I
   if (version !== undefined && !versionForm.test(version))
     throw new DeploymentRefused("version: a tag, or sha256: with the 64 digits of a digest.", { param: "version" });
   const scale = { gpu, numGpus, minInstances: 1, maxInstances: 1 };
-  await requireFunds(deps, owner.account, scale);
-  const reference = version === undefined ? image : `${image}${version.startsWith("sha256:") ? "@" : ":"}${version}`;
   const modelName = fullName(image.split("/").slice(-2).join("/").replaceAll(":", "-"), owner.displayName);
+  await requireFunds(deps, owner.account, { ...scale, modelName });
+  const reference = version === undefined ? image : `${image}${version.startsWith("sha256:") ? "@" : ":"}${version}`;
   const created = await deps.store.insert(
     {
       ...scale,

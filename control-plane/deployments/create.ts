@@ -99,7 +99,7 @@ export async function createDeployment(deps: CreateDeps, owner: Owner, request: 
   const model = await modelFor(deps, request, modelName);
   const { engine, format } = await engineFor(deps, request, model);
   const extraArgs = checkExtraArgs(request.extraArgs, engine);
-  await requireFunds(deps, owner.account, request);
+  await requireFunds(deps, owner.account, { ...request, modelName });
   const token = request.hf?.token;
 
   const task = request.task ?? model.task ?? "text-generation";

@@ -4,6 +4,7 @@ import type { Logger } from "pino";
 import type { AccountId, DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 import { nano, toUsd } from "../../proto/money.ts";
 import type { HostState } from "../fleet/host.ts";
+import type { Deployment } from "./deployment.ts";
 import { NoFunds } from "./errors.ts";
 import { isWanted } from "./lifecycle.ts";
 import type { DeploymentStore } from "./store.ts";
@@ -36,18 +37,25 @@ export interface FundsDeps {
   /** Nano-USD that the account may still spend; null: no limit. */
   readonly funds: (account: AccountId) => Promise<bigint | null>;
   /** Nano-USD that `count` instances hold when they start; 0n where the GPU type has no price. */
-  readonly firstMinutes: (gpu: string, gpusPerInstance: number, count: number) => Promise<bigint>;
+  readonly firstMinutes: (
+    gpu: string,
+    gpusPerInstance: number,
+    count: number,
+    /** Whose discounts apply. */
+    of: { readonly account: AccountId; readonly model: string },
+  ) => Promise<bigint>;
 }
 
 /** Throws NoFunds when the account could not hold the first minutes of what is to run. Nothing is reserved yet. */
 export async function requireFunds(
   deps: FundsDeps,
   account: AccountId,
-  want: { readonly gpu: string; readonly numGpus: number; readonly minInstances: number },
+  want: Pick<Deployment, "modelName" | "gpu" | "numGpus" | "minInstances">,
 ): Promise<void> {
   const funds = await deps.funds(account);
   if (funds === null) return;
-  const needed = await deps.firstMinutes(want.gpu, want.numGpus, Math.max(1, want.minInstances));
+  const { gpu, numGpus, minInstances, modelName: model } = want;
+  const needed = await deps.firstMinutes(gpu, numGpus, Math.max(1, minInstances), { account, model });
   if (funds <= 0n || funds < needed) throw new NoFunds(needed);
 }
 

@@ -94,10 +94,11 @@ export function createScaler(deps: {
     return true;
   }
 
-  async function isPaid({ account, gpu, numGpus, priceSubject }: Deployment, more: number): Promise<boolean> {
+  async function isPaid(deployment: Deployment, more: number): Promise<boolean> {
+    const { account, modelName: model, gpu, numGpus, priceSubject } = deployment;
     const left = await deps.funds(account as AccountId);
     if (left === null) return true;
-    const needed = await deps.firstMinutes(priceSubject ?? gpu, numGpus, more);
+    const needed = await deps.firstMinutes(priceSubject ?? gpu, numGpus, more, { account, model });
     return needed === 0n || left >= needed;
   }
 

@@ -33,11 +33,11 @@ export function createWaker(
 
 async function isPaid(
   { funds, firstMinutes }: FundsDeps,
-  { account, gpu, numGpus, priceSubject }: ColdStart["deployment"],
+  { account, modelName: model, gpu, numGpus, priceSubject }: ColdStart["deployment"],
 ): Promise<boolean> {
   const left = await funds(account);
   if (left === null) return true;
-  const needed = await firstMinutes(priceSubject ?? gpu, numGpus, 1);
+  const needed = await firstMinutes(priceSubject ?? gpu, numGpus, 1, { account, model });
   return needed === 0n || left >= needed;
 }
 

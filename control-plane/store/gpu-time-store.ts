@@ -7,10 +7,20 @@ import {
   type LeaseId,
   randomId,
 } from "../../proto/ids.ts";
-import type { BudgetRow, FoundHold, GpuPrice, GpuTimeStore, KnownMinute, Span } from "../billing/store.ts";
+import type {
+  BudgetRow,
+  Discount,
+  FoundHold,
+  GpuPrice,
+  GpuTariff,
+  GpuTimeStore,
+  KnownMinute,
+  Span,
+} from "../billing/store.ts";
 import { createBudgetMaker } from "./budget-making.ts";
 import { lockBudgets, lockLeases, moveBudgets, moveLeases, movingMoney } from "./budget-rows.ts";
 import { asking } from "./database.ts";
+import { discountOf } from "./discount-rows.ts";
 import type { Database } from "./schema.ts";
 
 type Trx = Transaction<Database>;
@@ -31,12 +41,13 @@ export function createGpuTimeStore(db: Kysely<Database>): GpuTimeStore {
           price_version: bigint | null;
           hour_rate: bigint;
           effective_from: Date;
+          surface: string;
           covered: boolean | null;
           lease_id: LeaseId | null;
         }>`
           select d.account_id, d.model_name, d.gpu, case when d.price_subject is null
             then d.num_gpus * coalesce(h.gpu_share, i.gpu_share, 1) else 1 end as gpus, p.price_version, p.hour_rate, p.effective_from,
-            h.covered @> m.start_at as covered, h.lease_id
+            case when d.price_subject is null then 'gpu' else 'container' end as surface, h.covered @> m.start_at as covered, h.lease_id
           from unnest(${minutes.map((m) => m.deployId)}::text[], ${minutes.map((m) => m.instance)}::text[],
             ${minutes.map((m) => new Date(m.startMs))}::timestamptz[]) with ordinality
             as m (deploy_id, instance_id, start_at, place)
@@ -51,6 +62,8 @@ export function createGpuTimeStore(db: Kysely<Database>): GpuTimeStore {
               and subject = coalesce(d.price_subject, d.gpu) and effective_from <= m.start_at
             order by effective_from desc, price_version desc limit 1) p on true
           order by m.place`.execute(db);
+        const accounts = rows.flatMap((row) => row.account_id ?? []);
+        const discounts = accounts.length === 0 ? [] : await discountsOf(db, accounts);
         return rows.map((row): KnownMinute | undefined => {
           if (row.account_id === null) return undefined;
           const { price_version: version, hour_rate: hourRate, effective_from: from } = row;
@@ -59,7 +72,11 @@ export function createGpuTimeStore(db: Kysely<Database>): GpuTimeStore {
             model: row.model_name,
             gpu: row.gpu,
             gpus: row.gpus,
-            price: version === null ? undefined : { version, hourRate, fromMs: from.getTime() },
+            tariff: {
+              prices: version === null ? [] : [{ version, hourRate, fromMs: from.getTime() }],
+              discounts,
+              use: { account: row.account_id, model: row.model_name, surface: row.surface },
+            },
             isCovered: row.covered ?? false,
             leaseId: row.lease_id ?? undefined,
           };
@@ -98,7 +115,7 @@ export function createGpuTimeStore(db: Kysely<Database>): GpuTimeStore {
           where gpu_hold.instance_id = locked.instance_id`.execute(db);
       }),
 
-    prices: (gpu) => asking(() => pricesOf(db, gpu)),
+    tariff: (gpu, of) => asking(() => tariffOf(db, gpu, of)),
 
     coveredUntil: (instances) =>
       asking(async () => {
@@ -126,9 +143,12 @@ export function createGpuTimeStore(db: Kysely<Database>): GpuTimeStore {
           .execute();
         const { spans, settledUntilMs, leaseId } = await lockHold(trx, one.instance);
         const account = await trx
-          .selectFrom("account")
-          .select("suspend_reason")
-          .where("account_id", "=", one.account)
+          .selectFrom("account as a")
+          .leftJoin("deployment as d", (on) =>
+            on.onRef("d.account_id", "=", "a.account_id").on("d.deploy_id", "=", one.deployId),
+          )
+          .select(["a.suspend_reason", (eb) => eb.fn.coalesce("d.model_name", sql<string>`''`).as("model_name")])
+          .where("a.account_id", "=", one.account)
           .executeTakeFirstOrThrow();
         const budgetId = accountBudget(one.account);
         const budgets = await lockBudgets(trx, [budgetId, ...months.map((month) => month.budgetId)].sort());
@@ -141,7 +161,7 @@ export function createGpuTimeStore(db: Kysely<Database>): GpuTimeStore {
           reserved,
           room: roomOf(budgets, budgetId, await reservedOf(trx, budgetId)),
           suspendReason: account.suspend_reason,
-          prices: await pricesOf(trx, one.gpu),
+          tariff: await tariffOf(trx, one.gpu, { account: one.account, model: account.model_name }),
         } satisfies FoundHold);
         if (verdict.kind === "refused") return verdict;
         const more = verdict.reserve - reserved;
@@ -227,21 +247,40 @@ function roomOf(budgets: readonly BudgetRow[], account: BudgetId, reserved: bigi
   );
 }
 
-async function pricesOf(db: Kysely<Database>, gpu: string): Promise<GpuPrice[]> {
+async function tariffOf(
+  db: Kysely<Database>,
+  gpu: string,
+  of: { readonly account: AccountId; readonly model: string },
+): Promise<GpuTariff> {
   const rows = await db
     .selectFrom("price")
-    .select(["price_version", "hour_rate", "effective_from"])
+    .select(["kind", "price_version", "hour_rate", "effective_from"])
     // Their subjects never meet: GPU types are a closed list without colons.
     .where("kind", "in", ["gpu", "container"])
     .where("subject", "=", gpu)
     .orderBy("effective_from", "desc")
     .orderBy("price_version", "desc")
     .execute();
-  return rows.map((row) => ({
-    version: row.price_version,
-    hourRate: row.hour_rate,
-    fromMs: row.effective_from.getTime(),
-  }));
+  const prices = rows.map(
+    (row): GpuPrice => ({
+      version: row.price_version,
+      hourRate: row.hour_rate,
+      fromMs: row.effective_from.getTime(),
+    }),
+  );
+  const use = { ...of, surface: rows[0]?.kind ?? "gpu" };
+  return { prices, discounts: prices.length === 0 ? [] : await discountsOf(db, [of.account]), use };
+}
+
+/** Of these accounts and of everybody, for GPU time; ended ones too, since minutes may come late. */
+async function discountsOf(db: Kysely<Database>, accounts: readonly AccountId[]): Promise<Discount[]> {
+  const rows = await db
+    .selectFrom("discount")
+    .selectAll()
+    .where((eb) => eb.or([eb("account_id", "is", null), eb("account_id", "in", [...new Set(accounts)])]))
+    .where((eb) => eb.or([eb("surface", "is", null), eb("surface", "in", ["gpu", "container"])]))
+    .execute();
+  return rows.map(discountOf);
 }
 
 async function lockHold(trx: Trx, instance: InstanceId) {

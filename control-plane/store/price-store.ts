@@ -1,9 +1,9 @@
 import { type Kysely, type Selectable, sql } from "kysely";
-import type { AccountId } from "../../proto/ids.ts";
 import type { Discount, DiscountStore, NewPrice, PriceSetter, PriceStore, PriceVersion } from "../billing/store.ts";
 import { writeAudit } from "./audit-rows.ts";
 import { announce } from "./change-feed.ts";
 import { asking, inTransaction } from "./database.ts";
+import { discountOf } from "./discount-rows.ts";
 import type { Database } from "./schema.ts";
 
 export function createPriceStore(db: Kysely<Database>): PriceStore & DiscountStore {
@@ -141,18 +141,6 @@ const priceOf = (row: Selectable<Database["price"]>): PriceVersion => ({
   },
   effectiveFromMs: row.effective_from.getTime(),
   setAtMs: row.set_at.getTime(),
-});
-
-const discountOf = (row: Selectable<Database["discount"]>): Discount => ({
-  id: row.discount_id,
-  name: row.name,
-  text: row.text,
-  basisPoints: row.basis_points,
-  account: row.account_id as AccountId | null,
-  model: row.model,
-  surface: row.surface,
-  effectiveFromMs: row.effective_from.getTime(),
-  effectiveToMs: row.effective_to?.getTime() ?? null,
 });
 
 /** JSON has no bigint. */

@@ -47,7 +47,8 @@ async function occupy(at: ControlPlane, count: number) {
   const { running } = world.engine;
   world.engine.behave({ firstByteMs: longMs });
   const asked = Array.from({ length: count }, async () => {
-    for (let status = 429; status === 429; ) status = (await ask(at, leaving.signal).catch(() => undefined))?.status ?? 0;
+    for (let status = 429; status === 429; )
+      status = (await ask(at, leaving.signal).catch(() => undefined))?.status ?? 0;
   });
   await vi
     .waitFor(() => expect(world.engine.running).toBe(running + count), patient)

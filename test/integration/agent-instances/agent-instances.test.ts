@@ -154,7 +154,7 @@ describe("an agent instance's life", () => {
       endedAtMs: startMs + 60_000,
     };
     const [known] = await createGpuTimeStore(world.db).lookUp([minute], hostView.id);
-    expect(known).toMatchObject({ account: ada.account, gpus: 1, price: { hourRate: 60_000_000n } });
+    expect(known).toMatchObject({ account: ada.account, gpus: 1, tariff: { prices: [{ hourRate: 60_000_000n }] } });
   });
 });
 

@@ -7,7 +7,9 @@ import { createGpuTime } from "../../../control-plane/billing/gpu-time.ts";
 import { createBillingMetrics } from "../../../control-plane/billing/metrics.ts";
 import { checkBooks } from "../../../control-plane/store/check-books.ts";
 import { createGpuTimeStore } from "../../../control-plane/store/gpu-time-store.ts";
+import { createPriceStore } from "../../../control-plane/store/price-store.ts";
 import { createSettlementStore } from "../../../control-plane/store/settlement-store.ts";
+import { createUsageStore } from "../../../control-plane/store/usage-store.ts";
 import { gpuMinuteId } from "../../../proto/gpu-minute.ts";
 import type { AccountId, DeploymentId, HostId, InstanceId } from "../../../proto/ids.ts";
 import { randomId } from "../../../proto/ids.ts";
@@ -316,14 +318,64 @@ describe("GPU time of a dedicated deployment", () => {
       .where("instance_id", "=", of.instance)
       .executeTakeFirstOrThrow();
     expect(row).toEqual({ gpu_ms: 60_000n, charge: 0n, price_version: 0n });
-    expect(await holds.firstMinutes(of.gpu, 1, 1)).toBe(0n);
+    expect(await holds.firstMinutes(of.gpu, 1, 1, { account: of.account, model: "" })).toBe(0n);
   });
 
   it("asks for the first five minutes of every instance", async () => {
     const of = await instanceOf();
     await setPrice(of.gpu, sixAnHour, noon - minute);
     nowMs += 30_000;
-    expect(await controlPlane().holds.firstMinutes(of.gpu, 2, 3)).toBe(cents(10 * 5 * 2 * 3));
+    expect(await controlPlane().holds.firstMinutes(of.gpu, 2, 3, { account: of.account, model: "" })).toBe(
+      cents(10 * 5 * 2 * 3),
+    );
+  });
+
+  it("costs less a discount that is in effect when the minute begins, held and captured at the same rate, named on the row", async () => {
+    const of = await instanceOf();
+    await setPrice(of.gpu, sixAnHour, noon - minute);
+    const model = `acme/${of.instance}`;
+    const discounts = createPriceStore(world.db);
+    const half = {
+      ...{
+        id: `half-${of.instance}`,
+        name: "Half",
+        text: "two minutes",
+        basisPoints: 5_000,
+        account: of.account,
+        model,
+      },
+      ...{ surface: "gpu", effectiveFromMs: noon + minute, effectiveToMs: noon + 3 * minute },
+    };
+    await discounts.addDiscount(half);
+    // Neither another surface's nor another account's counts.
+    const other = await instanceOf();
+    await discounts.addDiscount({ ...half, id: `chat-${of.instance}`, surface: "chat", basisPoints: 10_000 });
+    await discounts.addDiscount({ ...half, id: `other-${of.instance}`, account: other.account, basisPoints: 10_000 });
+    const { holds, time } = controlPlane();
+    expect(await holds.firstMinutes(of.gpu, 1, 1, { account: of.account, model })).toBe(cents(3 * 10 + 2 * 5));
+    await holds.renew([of]);
+    expect((await world.budget(of.account)).leased).toBe(cents(3 * 10 + 2 * 5));
+    await time.settle(minutesOf(of, noon, 5));
+    const rows = await world.db
+      .selectFrom("usage")
+      .select(["discount_id", "charge"])
+      .where("instance_id", "=", of.instance)
+      .orderBy("admitted_at")
+      .execute();
+    expect(rows.map((row) => [row.discount_id, row.charge])).toEqual([
+      [null, cents(10)],
+      [half.id, cents(5)],
+      [half.id, cents(5)],
+      [null, cents(10)],
+      [null, cents(10)],
+    ]);
+    expect((await world.budget(of.account)).leased).toBe(0n);
+    expect(await ledgerOf(of.account, "platform_loss")).toBe(0n);
+    const lines = await createUsageStore(world.db).ledgerLines(of.account, 0, Date.now() + 366 * 24 * 60 * minute);
+    expect(lines.map((line) => [line.discount?.name ?? "", line.milliUnits, line.cost])).toEqual([
+      ["", 180_000n, cents(30)],
+      ["Half", 120_000n, cents(10)],
+    ]);
   });
 
   it("of a deployment that nobody knows bills nobody and is not sent again", async () => {

@@ -70,7 +70,7 @@ describe("a dedicated deployment", () => {
   });
 
   it("is not begun without the money of its first minutes", async () => {
-    const want = { gpu: "H100-80GB", numGpus: 2, minInstances: 3 };
+    const want = { modelName: "acme/m", gpu: "H100-80GB" as const, numGpus: 2, minInstances: 3 };
     const asked: unknown[] = [];
     const paying = (funds: bigint | null) => ({
       funds: async () => funds,
@@ -84,6 +84,6 @@ describe("a dedicated deployment", () => {
     await expect(requireFunds(paying(0n), account, want)).rejects.toThrow(NoFunds);
     await requireFunds(paying(900n), account, want);
     await requireFunds(paying(null), account, want);
-    expect(asked[0]).toEqual(["H100-80GB", 2, 3]);
+    expect(asked[0]).toEqual(["H100-80GB", 2, 3, { account, model: "acme/m" }]);
   });
 });
