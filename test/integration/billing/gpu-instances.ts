@@ -1,6 +1,8 @@
 // Deployments with ready instances on GPUs of a type of their own, for tests of what GPU time costs.
+import { type GpuMinute, readGpuMinute } from "../../../control-plane/billing/gpu-minute.ts";
+import { gpuMinuteId } from "../../../proto/gpu-minute.ts";
 import { type AccountId, type DeploymentId, type InstanceId, randomId } from "../../../proto/ids.ts";
-import type { World } from "./world.ts";
+import { usageRecord, type World } from "./world.ts";
 
 export interface InstanceOptions {
   /** Nano-USD; USD 100 when left out. */
@@ -83,4 +85,26 @@ async function insertInstance(
       phase: "ready",
     })
     .execute();
+}
+
+/** As an agent sends them. */
+export function minutesOf(of: Running, fromMs: number, count: number, readyMs = 60_000): GpuMinute[] {
+  return Array.from({ length: count }, (_, index) => {
+    const startMs = fromMs + index * 60_000;
+    const wire = usageRecord(
+      "" as AccountId,
+      { input: 0, output: 0 },
+      {
+        requestId: gpuMinuteId(of.instance as InstanceId, startMs),
+        admittedAtMs: String(startMs),
+        endedAtMs: String(startMs + readyMs),
+        instanceId: of.instance,
+        deployId: of.deployId as DeploymentId,
+        readyMs,
+      },
+    );
+    const read = readGpuMinute(wire);
+    if (!read) throw new Error("not a GPU minute");
+    return read;
+  });
 }

@@ -2,7 +2,7 @@ import pino from "pino";
 import { Registry } from "prom-client";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { createGpuHolds } from "../../../control-plane/billing/gpu-holds.ts";
-import { type GpuMinute, readGpuMinute } from "../../../control-plane/billing/gpu-minute.ts";
+import type { GpuMinute } from "../../../control-plane/billing/gpu-minute.ts";
 import { createGpuTime } from "../../../control-plane/billing/gpu-time.ts";
 import { createBillingMetrics } from "../../../control-plane/billing/metrics.ts";
 import { checkBooks } from "../../../control-plane/store/check-books.ts";
@@ -10,12 +10,11 @@ import { createGpuTimeStore } from "../../../control-plane/store/gpu-time-store.
 import { createPriceStore } from "../../../control-plane/store/price-store.ts";
 import { createSettlementStore } from "../../../control-plane/store/settlement-store.ts";
 import { createUsageStore } from "../../../control-plane/store/usage-store.ts";
-import { gpuMinuteId } from "../../../proto/gpu-minute.ts";
-import type { AccountId, DeploymentId, HostId, InstanceId } from "../../../proto/ids.ts";
+import type { AccountId, HostId } from "../../../proto/ids.ts";
 import { randomId } from "../../../proto/ids.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
-import { addInstance, addSibling, type InstanceOptions } from "./gpu-instances.ts";
-import { openWorld, usageRecord, type World, wholeBooks } from "./world.ts";
+import { addInstance, addSibling, type InstanceOptions, minutesOf } from "./gpu-instances.ts";
+import { openWorld, type World, wholeBooks } from "./world.ts";
 
 const log = pino({ level: "silent" });
 const minute = 60_000;
@@ -64,28 +63,6 @@ function controlPlane() {
       settle: (minutes: readonly GpuMinute[], from = "host") => time.settle(minutes, from as HostId),
     },
   };
-}
-
-/** As an agent sends them. */
-function minutesOf(of: Running, fromMs: number, count: number, readyMs = minute): GpuMinute[] {
-  return Array.from({ length: count }, (_, index) => {
-    const startMs = fromMs + index * minute;
-    const wire = usageRecord(
-      "" as AccountId,
-      { input: 0, output: 0 },
-      {
-        requestId: gpuMinuteId(of.instance as InstanceId, startMs),
-        admittedAtMs: String(startMs),
-        endedAtMs: String(startMs + readyMs),
-        instanceId: of.instance,
-        deployId: of.deployId as DeploymentId,
-        readyMs,
-      },
-    );
-    const read = readGpuMinute(wire);
-    if (!read) throw new Error("not a GPU minute");
-    return read;
-  });
 }
 
 const stop = (of: Running) =>
