@@ -2,6 +2,7 @@
 // name: a playlist that points at other files or addresses is never followed.
 import { spawn } from "node:child_process";
 import type { AudioContainer } from "./container.ts";
+import { Recording } from "./recording.ts";
 import { AudioRefusal } from "./sound.ts";
 
 const demuxers: Readonly<Record<AudioContainer, string>> = {
@@ -21,7 +22,7 @@ export interface DecodeLimits {
   readonly timeoutMs: number;
 }
 
-/** Mono at `rate`. Throws AudioRefusal; the signal's reason when it aborts. */
+/** Throws AudioRefusal; the signal's reason when it aborts. */
 export async function decodeByFfmpeg(
   program: string,
   bytes: Buffer,
@@ -29,15 +30,15 @@ export async function decodeByFfmpeg(
   rate: number,
   limits: DecodeLimits,
   signal: AbortSignal,
-): Promise<Float32Array> {
+): Promise<Recording> {
   signal.throwIfAborted();
   const input = ["-protocol_whitelist", "cache,pipe", "-f", demuxers[container], "-i", "cache:pipe:0"];
-  const output = ["-map", "0:a:0", "-ac", "1", "-ar", `${rate}`, "-f", "f32le", "pipe:1"];
+  const output = ["-map", "0:a:0", "-ac", "1", "-ar", `${rate}`, "-f", "s16le", "pipe:1"];
   const args = ["-nostdin", "-hide_banner", "-v", "error", "-threads", "1", ...input, ...output];
   // Only what a program needs to find its libraries: nothing of this process's environment is the decoder's business.
   const child = spawn(program, args, { stdio: ["pipe", "pipe", "pipe"], env: { PATH: process.env["PATH"] ?? "" } });
-  const maxBytes = Math.ceil(limits.maxSeconds * rate) * 4;
-  const chunks: Buffer[] = [];
+  const maxBytes = Math.ceil(limits.maxSeconds * rate) * 2;
+  const recording = new Recording(rate);
   let size = 0;
   let errors = "";
   let refusal: AudioRefusal | undefined;
@@ -55,7 +56,7 @@ export async function decodeByFfmpeg(
     child.stdout.on("data", (chunk: Buffer) => {
       size += chunk.length;
       if (size > maxBytes) end(tooLong(limits.maxSeconds));
-      else chunks.push(chunk);
+      else recording.append(chunk);
     });
     child.stderr.on("data", (chunk: Buffer) => {
       errors = (errors + chunk.toString("utf8")).slice(-2000);
@@ -78,11 +79,8 @@ export async function decodeByFfmpeg(
     clearTimeout(timer);
     signal.removeEventListener("abort", onAbort);
   }
-  const whole = Buffer.concat(chunks, size - (size % 4));
-  if (whole.length === 0) throw unreadable(container, "there is no audio in it");
-  const samples = new Float32Array(whole.length / 4);
-  for (let i = 0; i < samples.length; i += 1) samples[i] = whole.readFloatLE(i * 4);
-  return samples;
+  if (recording.length === 0) throw unreadable(container, "there is no audio in it");
+  return recording;
 }
 
 export function tooLong(maxSeconds: number): AudioRefusal {

@@ -5,10 +5,6 @@ export interface Sound {
   readonly rate: number;
 }
 
-export function secondsOf({ samples, rate }: Sound): number {
-  return samples.length / rate;
-}
-
 /** The sender's audio cannot be used; the message is for them. */
 export class AudioRefusal extends Error {
   readonly code: "unreadable" | "too_long" | "no_decoder";

@@ -1,6 +1,6 @@
 // RIFF WAVE: read what people upload (PCM of 8 to 32 bits, float), write a header for audio whose length is not yet known.
 // Pure. Source: Microsoft, "Multimedia Programming Interface and Data Specifications 1.0".
-import { AudioRefusal, type Sound } from "./sound.ts";
+import { AudioRefusal } from "./sound.ts";
 
 const pcm = 1;
 const float = 3;
@@ -13,8 +13,17 @@ interface WavFormat {
   readonly bits: number;
 }
 
-/** Channels mixed to one. Undefined for a coding other than PCM and float. Throws AudioRefusal. */
-export function readWav(bytes: Buffer): Sound | undefined {
+export interface WavSound {
+  /** Samples per second. */
+  readonly rate: number;
+  /** Samples of each channel. */
+  readonly length: number;
+  /** From `first` up to `end`, channels mixed to one. */
+  mixed(first: number, end: number): Float32Array;
+}
+
+/** Reads the header alone. Undefined for a coding other than PCM and float. Throws AudioRefusal. */
+export function openWav(bytes: Buffer): WavSound | undefined {
   let format: WavFormat | undefined;
   for (let at = 12; at + 8 <= bytes.length; ) {
     const name = bytes.toString("latin1", at, at + 4);
@@ -26,7 +35,7 @@ export function readWav(bytes: Buffer): Sound | undefined {
     if (name === "data") {
       if (!format) throw new AudioRefusal("unreadable", "the WAV file has no format before its data");
       const read = readerOf(format);
-      return read && mix(bytes, at + 8, end, format, read);
+      return read && soundOf(bytes, at + 8, end, format, read);
     }
     at += 8 + size + (size & 1);
   }
@@ -59,16 +68,23 @@ function readerOf({ code, bits }: WavFormat): Read | undefined {
   return bits === 32 ? (bytes, at) => bytes.readInt32LE(at) / 0x80000000 : undefined;
 }
 
-function mix(bytes: Buffer, start: number, end: number, { channels, rate, bits }: WavFormat, read: Read): Sound {
+function soundOf(bytes: Buffer, start: number, end: number, { channels, rate, bits }: WavFormat, read: Read): WavSound {
   const width = bits / 8;
   const frame = width * channels;
-  const samples = new Float32Array(Math.floor((end - start) / frame));
-  for (let i = 0; i < samples.length; i += 1) {
-    let sum = 0;
-    for (let channel = 0; channel < channels; channel += 1) sum += read(bytes, start + i * frame + channel * width);
-    samples[i] = Number.isFinite(sum) ? sum / channels : 0;
-  }
-  return { samples, rate };
+  return {
+    rate,
+    length: Math.floor((end - start) / frame),
+    mixed(first, last) {
+      const samples = new Float32Array(last - first);
+      for (let i = 0; i < samples.length; i += 1) {
+        const at = start + (first + i) * frame;
+        let sum = 0;
+        for (let channel = 0; channel < channels; channel += 1) sum += read(bytes, at + channel * width);
+        samples[i] = Number.isFinite(sum) ? sum / channels : 0;
+      }
+      return samples;
+    },
+  };
 }
 
 /** Mono, 16 bits, of unknown length: both sizes are 0xFFFFFFFF. */
@@ -89,12 +105,12 @@ export function streamedWavHeader(rate: number): Buffer {
   return header;
 }
 
-/** Samples as 16-bit little-endian PCM, clipped. */
-export function toPcm16(samples: Float32Array): Buffer {
-  const out = Buffer.alloc(samples.length * 2);
+/** Samples as 16-bit little-endian PCM, as the machine itself keeps them; clipped. Exact for what 16 bits were read from. */
+export function toPcm16(samples: Float32Array): Buffer<ArrayBuffer> {
+  const out = new Int16Array(samples.length);
   for (let i = 0; i < samples.length; i += 1) {
-    const value = Math.round((samples[i] as number) * 0x7fff);
-    out.writeInt16LE(Math.max(-0x8000, Math.min(0x7fff, value)), i * 2);
+    const value = Math.round((samples[i] as number) * 0x8000);
+    out[i] = Math.max(-0x8000, Math.min(0x7fff, value));
   }
-  return out;
+  return Buffer.from(out.buffer);
 }

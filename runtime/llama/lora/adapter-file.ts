@@ -1,10 +1,10 @@
 // What an adapter's path holds -> a GGUF file that llama.cpp reads: a .gguf as it is, a PEFT folder converted.
-import { mkdtemp, open, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { mkdtemp, open, readdir, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { AdapterRefusal } from "./adapter-refusal.ts";
 import type { BaseModel } from "./base-layout.ts";
-import { convertPeft } from "./convert-peft.ts";
+import { convertFile } from "./convert-file.ts";
 
 export interface AdapterFile {
   readonly path: string;
@@ -46,9 +46,14 @@ async function converted(folder: string, base: BaseModel): Promise<AdapterFile> 
   const weights = join(folder, weightsName);
   const { size } = await stat(weights);
   if (size > maxBytes) throw new AdapterRefusal(`${weightsName} has ${size} bytes, the most is ${maxBytes}`);
-  const gguf = convertPeft(await readFile(join(folder, configName), "utf8"), await readFile(weights), base);
   const place = await mkdtemp(join(tmpdir(), "stoker-adapter-"));
+  const remove = () => rm(place, { recursive: true, force: true });
   const path = join(place, "adapter.gguf");
-  await writeFile(path, gguf);
-  return { path, remove: () => rm(place, { recursive: true, force: true }) };
+  try {
+    await convertFile({ config: join(folder, configName), weights, gguf: path, base });
+  } catch (error) {
+    await remove();
+    throw error;
+  }
+  return { path, remove };
 }

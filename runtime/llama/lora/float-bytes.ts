@@ -8,21 +8,21 @@ export interface StoredFloats {
 }
 
 export function storedFloats(tensor: FloatTensor, factor = 1): StoredFloats {
-  if (factor === 1 && tensor.type !== "BF16") return { type: tensor.type, bytes: tensor.bytes };
-  const { bytes } = tensor;
+  const { type, bytes } = tensor;
+  if (factor === 1 && type !== "BF16") return { type, bytes };
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const count = bytes.byteLength / (tensor.type === "F32" ? 4 : 2);
-  const out = new DataView(new ArrayBuffer(count * 4));
-  for (let i = 0; i < count; i++) out.setFloat32(i * 4, factor * valueAt(view, tensor.type, i), true);
-  return { type: "F32", bytes: new Uint8Array(out.buffer) };
+  const floats = new Float32Array(bytes.byteLength / (type === "F32" ? 4 : 2));
+  if (type === "BF16") widen(view, floats);
+  else if (type === "F16") for (let i = 0; i < floats.length; i++) floats[i] = view.getFloat16(i * 2, true);
+  else for (let i = 0; i < floats.length; i++) floats[i] = view.getFloat32(i * 4, true);
+  if (factor !== 1) for (let i = 0; i < floats.length; i++) floats[i] = factor * (floats[i] as number);
+  return { type: "F32", bytes: new Uint8Array(floats.buffer) };
 }
 
-function valueAt(view: DataView, type: FloatTensor["type"], i: number): number {
-  if (type === "F32") return view.getFloat32(i * 4, true);
-  if (type === "F16") return view.getFloat16(i * 2, true);
-  const wide = new DataView(new ArrayBuffer(4));
-  wide.setUint16(2, view.getUint16(i * 2, true), true);
-  return wide.getFloat32(0, true);
+/** A BF16 is the upper half of a float32. */
+function widen(view: DataView, floats: Float32Array<ArrayBuffer>): void {
+  const words = new Uint32Array(floats.buffer);
+  for (let i = 0; i < words.length; i++) words[i] = view.getUint16(i * 2, true) << 16;
 }
 
 /** Rows of `width` bytes in a new order: row `i` of the answer is row `oldRow(i)` of the input. */

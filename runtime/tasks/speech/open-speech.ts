@@ -1,5 +1,6 @@
 // Text to speech as a task of the model server.
 import { createDecoder, usualDecoding } from "../../audio/decode-audio.ts";
+import { SoundWorker } from "../../audio/sound-worker.ts";
 import { LoadFailure } from "../../llama/load-failure.ts";
 import type { ModelFolder } from "../../onnx/model-folder.ts";
 import type { TaskDeps } from "../task-deps.ts";
@@ -35,8 +36,11 @@ export async function openSpeech(deps: TaskDeps, folder: ModelFolder): Promise<O
   };
   const routes = new Map([["/v1/audio/speech", speechRoute(counted)]]);
   const known = [...kokoroPitchHz].filter(([name]) => synthesiser.presets.includes(name));
-  if (synthesiser.canBlend && known.length > 0)
-    routes.set("/v1/audio/voices", voiceRoute({ decode: createDecoder(usualDecoding), presetsHz: new Map(known) }));
+  if (synthesiser.canBlend && known.length > 0) {
+    const worker = new SoundWorker();
+    const decode = createDecoder({ ...usualDecoding, worker });
+    routes.set("/v1/audio/voices", voiceRoute({ decode, worker, presetsHz: new Map(known) }));
+  }
   return { contextLength: 0, routes, load: () => ({ running, waiting: 0 }) };
 }
 

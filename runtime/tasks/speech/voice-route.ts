@@ -3,8 +3,9 @@
 
 import { unitsHeader } from "../../../proto/usage.ts";
 import type { DecodeAudio } from "../../audio/decode-audio.ts";
-import { medianPitchHz } from "../../audio/pitch.ts";
-import { AudioRefusal, type Sound, secondsOf } from "../../audio/sound.ts";
+import type { Recording } from "../../audio/recording.ts";
+import { AudioRefusal, type Sound } from "../../audio/sound.ts";
+import type { SoundWorker } from "../../audio/sound-worker.ts";
 import type { TaskCall, TaskRoute } from "../../server/engine.ts";
 import { readForm } from "../../server/read-form.ts";
 import { invalid, RequestError } from "../../server/request-error.ts";
@@ -18,6 +19,7 @@ const mostSeconds = 120;
 
 export interface VoiceRouteDeps {
   readonly decode: DecodeAudio;
+  readonly worker: SoundWorker;
   /** Median pitch of each preset that may be mixed, in Hz. */
   readonly presetsHz: ReadonlyMap<string, number>;
 }
@@ -26,14 +28,14 @@ export function voiceRoute(deps: VoiceRouteDeps): TaskRoute {
   return { operation: "inference", run: (call) => answer(deps, call) };
 }
 
-async function answer({ decode, presetsHz }: VoiceRouteDeps, call: TaskCall): Promise<void> {
+async function answer({ decode, worker, presetsHz }: VoiceRouteDeps, call: TaskCall): Promise<void> {
   const { files } = await readForm(call.request);
   if (files.length === 0) throw invalid("files", "files is required: one or more recordings of the speaker");
-  const sounds: Sound[] = [];
-  for (const { bytes } of files) sounds.push(await decode(bytes, rate, call.signal).catch(refused));
-  const audioMs = Math.ceil(sounds.reduce((sum, sound) => sum + secondsOf(sound), 0) * 1000);
+  const recordings: Recording[] = [];
+  for (const { bytes } of files) recordings.push(await decode(bytes, rate, call.signal).catch(refused));
+  const audioMs = Math.ceil(recordings.reduce((sum, { seconds }) => sum + seconds, 0) * 1000);
   call.usage.units = { audioMs };
-  const pitchHz = medianPitchHz(joinedUpTo(sounds, mostSeconds));
+  const pitchHz = await worker.medianPitchHz(joinedUpTo(recordings, mostSeconds), call.signal);
   const voice = pitchHz === undefined ? undefined : blendFor(pitchHz, presetsHz);
   if (pitchHz === undefined || !voice)
     throw new RequestError(
@@ -54,16 +56,12 @@ async function answer({ decode, presetsHz }: VoiceRouteDeps, call: TaskCall): Pr
   writeJson(call.response, 200, body, { [unitsHeader]: `audio_ms=${audioMs}` });
 }
 
-function joinedUpTo(sounds: readonly Sound[], seconds: number): Sound {
-  const samples = new Float32Array(
-    Math.min(
-      seconds * rate,
-      sounds.reduce((sum, one) => sum + one.samples.length, 0),
-    ),
-  );
+function joinedUpTo(recordings: readonly Recording[], seconds: number): Sound {
+  const all = recordings.reduce((sum, { length }) => sum + length, 0);
+  const samples = new Float32Array(Math.min(seconds * rate, all));
   let at = 0;
-  for (const sound of sounds) {
-    const part = sound.samples.subarray(0, samples.length - at);
+  for (const recording of recordings) {
+    const part = recording.samples(0, samples.length - at);
     samples.set(part, at);
     at += part.length;
   }

@@ -1,5 +1,6 @@
 // Speech recognition as a task of the model server.
 import { createDecoder, usualDecoding } from "../../audio/decode-audio.ts";
+import { SoundWorker } from "../../audio/sound-worker.ts";
 import { LoadFailure } from "../../llama/load-failure.ts";
 import { checkGraph } from "../../onnx/check-graph.ts";
 import type { ModelFolder } from "../../onnx/model-folder.ts";
@@ -39,7 +40,8 @@ export async function openTranscription(deps: TaskDeps, folder: ModelFolder): Pr
       }
     },
   };
-  const route: TranscriptionDeps = { recogniser: counted, decode: createDecoder(usualDecoding) };
+  const decode = createDecoder({ ...usualDecoding, worker: new SoundWorker() });
+  const route: TranscriptionDeps = { recogniser: counted, decode };
   return {
     contextLength: 0,
     routes: new Map([

@@ -2,7 +2,7 @@
 
 import { unitsHeader } from "../../../proto/usage.ts";
 import type { DecodeAudio } from "../../audio/decode-audio.ts";
-import { AudioRefusal, secondsOf } from "../../audio/sound.ts";
+import { AudioRefusal } from "../../audio/sound.ts";
 import type { TaskCall, TaskRoute } from "../../server/engine.ts";
 import { readForm } from "../../server/read-form.ts";
 import { invalid, RequestError } from "../../server/request-error.ts";
@@ -26,11 +26,11 @@ async function answer({ recogniser, decode }: TranscriptionDeps, task: Transcrib
   const { ask, form, showsSegments } = readTranscription(fields, task, recogniser);
   const file = files.find(({ name }) => name === "file" || name === "audio");
   if (!file) throw invalid("file", "file is required: the audio, as a part with a file name");
-  const sound = await decode(file.bytes, recogniser.rate, signal).catch(refused);
-  const audioMs = Math.ceil(secondsOf(sound) * 1000);
+  const recording = await decode(file.bytes, recogniser.rate, signal).catch(refused);
+  const audioMs = Math.ceil(recording.seconds * 1000);
   // What is heard is paid from here on, also by a client that hangs up.
   usage.units = { audioMs };
-  const transcript = await transcribe(recogniser, sound, ask, signal);
+  const transcript = await transcribe(recogniser, recording, ask, signal);
   usage.outputTokens = transcript.outputTokens;
   if (signal.aborted) return;
   call.onFirstToken();

@@ -1,5 +1,5 @@
 // A whole recording, window by window: each begins where the one before was last understood.
-import { type Sound, secondsOf } from "../../audio/sound.ts";
+import type { Recording } from "../../audio/recording.ts";
 import { quietestCut } from "./quietest-cut.ts";
 import type { Recogniser } from "./recogniser.ts";
 import { cutSegments } from "./segments.ts";
@@ -39,18 +39,18 @@ export interface Transcript {
   readonly outputTokens: number;
 }
 
-/** Quieter than 16 bits can tell from nothing: a model asked about silence makes words up. */
-const silence = 1 / 0x8000;
+/** Quieter than 16 bits can tell from nothing, the last of them being rounded: a model asked about silence makes words up. */
+const silence = 1.5 / 0x8000;
 
 /** Throws the signal's reason when it aborts. */
 export async function transcribe(
   recogniser: Recogniser,
-  sound: Sound,
+  recording: Recording,
   ask: TranscribeAsk,
   signal: AbortSignal,
 ): Promise<Transcript> {
   const { rate, timestampBegin, tokenSeconds } = recogniser;
-  const seconds = secondsOf(sound);
+  const { seconds } = recording;
   const prompt = ask.prompt ? recogniser.tokenize(` ${ask.prompt.trim()}`).slice(-recogniser.maxPromptTokens) : [];
   let language = recogniser.languages.length === 1 ? recogniser.languages[0] : ask.language;
   const segments: Segment[] = [];
@@ -60,8 +60,8 @@ export async function transcribe(
     signal.throwIfAborted();
     const first = Math.round(startsAt * rate);
     const longest = Math.round(ask.windowSeconds * rate);
-    const rest = sound.samples.subarray(first);
-    const window = rest.subarray(0, rest.length > longest ? quietestCut(rest.subarray(0, longest), rate) : longest);
+    const reach = recording.samples(first, first + longest);
+    const window = recording.length - first > longest ? reach.subarray(0, quietestCut(reach, rate)) : reach;
     const windowSeconds = window.length / rate;
     if (window.length === 0) break;
     if (window.every((sample) => Math.abs(sample) < silence)) {

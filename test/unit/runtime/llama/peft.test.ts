@@ -3,7 +3,9 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { readGgufFileInfo } from "node-llama-cpp";
 import { describe, expect, it } from "vitest";
+import { AdapterRefusal } from "../../../../runtime/llama/lora/adapter-refusal.ts";
 import { oldRowOf } from "../../../../runtime/llama/lora/base-layout.ts";
+import { convertFile } from "../../../../runtime/llama/lora/convert-file.ts";
 import { convertPeft } from "../../../../runtime/llama/lora/convert-peft.ts";
 
 const llama = { architecture: "llama", heads: 2, keyHeads: 1 };
@@ -141,3 +143,26 @@ async function tensorsOf(source: string | Uint8Array) {
     }),
   );
 }
+
+describe("an adapter that is converted in a thread of its own", () => {
+  it("is what the converter makes of it; what is wrong with it is told as the converter tells it", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "stoker-peft-"));
+    try {
+      const [config_, weights, gguf] = ["adapter_config.json", "adapter_model.safetensors", "out.gguf"].map((name) =>
+        join(folder, name),
+      ) as [string, string, string];
+      const bytes = safetensors(pair(q, [1], [0, 1, 2, 3, 4, 5, 6, 7], "BF16"));
+      writeFileSync(config_, config({ lora_alpha: 3 }));
+      writeFileSync(weights, bytes);
+      const conversion = { config: config_, weights, gguf, base: llama };
+      await convertFile(conversion);
+      expect(readFileSync(gguf).equals(convertPeft(config({ lora_alpha: 3 }), bytes, llama))).toBe(true);
+      const refused = convertFile({ ...conversion, base: { ...llama, architecture: "mamba" } });
+      await expect(refused).rejects.toThrow(AdapterRefusal);
+      await expect(refused).rejects.toThrow(/architecture mamba/);
+      await expect(convertFile({ ...conversion, weights: join(folder, "none") })).rejects.toThrow(/ENOENT/);
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
+    }
+  });
+});

@@ -1,4 +1,6 @@
 import { describe, expect, test } from "vitest";
+import { Recording } from "../../../../runtime/audio/recording.ts";
+import { toPcm16 } from "../../../../runtime/audio/wav.ts";
 import { quietestCut } from "../../../../runtime/tasks/transcribe/quietest-cut.ts";
 import type { HearingAsk, Recogniser } from "../../../../runtime/tasks/transcribe/recogniser.ts";
 import { renderTranscript } from "../../../../runtime/tasks/transcribe/render.ts";
@@ -83,7 +85,12 @@ describe("a long recording", () => {
       close: async () => {},
     };
   }
-  const sound = { samples: new Float32Array(70 * rate).fill(0.5), rate };
+  const recordingOf = (samples: Float32Array) => {
+    const recording = new Recording(rate);
+    recording.append(toPcm16(samples));
+    return recording;
+  };
+  const sound = recordingOf(new Float32Array(70 * rate).fill(0.5));
 
   test("is heard window by window, the prompt before the first alone, in the language that was found", async () => {
     const asks: HearingAsk[] = [];
@@ -114,7 +121,7 @@ describe("a long recording", () => {
 
   test("of silence alone asks the model nothing", async () => {
     const asks: HearingAsk[] = [];
-    const silent = { samples: new Float32Array(10 * rate), rate };
+    const silent = recordingOf(new Float32Array(10 * rate));
     const found = await transcribe(scripted([], asks), silent, ask, new AbortController().signal);
     expect(found).toMatchObject({ text: "", segments: [], seconds: 10 });
     expect(asks).toEqual([]);

@@ -1,0 +1,30 @@
+// Converts an adapter in a thread of its own: hundreds of megabytes are read, changed and written, and answers that are being
+// streamed must not wait for it.
+import { Worker } from "node:worker_threads";
+import { AdapterRefusal } from "./adapter-refusal.ts";
+import type { BaseModel } from "./base-layout.ts";
+
+export interface Conversion {
+  /** Paths of the adapter's two files, and of the GGUF file that is written. */
+  readonly config: string;
+  readonly weights: string;
+  readonly gguf: string;
+  readonly base: BaseModel;
+}
+
+/** What the thread says when it is done: nothing, or why the adapter cannot be used. */
+export type ConversionEnd = { readonly refusal: string | undefined };
+
+/** Throws AdapterRefusal. */
+export async function convertFile(conversion: Conversion): Promise<void> {
+  const thread = new Worker(new URL("./convert-thread.ts", import.meta.url), {
+    execArgv: process.execArgv,
+    workerData: conversion,
+  });
+  const { refusal } = await new Promise<ConversionEnd>((resolve, reject) => {
+    thread.once("message", resolve);
+    thread.once("error", reject);
+    thread.once("exit", () => reject(new Error("the thread that converts adapters ended before it was done")));
+  });
+  if (refusal !== undefined) throw new AdapterRefusal(refusal);
+}

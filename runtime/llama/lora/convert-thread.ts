@@ -1,0 +1,16 @@
+import { readFileSync, writeFileSync } from "node:fs";
+import { parentPort, workerData } from "node:worker_threads";
+import { AdapterRefusal } from "./adapter-refusal.ts";
+import type { Conversion, ConversionEnd } from "./convert-file.ts";
+import { convertPeft } from "./convert-peft.ts";
+
+const { config, weights, gguf, base } = workerData as Conversion;
+let end: ConversionEnd = { refusal: undefined };
+try {
+  writeFileSync(gguf, convertPeft(readFileSync(config, "utf8"), readFileSync(weights), base));
+} catch (error) {
+  // Anything else ends the thread, and its parent hears of it.
+  if (!(error instanceof AdapterRefusal)) throw error;
+  end = { refusal: error.message };
+}
+parentPort?.postMessage(end);

@@ -1,0 +1,93 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { createDecoder } from "../../../../runtime/audio/decode-audio.ts";
+import { Recording } from "../../../../runtime/audio/recording.ts";
+import { resample } from "../../../../runtime/audio/resample.ts";
+import { SoundWorker } from "../../../../runtime/audio/sound-worker.ts";
+import { openWav, streamedWavHeader, toPcm16 } from "../../../../runtime/audio/wav.ts";
+
+const decoding = { program: "/does/not/exist", limits: { maxSeconds: 7200, timeoutMs: 1000 } };
+const noSignal = new AbortController().signal;
+/** A tone that rises and falls, so that no stretch is like the next. */
+const siren = (rate: number, seconds: number) =>
+  Float32Array.from(
+    { length: rate * seconds },
+    (_, i) => 0.6 * Math.sin((i / rate) * (600 + 300 * Math.sin(i / rate))),
+  );
+const wavOf = (samples: Float32Array, rate: number) => Buffer.concat([streamedWavHeader(rate), toPcm16(samples)]);
+
+describe("a recording", () => {
+  test("gives back the samples that went in, wherever its bytes were cut", () => {
+    const bytes = toPcm16(siren(16_000, 2));
+    fc.assert(
+      fc.property(fc.array(fc.integer({ min: 1, max: 20_001 }), { maxLength: 6 }), (cuts) => {
+        const recording = new Recording(16_000);
+        let at = 0;
+        for (const length of [...cuts, bytes.length]) {
+          recording.append(bytes.subarray(at, at + length));
+          at += length;
+        }
+        expect(recording.length).toBe(32_000);
+        const found = recording.samples(777, 31_000);
+        expect(found).toHaveLength(30_223);
+        expect(Array.from(found).every((value, i) => value * 0x8000 === bytes.readInt16LE((777 + i) * 2))).toBe(true);
+      }),
+      { numRuns: 20 },
+    );
+  });
+
+  test("goes on over its pieces and ends where it ends", () => {
+    const recording = new Recording(8000);
+    for (let piece = 0; piece < 9; piece += 1)
+      recording.append(new Uint8Array(new Int16Array(100_000).fill(piece).buffer));
+    expect(recording.seconds).toBe(112.5);
+    expect([...recording.samples(599_999, 600_001)]).toEqual([5 / 0x8000, 6 / 0x8000]);
+    expect(recording.samples(899_990, 2_000_000)).toHaveLength(10);
+  });
+});
+
+describe("a WAV file that is decoded beside the server's own thread", () => {
+  test("is what it is when it is resampled in one piece", async () => {
+    const decode = createDecoder({ ...decoding, worker: new SoundWorker() });
+    const file = wavOf(siren(22_050, 12), 22_050);
+    const wanted = resample(openWav(file)?.mixed(0, 22_050 * 12) ?? new Float32Array(), 22_050, 16_000);
+    const found = await decode(Buffer.from(file), 16_000, noSignal);
+    expect(found.length).toBe(wanted.length);
+    const samples = found.samples(0, found.length);
+    expect(samples.every((value, i) => Math.abs(value - (wanted[i] as number)) < 2 / 0x8000)).toBe(true);
+  });
+
+  test("costs that thread a small part of the work, and two bytes a sample", async () => {
+    const decode = createDecoder({ ...decoding, worker: new SoundWorker() });
+    // Two hours in the long mode; what is shown does not depend on it.
+    const minutes = process.env["STOKER_LONG_AUDIO"] ? 120 : 10;
+    const header = streamedWavHeader(8000);
+    header.writeUInt16LE(8, 34);
+    header.writeUInt32LE(8000, 28);
+    header.writeUInt16LE(1, 32);
+    const file = Buffer.concat([header, Buffer.alloc(8000 * 60 * minutes, 160)]);
+    await decode(wavOf(siren(8000, 1), 8000), 16_000, noSignal);
+    const [own, all] = [process.threadCpuUsage(), process.cpuUsage()];
+    const recording = await decode(file, 16_000, noSignal);
+    const [ownSpent, allSpent] = [process.threadCpuUsage(own), process.cpuUsage(all)];
+    expect(recording.seconds).toBe(60 * minutes);
+    expect(recording.samples(16_000, 16_001)[0]).toBeCloseTo(0.25, 3);
+    expect(ownSpent.user).toBeLessThan(allSpent.user / 2);
+    if (minutes === 120) expect(process.memoryUsage().arrayBuffers).toBeLessThan(400 * 1024 * 1024);
+  });
+
+  test("is given up when nobody waits for it any more, and the next one is served", async () => {
+    const decode = createDecoder({ ...decoding, worker: new SoundWorker() });
+    const gone = new AbortController();
+    const given = decode(wavOf(siren(8000, 60), 8000), 16_000, gone.signal);
+    gone.abort(new Error("gone"));
+    await expect(given).rejects.toThrow("gone");
+    expect((await decode(wavOf(siren(8000, 1), 8000), 16_000, noSignal)).seconds).toBe(1);
+  });
+
+  test("tells the pitch of a voice as it is measured here", async () => {
+    const tone = Float32Array.from({ length: 16_000 }, (_, i) => Math.sin((2 * Math.PI * 150 * i) / 16_000));
+    const hz = await new SoundWorker().medianPitchHz({ samples: tone, rate: 16_000 }, noSignal);
+    expect(Math.abs((hz ?? 0) - 150)).toBeLessThan(2);
+  });
+});
