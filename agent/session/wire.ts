@@ -17,6 +17,8 @@ const definition = loadSync("fleet/v1/fleet.proto", {
   oneofs: true,
 });
 const Fleet = (grpc.loadPackageDefinition(definition) as unknown as ProtoGrpcType).stoker.fleet.v1.Fleet;
+/** How each message goes over the wire. */
+export const fleetService = Fleet.service;
 
 const maxMessageBytes = 4 * 1024 * 1024;
 
@@ -61,7 +63,7 @@ export function fleetClient(address: string, tls: TlsParts): FleetClient {
 
 /** A desired state from a file, or one that an older agent kept: every field it lacks reads as its zero. Throws when it is none. */
 export function completeDesired(value: unknown): DesiredState__Output {
-  const { responseSerialize, responseDeserialize } = Fleet.service.Session;
+  const { responseSerialize, responseDeserialize } = fleetService.Session;
   const bytes = responseSerialize({ body: "desired", desired: value } as never);
   const { desired } = responseDeserialize(bytes) as ControlMessage__Output;
   if (!desired) throw new Error("this is not a desired state");

@@ -13,6 +13,7 @@ import type { Observation } from "../deployments/store.ts";
 import { type Inventory, weightsKey } from "../fleet/host.ts";
 import type { Hello } from "../fleet/membership.ts";
 import type { NodeWeightsNews } from "../fleet/store.ts";
+import { whyNotSpokenWith } from "./agent-version.ts";
 
 const mostKept = 1_000;
 
@@ -20,6 +21,8 @@ const mostKept = 1_000;
 export function readHello(wire: Hello__Output, host: HostId): { readonly hello: Hello } | { readonly why: string } {
   if (wire.hostId !== host)
     return { why: `the agent calls itself ${wire.hostId.slice(0, 64)}, its certificate does not` };
+  const tooOld = whyNotSpokenWith(wire.agentVersion);
+  if (tooOld) return { why: tooOld };
   if (!wire.inventory) return { why: "the inventory is missing" };
   const origin = URL.parse(wire.advertise);
   if (!origin || !/^https?:$/.test(origin.protocol))

@@ -229,7 +229,7 @@ export async function startFakeAgent(options: FakeAgentOptions): Promise<FakeAge
       hello: {
         hostId: options.hostId,
         hostname: options.hostId,
-        agentVersion: "fake",
+        agentVersion: "0.1.0",
         highestEpoch: highestEpoch.toString(),
         generation: state.desired?.generation ?? "0",
         advertise: origin,

@@ -69,7 +69,7 @@ beforeEach(async () => {
       random: Math.random,
       log: pino({ level: "silent" }),
     }),
-    introduction: { hostname: "h", agentVersion: "1", bootId: "b", runId: "r" },
+    introduction: { hostname: "h", agentVersion: "0.1.0", bootId: "b", runId: "r" },
     commands: { take: async () => {} },
     advertise: () => "http://127.0.0.1:1",
     store,
