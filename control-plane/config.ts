@@ -50,6 +50,8 @@ export interface ControlPlaneConfig {
   readonly publicUrl: string | undefined;
   /** The model hub, asked what a repository holds before it is deployed; undefined: it is not asked. */
   readonly hubEndpoint: string | undefined;
+  /** Speaks where a request names no model; undefined: one that is served. */
+  readonly speechModel: string | undefined;
   /** Without it the operator takes the money and credits it. */
   readonly stripe:
     | { readonly secretKey: string; readonly webhookSecret: string; readonly apiBase: string | undefined }
@@ -154,6 +156,7 @@ export function readConfig(env: Env): ControlPlaneConfig {
     hubEndpoint: /^(1|true|yes|on)$/i.test(text("HF_HUB_OFFLINE") ?? "")
       ? undefined
       : (text("HF_ENDPOINT") ?? "https://huggingface.co"),
+    speechModel: text("STOKER_SPEECH_MODEL"),
     stripe: readStripe(text, problems),
   };
   if (problems.length > 0) throw new ConfigRefused(problems.join("\n"));

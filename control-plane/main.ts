@@ -62,6 +62,7 @@ import { hubTokens, invoiceLinkKey, ticketKeySeal } from "./wiring/seals.ts";
 import { createSignals, topicOf } from "./wiring/signals.ts";
 import { stopSignal } from "./wiring/stop-signal.ts";
 import { createTokens } from "./wiring/tokens.ts";
+import { wireVoices } from "./wiring/voices.ts";
 import { waitForDatabase } from "./wiring/wait-for-database.ts";
 import { writeFileAtomically } from "./wiring/write-file.ts";
 
@@ -99,7 +100,8 @@ async function main(): Promise<void> {
 
   // Money, fleet and models.
   const seal = ticketKeySeal(secrets);
-  const tokens = hubTokens(createDataKeys({ store: accountStore, secrets }));
+  const dataKeys = createDataKeys({ store: accountStore, secrets });
+  const tokens = hubTokens(dataKeys);
   const fleetStore = createFleetStore(db, seal);
   const nodes = await createNodes({
     db,
@@ -253,6 +255,8 @@ async function main(): Promise<void> {
       deployments: fleet.deploymentStore,
       changes: feed,
     }),
+    voices: wireVoices(db, dataKeys, feed),
+    speechModel: config.speechModel,
     trustedProxies: config.trustedProxies,
     usage: money.usage,
     checklists: billing.checklists,

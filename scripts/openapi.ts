@@ -19,6 +19,8 @@ const deps: HttpDeps = {
   accounts: uncalled,
   profiles: uncalled,
   sshKeys: uncalled,
+  voices: uncalled,
+  speechModel: undefined,
   tokens: uncalled,
   sessions: uncalled,
   signIn: uncalled,

@@ -86,6 +86,12 @@ export const sealSecret = (dek: Buffer, secret: string, account: AccountId, purp
 export const openSecret = (dek: Buffer, sealed: Buffer, account: AccountId, purpose: string): string =>
   open(dek, sealed, `${purpose}|${account}|v1`).toString();
 
+/** The same for bytes. */
+export const sealBytes = (dek: Buffer, plain: Buffer, account: AccountId, purpose: string): Buffer =>
+  seal(dek, plain, `${purpose}|${account}|v1`);
+export const openBytes = (dek: Buffer, sealed: Buffer, account: AccountId, purpose: string): Buffer =>
+  open(dek, sealed, `${purpose}|${account}|v1`);
+
 /** How a key is found: without the pepper nobody can tell whether a row is of a key he guesses. */
 export const lookupOf = (secrets: AccountSecrets, apiKey: string): Buffer =>
   createHmac("sha256", secrets.pepper).update(apiKey).digest();

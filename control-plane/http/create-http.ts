@@ -56,7 +56,9 @@ import { addSignInRoutes } from "./routes/sign-in.ts";
 import { addSshKeyRoutes } from "./routes/ssh-keys.ts";
 import { addTextToSpeechRoutes } from "./routes/text-to-speech.ts";
 import { addTokenRoutes } from "./routes/tokens.ts";
+import { addVoiceRoutes } from "./routes/voices.ts";
 import { errorSchemas } from "./schemas/error-responses.ts";
+import { ownVoice } from "./tasks/own-voice.ts";
 import type { HttpDeps } from "./verbs.ts";
 
 /** Ready to listen. `close()` stops listening, waits for what runs and closes the connections to agents. */
@@ -185,10 +187,12 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     addProgramRoutes(endpoints, deps);
     addCompletionRoutes(endpoints, spine, front);
     addEmbeddingRoutes(endpoints, spine, front);
-    addAudioRoutes(endpoints, spine, front);
+    const voices = ownVoice(spine, deps.voices);
+    addAudioRoutes(endpoints, spine, front, voices);
     addImageRoutes(endpoints, spine, front);
-    addTextToSpeechRoutes(endpoints, spine);
-    addNativeRoutes(endpoints, spine);
+    addTextToSpeechRoutes(endpoints, spine, voices, deps.speechModel);
+    addVoiceRoutes(endpoints, spine, deps);
+    addNativeRoutes(endpoints, spine, voices);
   });
 
   await app.register(async (pages) => addLoginPages(endpointsOf(pages, endpointDeps), pages, deps));

@@ -25,6 +25,20 @@ const limits = { fields: 200, files: 32, fieldNameSize: 200, headerPairs: 20 };
 export const isForm = (contentType: string | undefined): contentType is string =>
   contentType !== undefined && /^multipart\/form-data\b/i.test(contentType);
 
+export const isUrlEncoded = (contentType: string | undefined): boolean =>
+  contentType !== undefined && /^application\/x-www-form-urlencoded\b/i.test(contentType);
+
+/** By name; a name that comes again is a list. */
+export function readUrlEncoded(bytes: Buffer): Record<string, string | string[]> {
+  const found = new URLSearchParams(bytes.toString());
+  return Object.fromEntries(
+    [...new Set(found.keys())].map((name) => {
+      const all = found.getAll(name);
+      return [name, all.length === 1 ? (all[0] as string) : all];
+    }),
+  );
+}
+
 /** By name; a name that comes again, or ends in `[]`, is a list. Rejects with MalformedForm. */
 export function readForm(bytes: Buffer, contentType: string): Promise<Record<string, FormPart | FormPart[]>> {
   return new Promise((resolve, reject) => {

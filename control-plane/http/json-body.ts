@@ -1,8 +1,8 @@
 // Bodies are JSON whatever the Content-Type says: known clients send none, or curl's default. Forms only where a route
-// takes them.
+// takes them; what begins as JSON is JSON there too.
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { MalformedBody } from "./errors.ts";
-import { isForm, readForm } from "./form-body.ts";
+import { isForm, isUrlEncoded, readForm, readUrlEncoded } from "./form-body.ts";
 
 export interface ReadBody {
   /** The body as it came. */
@@ -40,6 +40,15 @@ function parse(request: FastifyRequest, bytes: Buffer, done: (error: Error | nul
   if (request.routeOptions.config.takesForms && isForm(type)) {
     request.readBody = { bytes, exact: undefined };
     readForm(bytes, type).then((form) => done(null, form), done);
+    return;
+  }
+  if (
+    request.routeOptions.config.takesForms &&
+    isUrlEncoded(type) &&
+    !/^\s*[{[]/.test(bytes.toString("latin1", 0, 64))
+  ) {
+    request.readBody = { bytes, exact: undefined };
+    done(null, readUrlEncoded(bytes));
     return;
   }
   try {

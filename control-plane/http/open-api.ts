@@ -15,6 +15,7 @@ export const openApi: FastifyDynamicSwaggerOptions = {
     },
     tags: [
       { name: "inference", description: "Text and chat completions" },
+      { name: "voices", description: "Voices to speak in" },
       { name: "models", description: "What can be used" },
       { name: "deployments", description: "Dedicated models" },
       { name: "containers", description: "Rented GPUs with SSH" },

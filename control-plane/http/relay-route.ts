@@ -13,21 +13,29 @@ import { type Refusal, refusalOf, renderError } from "./render-error.ts";
 import type { RequestState } from "./request-state.ts";
 import { tierOf } from "./service-tier.ts";
 
-/** From a validated body to what the spine works on. */
-export type ReadCompletion = (body: Record<string, unknown>, read: ReadBody) => Completion;
+/** From a validated body to what the spine works on; a promise where something must be looked up first. */
+export type ReadCompletion = (
+  body: Record<string, unknown>,
+  read: ReadBody,
+  caller: Caller,
+) => Completion | Promise<Completion>;
 
 /** `front` learns from the first request of each path how to take the next ones itself. */
 export function relayRoute(spine: Spine, read: ReadCompletion, front: RelayFront) {
   const relay: Lesson["relay"] = (body, readBody, state, res) => {
-    const completion = read(body, readBody);
-    state.operation = completion.kind;
-    state.isStream = completion.stream;
-    const client = new ClientSink(res, state);
-    const through = completion.task ? undefined : tierOf(body["service_tier"], completion.stream);
-    const sink = through?.(client) ?? client;
-    complete(spine, state.caller as Caller, completion, sink, state).catch((error: unknown) => {
-      answerError(error, client, state, res);
-    });
+    const run = (completion: Completion): void => {
+      state.operation = completion.kind;
+      state.isStream = completion.stream;
+      const client = new ClientSink(res, state);
+      const through = completion.task ? undefined : tierOf(body["service_tier"], completion.stream);
+      const sink = through?.(client) ?? client;
+      complete(spine, state.caller as Caller, completion, sink, state).catch((error: unknown) => {
+        answerError(error, client, state, res);
+      });
+    };
+    const completion = read(body, readBody, state.caller as Caller);
+    if (completion instanceof Promise) completion.then(run).catch(refuse(state, res));
+    else run(completion);
   };
   return (request: FastifyRequest, reply: FastifyReply): void => {
     const state = request.state as RequestState;
@@ -49,21 +57,32 @@ export interface Relayed {
 }
 
 /** A request that is read from the whole Fastify request: a form, or one whose path names the model. */
-export function taskRoute(spine: Spine, read: (request: FastifyRequest, state: RequestState) => Relayed) {
+export function taskRoute(
+  spine: Spine,
+  read: (request: FastifyRequest, state: RequestState) => Relayed | Promise<Relayed>,
+) {
   return (request: FastifyRequest, reply: FastifyReply): void => {
     const state = request.state as RequestState;
-    const { completion, through, streamError } = read(request, state);
+    const relayed = read(request, state);
     const { raw } = reply;
     reply.hijack();
-    state.operation = completion.kind;
-    state.isStream = completion.stream;
-    const client = new ClientSink(raw, state);
-    const sink = through?.(client) ?? client;
-    complete(spine, state.caller as Caller, completion, sink, state).catch((error: unknown) => {
-      answerError(error, client, state, raw, streamError);
-    });
+    const run = ({ completion, through, streamError }: Relayed): void => {
+      state.operation = completion.kind;
+      state.isStream = completion.stream;
+      const client = new ClientSink(raw, state);
+      const sink = through?.(client) ?? client;
+      complete(spine, state.caller as Caller, completion, sink, state).catch((error: unknown) => {
+        answerError(error, client, state, raw, streamError);
+      });
+    };
+    if (relayed instanceof Promise) relayed.then(run).catch(refuse(state, raw));
+    else run(relayed);
   };
 }
+
+/** What went wrong before anything ran. */
+const refuse = (state: RequestState, res: ServerResponse) => (error: unknown) =>
+  answerError(error, new ClientSink(res, state), state, res);
 
 function answerError(
   error: unknown,

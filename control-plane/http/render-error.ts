@@ -3,6 +3,7 @@ import * as cliLogin from "../accounts/cli-login-errors.ts";
 import * as accounts from "../accounts/errors.ts";
 import * as tokens from "../accounts/token-errors.ts";
 import * as agents from "../agent-instances/errors.ts";
+import * as voices from "../assets/errors.ts";
 import { ChargeEnded, ChargeNotFound } from "../billing/charges.ts";
 import { DiscountNotFound, DiscountRefused } from "../billing/discounts.ts";
 import { AccountWithoutFunds, CreditReferenceTaken, CreditRefused } from "../billing/funds.ts";
@@ -69,6 +70,14 @@ const statusOf = new Map<ErrorClass, number>([
   [accounts.ApplicationOpen, 409],
   [accounts.ApplicationNotFound, 404],
   [accounts.ApplicationDecided, 409],
+  [voices.VoiceNotFound, 404],
+  [voices.VoiceNameTaken, 409],
+  [voices.VoiceSlotsFull, 409],
+  [voices.PresetVoiceFixed, 400],
+  [voices.BadVoiceSamples, 400],
+  [voices.NoVoiceModel, 503],
+  [voices.ModelCannotBlend, 400],
+  [voices.VoiceAccountGone, 404],
   [InsufficientFunds, 402],
   [BudgetStoreAway, 503],
   [AccountWithoutFunds, 404],

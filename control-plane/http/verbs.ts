@@ -22,6 +22,7 @@ import type { SignIn } from "../accounts/sign-in.ts";
 import type { SshKeys } from "../accounts/ssh-keys.ts";
 import type { AgentInstances } from "../agent-instances/agent-instances.ts";
 import type { AgentBackups } from "../agent-instances/backups.ts";
+import type { Voices } from "../assets/voices.ts";
 import type { Charges } from "../billing/charges.ts";
 import type { Checklists } from "../billing/checklist.ts";
 import type { Discounts } from "../billing/discounts.ts";
@@ -170,6 +171,9 @@ export interface HttpDeps {
   readonly accounts: AccountVerbs;
   readonly profiles: Profiles;
   readonly sshKeys: SshKeys;
+  readonly voices: Voices;
+  /** Speaks where a request names no model; undefined: one that is served. */
+  readonly speechModel: string | undefined;
   readonly tokens: ApiTokens;
   readonly sessions: Sessions;
   readonly signIn: SignIn;

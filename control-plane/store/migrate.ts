@@ -18,6 +18,7 @@ import * as nodeWeights from "./migrations/0014-node-weights.ts";
 import * as placement from "./migrations/0015-placement.ts";
 import * as scaling from "./migrations/0016-scaling.ts";
 import * as hostOperations from "./migrations/0018-host-operations.ts";
+import * as voices from "./migrations/0022-voices.ts";
 
 /** In order. Imported by name: what runs is what was reviewed, whatever lies in the folder. */
 const migrations: Record<string, Migration> = {
@@ -37,6 +38,7 @@ const migrations: Record<string, Migration> = {
   "0012-agent-instances": agentInstances,
   "0016-scaling": scaling,
   "0018-host-operations": hostOperations,
+  "0022-voices": voices,
 };
 
 /** Public message: what happened, why, what to do. */

@@ -15,6 +15,7 @@ import type { NodeWeightsTables } from "./schema/node-weights.ts";
 import type { PaymentTables } from "./schema/payments.ts";
 import type { PlacementTables } from "./schema/placement.ts";
 import type { QuotasTables } from "./schema/quotas.ts";
+import type { VoicesTables } from "./schema/voices.ts";
 
 export interface Database
   extends AccountsTables,
@@ -31,4 +32,5 @@ export interface Database
     NodeWeightsTables,
     PlacementTables,
     HostOperationsTables,
-    AgentInstancesTables {}
+    AgentInstancesTables,
+    VoicesTables {}

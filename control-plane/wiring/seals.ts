@@ -3,7 +3,17 @@
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from "node:crypto";
 import type { AccountId } from "../../proto/ids.ts";
 import type { DataKeys } from "../accounts/data-keys.ts";
-import { type AccountSecrets, type Kek, newestKek, openSecret, sealSecret, withAnyKek } from "../accounts/envelope.ts";
+import {
+  type AccountSecrets,
+  type Kek,
+  newestKek,
+  openBytes,
+  openSecret,
+  sealBytes,
+  sealSecret,
+  withAnyKek,
+} from "../accounts/envelope.ts";
+import type { SampleSeal } from "../assets/voices.ts";
 import type { TicketKeySeal } from "../fleet/store.ts";
 
 const versionBytes = 4;
@@ -70,15 +80,25 @@ export interface HubTokens {
   open(account: AccountId, sealed: Buffer): Promise<string>;
 }
 
+async function dekOf(dataKeys: DataKeys, account: AccountId): Promise<Buffer> {
+  const dek = await dataKeys.of(account);
+  if (!dek) throw new Error(`account ${account} has no data key`);
+  return dek;
+}
+
 export function hubTokens(dataKeys: DataKeys): HubTokens {
   const purpose = "deployment.weights_token";
-  const dekOf = async (account: AccountId): Promise<Buffer> => {
-    const dek = await dataKeys.of(account);
-    if (!dek) throw new Error(`account ${account} has no data key`);
-    return dek;
-  };
   return {
-    seal: async (account, token) => sealSecret(await dekOf(account), token, account, purpose),
-    open: async (account, sealed) => openSecret(await dekOf(account), sealed, account, purpose),
+    seal: async (account, token) => sealSecret(await dekOf(dataKeys, account), token, account, purpose),
+    open: async (account, sealed) => openSecret(await dekOf(dataKeys, account), sealed, account, purpose),
+  };
+}
+
+/** Recordings of people's voices. */
+export function voiceSamples(dataKeys: DataKeys): SampleSeal {
+  const purpose = "voice_sample.sealed";
+  return {
+    seal: async (account, plain) => sealBytes(await dekOf(dataKeys, account), plain, account, purpose),
+    open: async (account, sealed) => openBytes(await dekOf(dataKeys, account), sealed, account, purpose),
   };
 }

@@ -12,7 +12,6 @@ DELETE /lora-model/{lora_model_name}
 DELETE /models/{model_name}
 DELETE /v1/files/{file_id}
 DELETE /v1/lora/{lora_name}
-DELETE /v1/voices/{voice_id}
 GET /console
 GET /models/deployment/list
 GET /models/featured
@@ -30,8 +29,6 @@ GET /v1/lora/{lora_name}
 GET /v1/lora/{lora_name}/status
 GET /v1/model/{model_name}/loras
 GET /v1/user/loras
-GET /v1/voices
-GET /v1/voices/{voice_id}
 GET /v1/webhooks/secret
 PATCH /v1/lora/{lora_name}
 POST /lora-model
@@ -41,8 +38,6 @@ POST /v1/batches
 POST /v1/batches/{batch_id}/cancel
 POST /v1/files
 POST /v1/lora/create
-POST /v1/voices/add
-POST /v1/voices/{voice_id}/edit
 POST /v1/webhooks/secret/rotate
 `
     .trim()

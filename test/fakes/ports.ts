@@ -27,6 +27,7 @@ import { fakeNodeWeights } from "./node-weights.ts";
 import { fakeApplications, fakeOperator, fakePriceBook } from "./operator-ports.ts";
 import { fakeBilling } from "./payment-ports.ts";
 import { fakeIdempotency, fakeScopedJwts, fakeTokens } from "./tokens.ts";
+import { fakeVoices } from "./voices.ts";
 
 export { deployment };
 
@@ -262,6 +263,8 @@ export function fakePorts() {
       remove: (account, id) =>
         account === ada.account && id === sshKey.id ? Promise.resolve() : Promise.reject(new SshKeyNotFound()),
     },
+    voices: fakeVoices(ada.account),
+    speechModel: undefined,
     tokens: fakeTokens(ada, apiKey),
     ...billing,
     publicUrl: "https://stoker.example.com",

@@ -15,6 +15,7 @@ import {
   TranscriptionRequest,
   TranslationRequest,
 } from "../schemas/tasks.ts";
+import type { OwnVoice } from "../tasks/own-voice.ts";
 import { speech } from "../tasks/speech.ts";
 import { transcription } from "../tasks/transcription.ts";
 
@@ -26,7 +27,7 @@ const common = {
   refusals: inferenceRefusals,
 } as const;
 
-export function addAudioRoutes(endpoints: Endpoints, spine: Spine, front: RelayFront): void {
+export function addAudioRoutes(endpoints: Endpoints, spine: Spine, front: RelayFront, voices: OwnVoice): void {
   endpoints.addRaw(
     {
       ...common,
@@ -37,11 +38,13 @@ export function addAudioRoutes(endpoints: Endpoints, spine: Spine, front: RelayF
     },
     relayRoute(
       spine,
-      (fields) => {
+      (fields, _read, caller) => {
         const body = fields as unknown as SpeechRequest;
         const format = body.response_format ?? "wav";
         const { model, input: text, voice, speed, extra_body: extra } = body;
-        return speech({ model, text, voice, format, speed, extra });
+        const completion = (spoken: typeof voice) => speech({ model, text, voice: spoken, format, speed, extra });
+        const spoken = voice ? voices(caller, model, voice) : voice;
+        return spoken instanceof Promise ? spoken.then(completion) : completion(spoken);
       },
       front,
     ),

@@ -18,8 +18,9 @@ import type { RequestState } from "../request-state.ts";
 import { RewrittenStream } from "../rewritten-stream.ts";
 import { inferenceRefusals } from "../schemas/error-responses.ts";
 import { NativeAnswer, NativeRequest } from "../schemas/native.ts";
+import type { OwnVoice } from "../tasks/own-voice.ts";
 
-export function addNativeRoutes(endpoints: Endpoints, spine: Spine): void {
+export function addNativeRoutes(endpoints: Endpoints, spine: Spine, voices: OwnVoice): void {
   const common = {
     method: "POST",
     tag: "inference",
@@ -40,7 +41,7 @@ export function addNativeRoutes(endpoints: Endpoints, spine: Spine): void {
     },
     taskRoute(spine, (request, state) => {
       const { "*": name } = request.params as { readonly "*": string };
-      return read(spine, name.replace(/\/$/, ""), request, state);
+      return spoken(voices, name.replace(/\/$/, ""), request, state, (model) => read(spine, model, request, state));
     }),
   );
   endpoints.addRaw(
@@ -52,9 +53,26 @@ export function addNativeRoutes(endpoints: Endpoints, spine: Spine): void {
     },
     taskRoute(spine, (request, state) => {
       const { deploy_id: id } = request.params as { readonly deploy_id: string };
-      return read(spine, `deploy_id:${id}`, request, state);
+      return spoken(voices, `deploy_id:${id}`, request, state, (model) => read(spine, model, request, state));
     }),
   );
+}
+
+/** One of the caller's own voices becomes what the model knows it by. */
+function spoken(
+  voices: OwnVoice,
+  model: string,
+  request: FastifyRequest,
+  state: RequestState,
+  read: (model: string) => Relayed,
+): Relayed | Promise<Relayed> {
+  const body = request.body as NativeRequest;
+  const voice = body.voice_id ? voices(state.caller as Caller, model, body.voice_id) : undefined;
+  const relayed = (voice_id: string | undefined): Relayed => {
+    if (voice_id !== undefined) body.voice_id = voice_id;
+    return read(model);
+  };
+  return voice instanceof Promise ? voice.then(relayed) : relayed(voice);
 }
 
 function read(spine: Spine, name: string, request: FastifyRequest, state: RequestState): Relayed {

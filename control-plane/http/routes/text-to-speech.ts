@@ -1,6 +1,7 @@
 // Speech in ElevenLabs' shapes: the voice in the path, audio as the answer, errors in `detail`.
 import type { FastifyRequest } from "fastify";
 import { Type } from "typebox";
+import type { Caller } from "../../accounts/caller.ts";
 import type { Spine } from "../../inference/complete.ts";
 import { BufferedSink } from "../buffered-sink.ts";
 import type { Endpoints } from "../endpoint.ts";
@@ -11,12 +12,17 @@ import type { RequestState } from "../request-state.ts";
 import { inferenceRefusals } from "../schemas/error-responses.ts";
 import { nullable } from "../schemas/sampling.ts";
 import { AudioBytes, TextToSpeechRequest } from "../schemas/tasks.ts";
+import type { OwnVoice } from "../tasks/own-voice.ts";
 import { charactersOf, speech, speechFormat } from "../tasks/speech.ts";
+import { speechModel } from "../tasks/speech-model.ts";
 
-/** Of a request that names none. */
-const defaultModel = "hexgrad/Kokoro-82M";
-
-export function addTextToSpeechRoutes(endpoints: Endpoints, spine: Spine): void {
+export function addTextToSpeechRoutes(
+  endpoints: Endpoints,
+  spine: Spine,
+  voices: OwnVoice,
+  chosenModel: string | undefined,
+): void {
+  const read = readWith(spine, voices, chosenModel);
   const common = {
     method: "POST",
     tag: "inference",
@@ -34,20 +40,28 @@ export function addTextToSpeechRoutes(endpoints: Endpoints, spine: Spine): void 
   );
   endpoints.addRaw(
     { ...common, path: "/v1/text-to-speech/:voice_id", summary: "Speak a text; the audio in one piece" },
-    taskRoute(spine, (request, state) => ({
-      ...read(request, state),
+    taskRoute(spine, async (request, state) => ({
+      ...(await read(request, state)),
       through: (client) => new BufferedSink(client),
     })),
   );
 }
 
-function read({ body, params, query }: FastifyRequest, state: RequestState): Relayed {
-  const { text, model_id: model, output_format: format, language_code: language } = body as TextToSpeechRequest;
-  const { voice_id: voice } = params as { readonly voice_id: string };
-  const asked = (query as { readonly output_format?: string | null }).output_format;
-  const code = asked || format || "wav";
-  const known = speechFormat(code);
-  if (!known) throw new SpeechFormatUnknown(code);
-  state.extraHeaders = ["request-id", state.requestId, "character-cost", String(charactersOf(text))];
-  return { completion: speech({ model: model ?? defaultModel, text, voice, format: known, language }) };
-}
+const readWith =
+  (spine: Spine, voices: OwnVoice, chosenModel: string | undefined) =>
+  ({ body, params, query }: FastifyRequest, state: RequestState): Relayed | Promise<Relayed> => {
+    const { text, model_id: model, output_format: format, language_code: language } = body as TextToSpeechRequest;
+    const { voice_id: voice } = params as { readonly voice_id: string };
+    const asked = (query as { readonly output_format?: string | null }).output_format;
+    const code = asked || format || "wav";
+    const known = speechFormat(code);
+    if (!known) throw new SpeechFormatUnknown(code);
+    state.extraHeaders = ["request-id", state.requestId, "character-cost", String(charactersOf(text))];
+    const caller = state.caller as Caller;
+    const speaker = model ?? speechModel(spine.models, caller, chosenModel);
+    const relayed = (spoken: string): Relayed => ({
+      completion: speech({ model: speaker, text, voice: spoken, format: known, language }),
+    });
+    const spoken = voices(caller, speaker, voice);
+    return spoken instanceof Promise ? spoken.then(relayed) : relayed(spoken);
+  };

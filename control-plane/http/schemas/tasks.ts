@@ -67,7 +67,9 @@ export type SpeechRequest = Static<typeof SpeechRequest>;
 
 export const TextToSpeechRequest = Type.Object({
   text: spokenText,
-  model_id: Type.Optional(nullable.string({ description: "Default: a Kokoro-82M model" })),
+  model_id: Type.Optional(
+    nullable.string({ description: "Default: the installation's speech model, a Kokoro-82M where one is served" }),
+  ),
   output_format: Type.Optional(nullable.string({ description: "mp3, opus, flac, wav or pcm; also as mp3_44100_128" })),
   language_code: Type.Optional(nullable.string({ pattern: "^[A-Za-z]{2}$", description: "ISO 639-1" })),
 });

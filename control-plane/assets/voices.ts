@@ -1,0 +1,100 @@
+// Voices of accounts: a record, the recordings it was made from (sealed), and by model the blend of that model's own voices
+// that stands for the speaker. Measuring is the model server's; whoever can ask one hands its answer in.
+import { type AccountId, randomId } from "../../proto/ids.ts";
+import { BadVoiceSamples, VoiceAccountGone, VoiceNameTaken, VoiceNotFound, VoiceSlotsFull } from "./errors.ts";
+import { isPresetVoice } from "./preset-voices.ts";
+import type { Voice, VoiceBlend, VoiceId, VoiceSample, VoiceStore } from "./store.ts";
+import { createVoiceBook, type VoiceChanges } from "./voice-book.ts";
+
+/** What one account may keep. */
+export const mostVoices = 30;
+export const mostSamples = 25;
+
+export interface SampleSeal {
+  seal(account: AccountId, plain: Buffer): Promise<Buffer>;
+  open(account: AccountId, sealed: Buffer): Promise<Buffer>;
+}
+
+export interface Voices {
+  /** Oldest first. */
+  list(account: AccountId): Promise<readonly Voice[]>;
+  /** Throws VoiceNotFound. */
+  get(account: AccountId, id: string): Promise<Voice>;
+  /** Before anything is measured: throws BadVoiceSamples, VoiceNameTaken, VoiceSlotsFull. */
+  mayAdd(account: AccountId, name: string, samples: readonly VoiceSample[]): Promise<void>;
+  /** Throws VoiceNameTaken, VoiceSlotsFull, VoiceAccountGone. */
+  add(
+    account: AccountId,
+    wish: { readonly name: string; readonly description: string },
+    samples: readonly VoiceSample[],
+    blend: VoiceBlend,
+  ): Promise<Voice>;
+  /** Throws VoiceNotFound, VoiceNameTaken. */
+  edit(account: AccountId, id: string, name: string, description: string | undefined): Promise<Voice>;
+  /** Throws VoiceNotFound. */
+  remove(account: AccountId, id: string): Promise<void>;
+  /** The recordings, opened. */
+  samples(account: AccountId, voice: Voice): Promise<readonly VoiceSample[]>;
+  keepBlend(account: AccountId, voice: Voice, blend: VoiceBlend): Promise<void>;
+  /** By id or name; at once where the account's voices were looked up lately. */
+  find(account: AccountId, named: string): Voice | undefined | Promise<Voice | undefined>;
+}
+
+export function createVoices(deps: {
+  readonly store: VoiceStore;
+  readonly seal: SampleSeal;
+  readonly changes: VoiceChanges;
+}): Voices {
+  const { store, seal } = deps;
+  return {
+    find: createVoiceBook(store, deps.changes),
+    list: store.voices,
+    async get(account, id) {
+      const found = (await store.voices(account)).find((voice) => voice.id === id);
+      if (!found) throw new VoiceNotFound();
+      return found;
+    },
+    async mayAdd(account, name, samples) {
+      checkSamples(samples);
+      if (isPresetVoice(name)) throw new VoiceNameTaken(name);
+      const there = await store.voices(account);
+      if (there.some((voice) => voice.name === name)) throw new VoiceNameTaken(name);
+      if (there.length >= mostVoices) throw new VoiceSlotsFull(mostVoices);
+    },
+    async add(account, { name, description }, samples, blend) {
+      const sealed = await Promise.all(
+        samples.map(async (one) => ({ ...one, bytes: await seal.seal(account, one.bytes) })),
+      );
+      const voice = { id: randomId<"voice">(20), name, description, blend, samples: sealed };
+      const made = await store.add(account, voice, mostVoices);
+      if (made === "name_taken") throw new VoiceNameTaken(name);
+      if (made === "full") throw new VoiceSlotsFull(mostVoices);
+      if (made === "gone") throw new VoiceAccountGone();
+      return made;
+    },
+    async edit(account, id, name, description) {
+      if (isPresetVoice(name)) throw new VoiceNameTaken(name);
+      const voice = await store.edit(account, id as VoiceId, { name, description });
+      if (voice === "name_taken") throw new VoiceNameTaken(name);
+      if (!voice) throw new VoiceNotFound();
+      return voice;
+    },
+    async remove(account, id) {
+      if (!(await store.remove(account, id as VoiceId))) throw new VoiceNotFound();
+    },
+    async samples(account, { id }) {
+      const sealed = await store.samples(account, id);
+      return Promise.all(sealed.map(async (one) => ({ ...one, bytes: await seal.open(account, one.bytes) })));
+    },
+    keepBlend: (account, { id }, blend) => store.addBlend(account, id, blend),
+  };
+}
+
+function checkSamples(samples: readonly VoiceSample[]): void {
+  if (samples.length > mostSamples)
+    throw new BadVoiceSamples(
+      `There are ${samples.length} recordings, and a voice is made from ${mostSamples} at most.`,
+    );
+  if (samples.some(({ bytes }) => bytes.length === 0))
+    throw new BadVoiceSamples("A recording is empty. Send wav, mp3, flac, ogg, m4a or webm files of one speaker.");
+}

@@ -1,0 +1,164 @@
+// Voices of accounts, made from recordings, beside those that the served models come with. Shapes and errors as ElevenLabs'.
+import { Type } from "typebox";
+import type { Caller } from "../../accounts/caller.ts";
+import { NoVoiceModel, PresetVoiceFixed } from "../../assets/errors.ts";
+import { isPresetVoice, type PresetVoice, presetVoices } from "../../assets/preset-voices.ts";
+import type { Voice, VoiceBlend, VoiceSample } from "../../assets/store.ts";
+import type { ModelDirectory } from "../../catalog/served-model.ts";
+import type { Spine } from "../../inference/complete.ts";
+import { ModelNotFound } from "../../inference/errors.ts";
+import type { Endpoints } from "../endpoint.ts";
+import { FileMissing } from "../errors.ts";
+import { FormFile } from "../form-body.ts";
+import { bodyLimitBytes } from "../json-body.ts";
+import { inferenceRefusals } from "../schemas/error-responses.ts";
+import {
+  AddedVoiceBody,
+  AddVoiceForm,
+  EditedVoiceBody,
+  EditVoiceForm,
+  VoiceBody,
+  VoiceListBody,
+} from "../schemas/voices.ts";
+import { measureVoice } from "../tasks/measure-voice.ts";
+import { speechModel } from "../tasks/speech-model.ts";
+import type { HttpDeps } from "../verbs.ts";
+
+const common = { tag: "voices", access: "key", dialect: "voices" } as const;
+const params = Type.Object({ voice_id: Type.String({ minLength: 1 }) });
+
+export function addVoiceRoutes(
+  endpoints: Endpoints,
+  spine: Spine,
+  { voices, speechModel: chosen }: Pick<HttpDeps, "voices" | "speechModel">,
+): void {
+  const { models } = spine;
+
+  endpoints.add({
+    ...common,
+    method: "GET",
+    path: "/v1/voices",
+    summary: "The account's voices, and those that the served models come with",
+    answer: VoiceListBody,
+    refusals: [503],
+    handler: async ({ caller }) => {
+      const own = (await voices.list(caller.account)).map((voice) => rendered(caller, voice));
+      return { voices: [...own, ...(hasPresets(models, caller) ? presetVoices.map(renderedPreset) : [])] };
+    },
+  });
+
+  endpoints.add({
+    ...common,
+    method: "POST",
+    path: "/v1/voices/add",
+    summary: "Make a voice from recordings of a speaker: a mixture of a model's own voices, no clone",
+    takes: "forms",
+    bodyLimitBytes,
+    body: AddVoiceForm,
+    answer: AddedVoiceBody,
+    refusals: [...inferenceRefusals, 409],
+    async handler({ caller, body }) {
+      const samples = samplesOf(body);
+      await voices.mayAdd(caller.account, body.name, samples);
+      const blend = await measured(spine, caller, chosen, samples);
+      const wish = { name: body.name, description: body.description ?? "" };
+      const voice = await voices.add(caller.account, wish, samples, blend);
+      return { ...rendered(caller, voice), requires_verification: false };
+    },
+  });
+
+  endpoints.add({
+    ...common,
+    method: "GET",
+    path: "/v1/voices/:voice_id",
+    summary: "One voice",
+    params,
+    answer: VoiceBody,
+    refusals: [404, 503],
+    handler: async ({ caller, params: { voice_id: id } }) => {
+      const preset = hasPresets(models, caller) ? presetVoices.find(({ name }) => name === id) : undefined;
+      return preset ? renderedPreset(preset) : rendered(caller, await voices.get(caller.account, id));
+    },
+  });
+
+  endpoints.add({
+    ...common,
+    method: "POST",
+    path: "/v1/voices/:voice_id/edit",
+    summary: "Rename or describe a voice",
+    takes: "forms",
+    params,
+    body: EditVoiceForm,
+    answer: EditedVoiceBody,
+    refusals: [400, 404, 409, 413, 503],
+    async handler({ caller, params: { voice_id: id }, body: { name, description } }) {
+      if (isPresetVoice(id)) throw new PresetVoiceFixed();
+      const voice = await voices.edit(caller.account, id, name, description ?? undefined);
+      return { ...rendered(caller, voice), status: "ok" };
+    },
+  });
+
+  endpoints.add({
+    ...common,
+    method: "DELETE",
+    path: "/v1/voices/:voice_id",
+    summary: "Delete a voice and its recordings",
+    params,
+    answer: Type.Object({ status: Type.Literal("ok") }),
+    refusals: [400, 404, 503],
+    async handler({ caller, params: { voice_id: id } }) {
+      if (isPresetVoice(id)) throw new PresetVoiceFixed();
+      await voices.remove(caller.account, id);
+      return { status: "ok" };
+    },
+  });
+}
+
+async function measured(
+  spine: Spine,
+  caller: Caller,
+  chosen: string | undefined,
+  samples: readonly VoiceSample[],
+): Promise<VoiceBlend> {
+  try {
+    return await measureVoice(spine, caller, speechModel(spine.models, caller, chosen), samples);
+  } catch (error) {
+    throw error instanceof ModelNotFound ? new NoVoiceModel({ cause: error }) : error;
+  }
+}
+
+function samplesOf({ files, audio }: AddVoiceForm): readonly VoiceSample[] {
+  const parts = [files, audio].flatMap((part) => part ?? []);
+  if (parts.length === 0) throw new FileMissing("files");
+  return parts.map((part) => {
+    if (!(part instanceof FormFile)) throw new FileMissing("files");
+    return { contentType: part.contentType, bytes: part.bytes };
+  });
+}
+
+/** Our own runtime speaks by Kokoro, whose voices these are, or by Piper, whose models have one each. */
+const hasPresets = (models: ModelDirectory, { account }: Caller): boolean =>
+  models
+    .list(account)
+    .some(({ task, engine, name }) => task === "text-to-speech" && engine === "stoker" && !/piper/i.test(name));
+
+const renderedPreset = ({ name, description }: PresetVoice) => ({
+  user_id: "preset",
+  voice_id: name,
+  name,
+  description,
+  created_at: 0,
+  updated_at: 0,
+  kind: "preset",
+});
+
+const rendered = ({ account }: Caller, { id, name, description, blends, createdAtMs, updatedAtMs }: Voice) => ({
+  user_id: account,
+  voice_id: id,
+  name,
+  description,
+  created_at: Math.floor(createdAtMs / 1000),
+  updated_at: Math.floor(updatedAtMs / 1000),
+  kind: "blend",
+  measured: blends.map(({ model, blend, measured: features }) => ({ model, blend, features })),
+});
