@@ -4,13 +4,14 @@ import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { query } from "../e2e/spine/database.ts";
+import { longer } from "../fakes/nightly.ts";
 import { watchPages } from "../fakes/page-times.ts";
 import { instancePids, isAlive, type Stack } from "../fakes/processes.ts";
 import { startTinyStack } from "./tiny-stack.ts";
 
 let stack: Stack;
 let model: string;
-const scale = Number(process.env["STOKER_TEST_CLOCK_SCALE"] ?? "0.1");
+const scale = longer(0.1, 1);
 
 beforeAll(async () => {
   ({ stack, model } = await startTinyStack({ controlPlaneEnv: { STOKER_HOST_CLOCKS: String(scale) } }));

@@ -1,13 +1,13 @@
 // One deployment on three real agents, one GPU each, over its life under load: it sleeps, is woken, grows, is updated, and
 // sleeps again, and no request fails. Scaling runs twenty times faster, the host clocks five times.
-// STOKER_SCALING_LONG=1 adds what takes its own time: an update that cannot start, which its agent tries three times.
+// The nightly run adds what takes its own time: an update that cannot start, which its agent tries three times.
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
+import { isNightly } from "../../fakes/nightly.ts";
 import { type Stack, startStack } from "../../fakes/processes.ts";
 
 const patient = { timeout: 60_000, interval: 100 };
-const isLong = process.env["STOKER_SCALING_LONG"] === "1";
 const model = "admin/scaled";
 let stack: Stack;
 let deployId: string;
@@ -117,7 +117,7 @@ it("a host is emptied under load without a failed request: what serves there is 
   expect(failed).toEqual([]);
 }, 240_000);
 
-it.runIf(isLong)(
+it.runIf(isNightly)(
   "a broken update under load fails no request: the old instance serves on, and the reason is told",
   async () => {
     await put({ settings: { min_instances: 1, max_instances: 1 } });
@@ -141,5 +141,5 @@ it.runIf(isLong)(
   240_000,
 );
 
-if (!isLong)
-  process.stderr.write("NOT PROVEN: a broken update under load with real agents; set STOKER_SCALING_LONG=1.\n");
+if (!isNightly)
+  process.stderr.write("NOT PROVEN: a broken update under load with real agents; npm run test:nightly does.\n");

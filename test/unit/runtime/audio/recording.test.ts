@@ -5,6 +5,7 @@ import { Recording } from "../../../../runtime/audio/recording.ts";
 import { resample } from "../../../../runtime/audio/resample.ts";
 import { SoundWorker } from "../../../../runtime/audio/sound-worker.ts";
 import { openWav, streamedWavHeader, toPcm16 } from "../../../../runtime/audio/wav.ts";
+import { longer } from "../../../fakes/nightly.ts";
 
 const decoding = { program: "/does/not/exist", limits: { maxSeconds: 7200, timeoutMs: 1000 } };
 const noSignal = new AbortController().signal;
@@ -59,8 +60,8 @@ describe("a WAV file that is decoded beside the server's own thread", () => {
 
   test("costs that thread a small part of the work, and two bytes a sample", async () => {
     const decode = createDecoder({ ...decoding, worker: new SoundWorker() });
-    // Two hours in the long mode; what is shown does not depend on it.
-    const minutes = process.env["STOKER_LONG_AUDIO"] ? 120 : 10;
+    // Two hours in the nightly run; what is shown does not depend on it.
+    const minutes = longer(10, 120);
     const header = streamedWavHeader(8000);
     header.writeUInt16LE(8, 34);
     header.writeUInt32LE(8000, 28);
