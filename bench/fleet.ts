@@ -19,6 +19,7 @@ import { snapshot } from "../control-plane/fleet/snapshot.ts";
 import { openDatabase } from "../control-plane/store/database.ts";
 import { createDeploymentStore } from "../control-plane/store/deployments-store.ts";
 import { createFleetStore } from "../control-plane/store/fleet-store.ts";
+import { createReserveStore } from "../control-plane/store/gpu-reserve-store.ts";
 import { type AccountId, type HostId, randomId } from "../proto/ids.ts";
 import { startPostgres, type TestPostgres } from "../test/fakes/postgres.ts";
 import { hostIds, hostView, insertHosts, liveOf } from "./fleet-hosts.ts";
@@ -89,7 +90,7 @@ async function fleetOf(postgres: TestPostgres, size: number) {
   const hostState = (host: HostId) => clocks.state(host);
   const hosts = createHostChooser({
     snapshot: (some) => snapshot({ store: fleetStore, clocks }, some),
-    ...{ hostState, monotonicMs, resyncMs: 5_000 },
+    ...{ hostState, monotonicMs, resyncMs: 5_000, reserve: createReserveStore(db).reserve },
   });
   const controller = createController({ store, hosts, hostState, owner: "bench", log });
   const routing = createRoutingTable({ store: fleetStore, clocks });

@@ -31,10 +31,15 @@ export function gpuOffers(
   hosts: readonly HostView[],
   memoryBytes: number,
   hourRates: ReadonlyMap<string, bigint>,
+  /** Most that the account may claim anew. */
+  mostNew: (gpu: GpuType) => number | undefined = () => undefined,
 ): readonly GpuOffer[] {
   const index = createPlacementIndex(hosts);
   const couldHave = (gpu: GpuType, count: number, bytes: number) =>
-    index.place({ gpu, gpusPerInstance: count, memoryBytes: bytes, engine: "stoker", host: undefined }) !== undefined;
+    index.place({
+      ...{ gpu, gpusPerInstance: count, memoryBytes: bytes, mostNewGpus: mostNew(gpu) },
+      ...{ engine: "stoker", host: undefined },
+    }) !== undefined;
   const sizes = gpuTypes.flatMap((gpu) => {
     const most = Math.max(0, ...hosts.map(({ inventory }) => inventory.gpus.filter((one) => one.type === gpu).length));
     return counts.filter((count) => count <= most).map((count) => ({ gpu, count }));

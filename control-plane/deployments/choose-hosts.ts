@@ -8,12 +8,15 @@ import { summarize } from "./pending-reasons.ts";
 import type { Want } from "./place.ts";
 import { createPlacementIndex, withPlaced } from "./place-index.ts";
 import { rejections } from "./place-reasons.ts";
-import type { NewInstance } from "./store.ts";
+import { concernsOthers, mostNewGpus } from "./place-reserve.ts";
+import type { GpuReserve, NewInstance, ReserveStore } from "./store.ts";
 
 export interface Choice {
   readonly placements: readonly NewInstance[];
   /** Why there are not as many as were asked for. */
   readonly reasons: readonly PendingReason[];
+  /** Of the type, when another account's minimum bears on it: to be moved where something is placed. */
+  readonly reserve: GpuReserve | undefined;
 }
 
 export interface HostChooser {
@@ -32,6 +35,7 @@ export function createHostChooser(deps: {
   /** All hosts, or the named ones of them. */
   readonly snapshot: (only?: readonly HostId[]) => Promise<readonly HostView[]>;
   readonly hostState: (host: HostId) => HostState;
+  readonly reserve: ReserveStore["reserve"];
   readonly monotonicMs: () => number;
   /** How long a large fleet may go without being read whole. */
   readonly resyncMs: number;
@@ -43,9 +47,9 @@ export function createHostChooser(deps: {
   let version = 0;
   const explained = new Map<DeploymentId, { readonly version: number; readonly reasons: readonly PendingReason[] }>();
 
-  async function look(): Promise<void> {
+  async function look(isWhole: boolean): Promise<void> {
     const nowMs = deps.monotonicMs();
-    if (index.size <= smallFleet || nowMs - wholeAtMs >= deps.resyncMs) {
+    if (isWhole || index.size <= smallFleet || nowMs - wholeAtMs >= deps.resyncMs) {
       moved.clear();
       index = createPlacementIndex(await deps.snapshot());
       wholeAtMs = nowMs;
@@ -80,20 +84,29 @@ export function createHostChooser(deps: {
     return reasons;
   }
 
+  async function reserveFor({ account, gpu, numGpus }: Deployment): Promise<GpuReserve | undefined> {
+    if (numGpus === 0) return undefined;
+    const found = await deps.reserve(gpu);
+    return concernsOthers(found.minimums, account, gpu) ? found : undefined;
+  }
+
   return {
     async choose(deployment, instances, count) {
-      await look();
+      const reserve = await reserveFor(deployment);
+      // After its revision: whatever was claimed before that is seen.
+      await look(reserve !== undefined);
       const spread = new Map<HostId, number>();
       for (const one of instances) if (!one.isTombstoned) spread.set(one.hostId, (spread.get(one.hostId) ?? 0) + 1);
       const placements: NewInstance[] = [];
       const before = new Map<HostId, HostView>();
       try {
         for (let n = 0; n < count; n++) {
-          const want = wantOf(deployment, spread);
+          const most = reserve && mostNewGpus(reserve.minimums, index.hosts(), deployment.account, reserve.gpu);
+          const want = { ...wantOf(deployment, spread), mostNewGpus: most };
           const found = index.place(want);
           if (!found) {
             const none = [{ host: "", why: "no host is connected; start an agent" }];
-            return { placements, reasons: index.size > 0 ? explain(deployment, want) : none };
+            return { placements, reasons: index.size > 0 ? explain(deployment, want) : none, reserve };
           }
           const host = index.get(found.host) as HostView;
           if (!before.has(host.id)) before.set(host.id, host);
@@ -109,7 +122,7 @@ export function createHostChooser(deps: {
             grantBytes: found.grantBytes,
           });
         }
-        return { placements, reasons: [] };
+        return { placements, reasons: [], reserve };
       } finally {
         // Nothing is claimed before it is written.
         for (const host of before.values()) index.put(host);

@@ -16,6 +16,7 @@ export function fitOn(want: Want, host: HostView): Fit | undefined {
   if (want.gpusPerInstance === 0) return withoutGpus(want, host);
   const joined = mayShare(want) ? smallest(sharedGpus(host, want), want.memoryBytes) : undefined;
   if (joined) return granted(want, host, [joined], joined.freeBytes - want.memoryBytes);
+  if (isKept(want)) return undefined;
   const free = freeGpus(host, want.gpu);
   const taken = choose(want, host, free);
   return taken && granted(want, host, taken, free.length - taken.length);
@@ -27,6 +28,9 @@ export const mayShare = (want: Want) =>
   want.gpusPerInstance === 1 &&
   want.memoryBytes > 0 &&
   (want.engine === "stoker" || want.engine === "vllm" || want.engine === "sglang");
+
+/** What is free is not for this account. */
+export const isKept = (want: Want) => want.mostNewGpus !== undefined && want.gpusPerInstance > want.mostNewGpus;
 
 function withoutGpus(want: Want, host: HostView): Fit | undefined {
   const grantBytes = want.engine === "agent_instance" ? want.memoryBytes : 0;

@@ -5,7 +5,7 @@ import type { AccountId, HostId } from "../../proto/ids.ts";
 import type { GpuClaim, HostView } from "../fleet/host.ts";
 import type { Placed, Want } from "./place.ts";
 import { refuse } from "./place-filter.ts";
-import { type Fit, fitOn, mayShare } from "./place-fit.ts";
+import { type Fit, fitOn, isKept, mayShare } from "./place-fit.ts";
 import { freeGpus } from "./place-gpus.ts";
 import { compare, type Scored, score } from "./place-score.ts";
 import { SortedIds } from "./sorted-ids.ts";
@@ -85,6 +85,7 @@ export function createPlacementIndex(hosts: Iterable<HostView> = []): PlacementI
 
   /** The tightest of those among `only`, in whose order they stand; nobody is looked at twice. */
   function tightest(want: Want, only: Ids | undefined): Fit | undefined {
+    if (isKept(want)) return undefined;
     const buckets = byFree.get(want.gpu) ?? [];
     for (let free = want.gpusPerInstance; free < buckets.length; free++) {
       const bucket = buckets[free] as Ids;

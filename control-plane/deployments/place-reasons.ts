@@ -2,7 +2,7 @@
 import type { HostView } from "../fleet/host.ts";
 import type { Want } from "./place.ts";
 import { refuse } from "./place-filter.ts";
-import { fitOn, mayShare } from "./place-fit.ts";
+import { fitOn, isKept, mayShare } from "./place-fit.ts";
 import { type FreeGpu, freeGpus, isUsable } from "./place-gpus.ts";
 import { isVirtual } from "./resources.ts";
 
@@ -36,6 +36,7 @@ export function whyNot(want: Want, host: HostView): string | undefined {
   if (ofType.length === 0) return `it has no ${type} GPU`;
   const free = freeGpus(host, type).filter(({ gpu }) => isUsable(want, gpu));
   if (free.length < count) return `${tooFew(host, want, free.length, ofType)}; ${count} needed`;
+  if (isKept(want)) return `its free ${type} GPUs are kept for accounts that were promised a number of them`;
   if (tooSmall(want, host, free)) {
     const most = [...free].sort((a, b) => b.freeBytes - a.freeBytes).slice(0, count);
     const bytes = most.reduce((sum, one) => sum + one.freeBytes, 0);

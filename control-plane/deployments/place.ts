@@ -23,6 +23,8 @@ export interface Want {
    * will ever take.
    */
   readonly sharesWith?: AccountId | undefined;
+  /** Most GPUs it may claim anew: others are kept for accounts with minimums. Undefined: any that are free. */
+  readonly mostNewGpus?: number | undefined;
   /** What it loads: hosts that have it come first. */
   readonly weights?: string | undefined;
   /** Hosts with instances of the same deployment, and how many: the next one had better be elsewhere. */

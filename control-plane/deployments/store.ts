@@ -1,6 +1,7 @@
 // What deployments need kept. Implemented by store/deployments-store.ts. Every method that a customer can reach takes the
 // account; every write names what it saw.
 
+import type { GpuType } from "../../proto/gpu.ts";
 import type { AccountId, DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 import type { InstancePhase } from "../../proto/instance-phase.ts";
 import type { NodeWeights } from "../fleet/store.ts";
@@ -14,8 +15,9 @@ import type {
   WeightsSource,
 } from "./deployment.ts";
 import type { Outcome } from "./lifecycle.ts";
+import type { GpuMinimums } from "./place-reserve.ts";
 
-export type { Deployment, DeploymentKind, DeploymentStatus, Instance, WeightsSource };
+export type { Deployment, DeploymentKind, DeploymentStatus, GpuMinimums, Instance, WeightsSource };
 
 export type NewDeployment = Omit<
   Deployment,
@@ -66,7 +68,22 @@ export interface NewInstance {
   readonly grantBytes: number;
 }
 
+/** What minimums keep of a GPU type, as the placement saw it. */
+export interface GpuReserve {
+  readonly gpu: GpuType;
+  readonly minimums: GpuMinimums;
+  /** Moved by every claim of the type that another account's minimum bears on. */
+  readonly revision: bigint;
+}
+
+export interface ReserveStore {
+  /** Only minimums above 0, of accounts that may deploy. */
+  reserve(gpu: GpuType): Promise<GpuReserve>;
+}
+
 export interface Verdict extends Outcome {
+  /** Given when GPUs are claimed that another account's minimum bears on. */
+  readonly reserve?: Pick<GpuReserve, "gpu" | "revision"> | undefined;
   readonly pendingReasons: readonly PendingReason[];
   readonly placements: readonly NewInstance[];
   readonly tombstones: readonly InstanceId[];

@@ -90,7 +90,7 @@ export interface DeploymentVerbs {
 
 export interface PlacementVerbs {
   /** Every size of GPUs that some host has. Throws BaseModelUnknown. */
-  gpus(need: { readonly source: string; readonly baseModel: string }): Promise<readonly GpuOffer[]>;
+  gpus(caller: Caller, need: { readonly source: string; readonly baseModel: string }): Promise<readonly GpuOffer[]>;
   /** Of one more instance. Throws DeploymentNotFound. */
   dryRun(caller: Caller, id: DeploymentId): Promise<DryRun>;
 }

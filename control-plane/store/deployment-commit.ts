@@ -7,6 +7,7 @@ import { announce } from "./change-feed.ts";
 import { inTransaction, uniqueViolation } from "./database.ts";
 import { bumpHost, columnsOf } from "./deployment-changes.ts";
 import { readSpecs } from "./deployment-specs.ts";
+import { moveReserve } from "./gpu-reserve-store.ts";
 import type { Database } from "./schema.ts";
 
 class LostRace extends Error {}
@@ -52,6 +53,8 @@ async function write(trx: Transaction<Database>, claimed: Claimed, verdict: Verd
     .where("revision", "=", deployment.revision)
     .executeTakeFirst();
   if (moved.numUpdatedRows === 0n) throw new LostRace();
+
+  if (verdict.reserve && !(await moveReserve(trx, verdict.reserve))) throw new LostRace();
 
   const touched = await trx
     .selectFrom("instance")

@@ -24,6 +24,7 @@ import { createCommandStore } from "../store/command-store.ts";
 import type { OpenDatabase } from "../store/database.ts";
 import { createDeploymentStore } from "../store/deployments-store.ts";
 import { createFleetStore } from "../store/fleet-store.ts";
+import { createReserveStore } from "../store/gpu-reserve-store.ts";
 import { createHostOperationStore } from "../store/host-operation-store.ts";
 import { createMeasuredMemoryStore } from "../store/measured-memory-store.ts";
 import { createNodeWeightsStore } from "../store/node-weights-store.ts";
@@ -75,7 +76,13 @@ export function createFleet(parts: FleetParts) {
     ...(parts.beatEveryMs === undefined ? {} : { everyMs: parts.beatEveryMs }),
   });
   const hostState = (host: HostId) => clocks.state(host);
-  const hosts = createHostChooser({ snapshot: look, hostState, monotonicMs, resyncMs: parts.resyncMs ?? 5_000 });
+  const hosts = createHostChooser({
+    snapshot: look,
+    hostState,
+    reserve: createReserveStore(db).reserve,
+    monotonicMs,
+    resyncMs: parts.resyncMs ?? 5_000,
+  });
   const controller = createController({
     store: deploymentStore,
     hosts,

@@ -5,10 +5,12 @@ import { dryRun, gpuOffers } from "../deployments/availability.ts";
 import { wantOf } from "../deployments/choose-hosts.ts";
 import type { KnownModel } from "../deployments/create.ts";
 import { BaseModelUnknown, DeploymentNotFound } from "../deployments/errors.ts";
+import { mostNewGpus } from "../deployments/place-reserve.ts";
 import { expectedMemoryBytes } from "../deployments/resources.ts";
 import type { PlacementVerbs } from "../http/verbs.ts";
 import { createContainerStore } from "../store/containers-store.ts";
 import type { OpenDatabase } from "../store/database.ts";
+import { createReserveStore } from "../store/gpu-reserve-store.ts";
 import { answering } from "./answering.ts";
 import type { Fleet } from "./fleet.ts";
 
@@ -25,6 +27,7 @@ export function createPlacementVerbs({
 }): PlacementVerbs {
   const store = fleet.deploymentStore;
   const { hourRates } = createContainerStore(db);
+  const { reserve } = createReserveStore(db);
 
   /** What an instance of it takes, as far as it is known; 0 unknown. */
   async function needOf(source: string, baseModel: string): Promise<number> {
@@ -39,10 +42,13 @@ export function createPlacementVerbs({
   const needOfWeights = (repo: string) => demoModel(repo)?.memoryBytes ?? 0;
 
   return {
-    gpus: ({ source, baseModel }) =>
+    gpus: ({ account }, { source, baseModel }) =>
       answering(async () => {
         const [need, hosts, rates] = await Promise.all([needOf(source, baseModel), fleet.snapshot(), hourRates()]);
-        return gpuOffers(hosts, need, rates);
+        const types = [...new Set(hosts.flatMap((host) => host.inventory.gpus.map((gpu) => gpu.type)))];
+        const most = new Map<string, number | undefined>();
+        for (const gpu of types) most.set(gpu, mostNewGpus((await reserve(gpu)).minimums, hosts, account, gpu));
+        return gpuOffers(hosts, need, rates, (gpu) => most.get(gpu));
       }),
     dryRun: ({ account }, id) =>
       answering(async () => {
@@ -51,7 +57,10 @@ export function createPlacementVerbs({
         const spread = new Map<(typeof here)[number]["hostId"], number>();
         const here = await store.instances(id);
         for (const { hostId } of here) spread.set(hostId, (spread.get(hostId) ?? 0) + 1);
-        return dryRun(wantOf(deployment, spread), await fleet.snapshot());
+        const hosts = await fleet.snapshot();
+        const { minimums } = await reserve(deployment.gpu);
+        const most = mostNewGpus(minimums, hosts, account, deployment.gpu);
+        return dryRun({ ...wantOf(deployment, spread), mostNewGpus: most }, hosts);
       }),
   };
 }

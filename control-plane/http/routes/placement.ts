@@ -25,8 +25,8 @@ export function addPlacementRoutes(endpoints: Endpoints, { placement }: Pick<Htt
     }),
     answer: GpuAvailability,
     refusals: [404, 503],
-    async handler({ query }) {
-      const gpus = await placement.gpus({ source: query.source ?? "", baseModel: query.base_model ?? "" });
+    async handler({ caller, query }) {
+      const gpus = await placement.gpus(caller, { source: query.source ?? "", baseModel: query.base_model ?? "" });
       return {
         gpus: gpus.map(({ gpu, count, hourRate, isAvailable, isRecommended }) => ({
           gpu_config: `${count}x${gpu}`,

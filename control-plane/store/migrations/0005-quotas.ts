@@ -11,6 +11,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       gpu_min jsonb not null default '{}',
       updated_at timestamptz not null default now()
     )`.execute(db);
+  await sql`create table gpu_reserve (gpu text primary key, revision bigint not null)`.execute(db);
   await sql`
     create table limit_request (
       request_id text primary key,

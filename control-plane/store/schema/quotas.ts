@@ -13,6 +13,11 @@ export interface QuotasTables {
     gpu_min: Json<GpuCounts>;
     updated_at: DefaultTime;
   };
+  /** By GPU type, moved by every claim that a minimum of another account bears on: two of them never look at the same time. */
+  gpu_reserve: {
+    gpu: string;
+    revision: bigint;
+  };
   /** At most one open request (`decision` null) of a kind and account, by a partial unique index. */
   limit_request: {
     request_id: string;

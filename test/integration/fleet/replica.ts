@@ -101,7 +101,7 @@ export async function startReplica(
     joinToken: readFileSync(join(secretsDir, "agent.token"), "utf8").trim(),
     port,
     address: `127.0.0.1:${port}`,
-    deploy: (over: Partial<DeployRequest> = {}) =>
+    deploy: (over: Partial<DeployRequest> = {}, owner = ada) =>
       createDeployment(
         {
           store: fleet.deploymentStore,
@@ -112,7 +112,7 @@ export async function startReplica(
           publicModel: async () => undefined,
           lookAtRepo: async () => ({ kind: "unreachable" }),
         },
-        ada,
+        owner,
         {
           modelName: "ada/llm",
           gpu: "other",

@@ -1,0 +1,38 @@
+// GPUs that minimums keep for other accounts. A minimum is a number of GPUs of a type, not certain ones: who has fewer than
+// its own may have any that are free, and everybody else leaves as many free as are still due.
+import type { GpuType } from "../../proto/gpu.ts";
+import type { AccountId } from "../../proto/ids.ts";
+import type { HostView } from "../fleet/host.ts";
+import type { GpuCounts } from "../quotas/gpu-limits.ts";
+import { freeGpus } from "./place-gpus.ts";
+
+/** Of every account that has one and may deploy. */
+export type GpuMinimums = ReadonlyMap<AccountId, GpuCounts>;
+
+/** Most GPUs of the type that the account may claim anew; undefined: nobody else has a minimum of it. */
+export function mostNewGpus(
+  minimums: GpuMinimums,
+  hosts: Iterable<HostView>,
+  account: AccountId,
+  gpu: GpuType,
+): number | undefined {
+  if (!concernsOthers(minimums, account, gpu)) return undefined;
+  const held = new Map<AccountId, number>();
+  let free = 0;
+  for (const host of hosts) {
+    // What ran on a lost host is placed anew elsewhere: its account needs GPUs again.
+    if (host.state === "lost") continue;
+    if (host.state === "live" && host.schedulable) free += freeGpus(host, gpu).length;
+    const ofType = new Set(host.inventory.gpus.flatMap((one) => (one.type === gpu ? [one.uuid] : [])));
+    for (const claim of host.claims)
+      if (ofType.has(claim.gpuUuid)) held.set(claim.account, (held.get(claim.account) ?? 0) + 1);
+  }
+  const dueTo = (owner: AccountId) => Math.max(0, (minimums.get(owner)?.[gpu] ?? 0) - (held.get(owner) ?? 0));
+  let due = 0;
+  for (const owner of minimums.keys()) if (owner !== account) due += dueTo(owner);
+  return Math.max(dueTo(account), free - due, 0);
+}
+
+/** Whether what the account takes of the type may be another's. */
+export const concernsOthers = (minimums: GpuMinimums, account: AccountId, gpu: GpuType): boolean =>
+  [...minimums].some(([owner, counts]) => owner !== account && (counts[gpu] ?? 0) > 0);

@@ -1,0 +1,95 @@
+// Minimums of accounts: whoever deploys what, the GPUs still due to others stay free for them.
+import fc from "fast-check";
+import { expect, it } from "vitest";
+import { place, type Want } from "../../../../control-plane/deployments/place.ts";
+import { withPlaced } from "../../../../control-plane/deployments/place-index.ts";
+import { whyNot } from "../../../../control-plane/deployments/place-reasons.ts";
+import { type GpuMinimums, mostNewGpus } from "../../../../control-plane/deployments/place-reserve.ts";
+import type { HostView } from "../../../../control-plane/fleet/host.ts";
+import type { AccountId } from "../../../../proto/ids.ts";
+import { gib, gpu, hostView, inventory } from "../../../fakes/fleet-records.ts";
+
+const accounts = ["u:ada", "u:bob", "u:cid"] as AccountId[];
+const type = "H100-80GB" as const;
+
+const fleetOf = (sizes: readonly number[]): HostView[] =>
+  sizes.map((size, n) =>
+    hostView(`h${n}`, {
+      inventory: inventory({
+        gpus: Array.from({ length: size }, (_, i) => gpu(i, { uuid: `GPU-${n}-${i}`, type, memoryBytes: 80 * gib })),
+        memoryBytes: 2_000 * gib,
+      }),
+    }),
+  );
+
+const wantOf = (count: number, mostNew: number | undefined): Want => ({
+  ...{ gpu: type, gpusPerInstance: count, memoryBytes: gib, engine: "stoker", host: undefined, mostNewGpus: mostNew },
+});
+
+/** Places it as a controller would; the fleet afterwards, or the same one. */
+function deploy(
+  hosts: readonly HostView[],
+  minimums: GpuMinimums,
+  account: AccountId,
+  count: number,
+): readonly HostView[] {
+  const placed = place(wantOf(count, mostNewGpus(minimums, hosts, account, type)), hosts);
+  return placed.ok ? hosts.map((host) => (host.id === placed.host ? withPlaced(host, placed, account) : host)) : hosts;
+}
+
+const heldBy = (hosts: readonly HostView[], account: AccountId) =>
+  hosts.reduce((sum, host) => sum + host.claims.filter((claim) => claim.account === account).length, 0);
+const sizeOf = (hosts: readonly HostView[]) => hosts.reduce((sum, host) => sum + host.inventory.gpus.length, 0);
+
+const sizes = fc.array(fc.integer({ min: 1, max: 4 }), { minLength: 1, maxLength: 4 });
+const deploys = fc.array(fc.tuple(fc.nat({ max: 2 }), fc.integer({ min: 1, max: 3 })), { maxLength: 20 });
+
+it("keeps what every account is promised, one GPU at a time, whatever the others deployed before", () => {
+  fc.assert(
+    fc.property(
+      sizes,
+      fc.tuple(fc.nat({ max: 5 }), fc.nat({ max: 5 }), fc.nat({ max: 5 })),
+      deploys,
+      (sizes, min, all) => {
+        const start = fleetOf(sizes);
+        // Promises that the fleet could keep in the first place.
+        fc.pre(min.reduce((sum, one) => sum + one, 0) <= sizeOf(start));
+        const minimums: GpuMinimums = new Map(accounts.map((account, n) => [account, { [type]: min[n] ?? 0 }]));
+        let hosts: readonly HostView[] = start;
+        for (const [who, count] of all) hosts = deploy(hosts, minimums, accounts[who] as AccountId, count);
+        for (const [n, account] of accounts.entries()) {
+          for (let tries = min[n] ?? 0; tries > 0 && heldBy(hosts, account) < (min[n] ?? 0); tries--)
+            hosts = deploy(hosts, minimums, account, 1);
+          expect(heldBy(hosts, account)).toBeGreaterThanOrEqual(min[n] ?? 0);
+        }
+      },
+    ),
+  );
+});
+
+it("gives everything that is free to whoever asks once no more is due", () => {
+  fc.assert(
+    fc.property(sizes, deploys, (sizes, all) => {
+      const [ada, bob] = accounts as [AccountId, AccountId];
+      const minimums: GpuMinimums = new Map([[bob, { [type]: 2 }]]);
+      let hosts: readonly HostView[] = fleetOf(sizes);
+      for (const [who, count] of all) hosts = deploy(hosts, minimums, accounts[who] as AccountId, count);
+      for (let n = sizeOf(hosts); n > 0; n--) hosts = deploy(hosts, minimums, ada, 1);
+      const held = accounts.reduce((sum, account) => sum + heldBy(hosts, account), 0);
+      expect(sizeOf(hosts) - held).toBe(Math.min(Math.max(0, 2 - heldBy(hosts, bob)), sizeOf(hosts) - held));
+    }),
+  );
+});
+
+it("of a lost host are due anew, and a refused account reads that free GPUs are kept", () => {
+  const [ada, bob] = accounts as [AccountId, AccountId];
+  const minimums: GpuMinimums = new Map([[bob, { [type]: 1 }]]);
+  const [first, second] = fleetOf([1, 1]) as [HostView, HostView];
+  const claims = [{ gpuUuid: "GPU-0-0", account: bob }];
+  const bobRuns = { ...first, claims };
+  expect(mostNewGpus(minimums, [bobRuns, second], ada, type)).toBe(1);
+  const most = mostNewGpus(minimums, [{ ...bobRuns, state: "lost" }, second], ada, type);
+  expect(most).toBe(0);
+  expect(whyNot(wantOf(1, most), second)).toContain("kept for accounts");
+  expect(mostNewGpus(minimums, [{ ...bobRuns, state: "lost" }, second], bob, type)).toBeUndefined();
+});
