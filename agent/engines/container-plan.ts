@@ -1,8 +1,8 @@
 // What plans of engines from elsewhere have in common: weights read-only at /models, caches in memory, one port.
 import { basename } from "node:path";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
-import type { DeploymentId, InstanceId } from "../../proto/ids.ts";
 import { type HostFacts, type PlanOutcome, refused } from "./host-facts.ts";
+import { identityOf } from "./plan-identity.ts";
 
 const gib = 1024 ** 3;
 
@@ -49,9 +49,7 @@ export function containerPlan(
     ok: true,
     files: [],
     plan: {
-      instanceId: spec.instanceId as InstanceId,
-      deployId: spec.deployId as DeploymentId,
-      generation: Number(spec.generation),
+      ...identityOf(spec),
       kind: "runtime",
       image,
       entrypoint: engine.command(image),

@@ -2,8 +2,8 @@
 // it. The image's own program runs; what it must know stands in its environment.
 import { join } from "node:path";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
-import type { DeploymentId, InstanceId } from "../../proto/ids.ts";
 import { type HostFacts, type PlanOutcome, refused } from "./host-facts.ts";
+import { identityOf } from "./plan-identity.ts";
 
 /** A folder below the root that holds nothing an image or the system needs. */
 const mountForm = /^\/(data|home|srv|workspace|var\/lib)(\/[\w][\w.-]{0,63}){0,4}$/;
@@ -26,9 +26,7 @@ export function planAgentInstance(spec: InstanceSpec__Output, host: HostFacts): 
     ok: true,
     files: [],
     plan: {
-      instanceId: spec.instanceId as InstanceId,
-      deployId: deployId as DeploymentId,
-      generation: Number(spec.generation),
+      ...identityOf(spec),
       kind: "runtime",
       image: spec.image,
       args: [],

@@ -1,8 +1,8 @@
 // An image of a customer's own that the operator of this host allows: it brings its weights and speaks the OpenAI paths.
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
-import type { DeploymentId, InstanceId } from "../../proto/ids.ts";
 import { driverGpus } from "./container-plan.ts";
 import { type HostFacts, type PlanOutcome, refused } from "./host-facts.ts";
+import { identityOf } from "./plan-identity.ts";
 
 const gib = 1024 ** 3;
 const port = 8000;
@@ -19,9 +19,7 @@ export function planCustom(spec: InstanceSpec__Output, host: HostFacts): PlanOut
     ok: true,
     files: [],
     plan: {
-      instanceId: spec.instanceId as InstanceId,
-      deployId: spec.deployId as DeploymentId,
-      generation: Number(spec.generation),
+      ...identityOf(spec),
       kind: "runtime",
       image: spec.image,
       args: [],

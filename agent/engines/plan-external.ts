@@ -1,7 +1,7 @@
 // An OpenAI-compatible server that already runs: nothing is started, it is only put behind the gate.
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
-import type { DeploymentId, InstanceId } from "../../proto/ids.ts";
 import { type PlanOutcome, refused } from "./host-facts.ts";
+import { identityOf } from "./plan-identity.ts";
 
 export function planExternal(spec: InstanceSpec__Output): PlanOutcome {
   const url = URL.parse(spec.externalUrl);
@@ -14,9 +14,7 @@ export function planExternal(spec: InstanceSpec__Output): PlanOutcome {
     ok: true,
     files: [],
     plan: {
-      instanceId: spec.instanceId as InstanceId,
-      deployId: spec.deployId as DeploymentId,
-      generation: Number(spec.generation),
+      ...identityOf(spec),
       kind: "external",
       image: "",
       args: [],

@@ -1,7 +1,7 @@
 // A container for a customer. The image goes by the host's own list, GPUs are whole or none, and nothing of ours is in it.
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
-import type { DeploymentId, InstanceId } from "../../proto/ids.ts";
 import { type HostFacts, type PlanOutcome, refused } from "./host-facts.ts";
+import { identityOf } from "./plan-identity.ts";
 
 const gib = 1024 ** 3;
 const sshPort = 22;
@@ -35,9 +35,7 @@ export function planRental(spec: InstanceSpec__Output, host: HostFacts): PlanOut
     ok: true,
     files: [],
     plan: {
-      instanceId: spec.instanceId as InstanceId,
-      deployId: spec.deployId as DeploymentId,
-      generation: Number(spec.generation),
+      ...identityOf(spec),
       kind: "rental",
       image,
       args: [],

@@ -2,9 +2,9 @@
 import { createHash } from "node:crypto";
 import { basename, dirname, join } from "node:path";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
-import type { DeploymentId, InstanceId } from "../../proto/ids.ts";
 import { imageOf } from "./allowed-image.ts";
 import type { HostFacts, PlanFile, PlanOutcome } from "./host-facts.ts";
+import { identityOf } from "./plan-identity.ts";
 
 const gib = 1024 ** 3;
 const containerPort = 8000;
@@ -50,9 +50,7 @@ export function planStoker(spec: InstanceSpec__Output, modelPath: string, host: 
     ok: true,
     files: template ? [template] : [],
     plan: {
-      instanceId: spec.instanceId as InstanceId,
-      deployId: spec.deployId as DeploymentId,
-      generation: Number(spec.generation),
+      ...identityOf(spec),
       kind: "runtime",
       image: imageOf(spec, host),
       args: spec.extraArgs,

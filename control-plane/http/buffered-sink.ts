@@ -1,6 +1,7 @@
 // An answer that is rewritten on its way: kept until it is whole, then sent in one piece.
-import type { AnswerSink, SinkListener } from "../inference/answer-sink.ts";
+import type { AnswerSink } from "../inference/answer-sink.ts";
 import type { ClientSink } from "./client-sink.ts";
+import { ForwardingSink } from "./forwarding-sink.ts";
 import type { RenderedError } from "./render-error.ts";
 
 /** Hours of speech; an engine that never ends must not fill this process. */
@@ -11,8 +12,7 @@ export interface WholeAnswer {
   readonly body: Buffer;
 }
 
-export class BufferedSink implements AnswerSink {
-  readonly #client: ClientSink;
+export class BufferedSink extends ForwardingSink implements AnswerSink {
   readonly #render: (answer: WholeAnswer) => WholeAnswer;
   readonly #broken: ((error: unknown) => RenderedError) | undefined;
   #contentType = "application/json";
@@ -26,25 +26,9 @@ export class BufferedSink implements AnswerSink {
     render: (answer: WholeAnswer) => WholeAnswer = (answer) => answer,
     broken?: (error: unknown) => RenderedError,
   ) {
-    this.#client = client;
+    super(client);
     this.#render = render;
     this.#broken = broken;
-  }
-
-  get hasStarted(): boolean {
-    return this.#client.hasStarted;
-  }
-
-  get isGone(): boolean {
-    return this.#client.isGone;
-  }
-
-  set listener(listener: SinkListener | undefined) {
-    this.#client.listener = listener;
-  }
-
-  get listener(): SinkListener | undefined {
-    return this.#client.listener;
   }
 
   whole(status: number, contentType: string, body: Buffer): void {
@@ -55,10 +39,10 @@ export class BufferedSink implements AnswerSink {
     } catch (error) {
       const told = this.#broken?.(error);
       if (!told) throw error;
-      this.#client.whole(told.status, "application/json; charset=utf-8", Buffer.from(told.body));
+      this.client.whole(told.status, "application/json; charset=utf-8", Buffer.from(told.body));
       return;
     }
-    this.#client.whole(status, answer.contentType, answer.body);
+    this.client.whole(status, answer.contentType, answer.body);
   }
 
   begin(status: number, contentType: string): void {
@@ -74,14 +58,10 @@ export class BufferedSink implements AnswerSink {
     }
     // Nothing can be said any more that would be true of a part of it.
     this.#parts = [];
-    this.#client.abandon();
+    this.client.abandon();
   }
 
   end(): void {
     this.whole(this.#status, this.#contentType, Buffer.concat(this.#parts));
-  }
-
-  abandon(): void {
-    this.#client.abandon();
   }
 }

@@ -1,35 +1,19 @@
 // A stream whose events are written anew on their way to the client, frame by frame.
-import type { AnswerSink, SinkListener } from "../inference/answer-sink.ts";
+import type { AnswerSink } from "../inference/answer-sink.ts";
 import type { ClientSink } from "./client-sink.ts";
+import { ForwardingSink } from "./forwarding-sink.ts";
 
 /** Of the text after `data: `; undefined: it is left out. `[DONE]` and comments are passed on by themselves. */
 export type RewriteEvent = (data: string) => string | undefined;
 
-export class RewrittenStream implements AnswerSink {
-  readonly #client: ClientSink;
+export class RewrittenStream extends ForwardingSink implements AnswerSink {
   readonly #rewrite: RewriteEvent;
   /** As Latin-1: a character may be cut between two chunks. */
   #rest = "";
 
   constructor(client: ClientSink, rewrite: RewriteEvent) {
-    this.#client = client;
+    super(client);
     this.#rewrite = rewrite;
-  }
-
-  get hasStarted(): boolean {
-    return this.#client.hasStarted;
-  }
-
-  get isGone(): boolean {
-    return this.#client.isGone;
-  }
-
-  set listener(listener: SinkListener | undefined) {
-    this.#client.listener = listener;
-  }
-
-  get listener(): SinkListener | undefined {
-    return this.#client.listener;
   }
 
   /** An engine that does not stream: one event. */
@@ -50,17 +34,13 @@ export class RewrittenStream implements AnswerSink {
   }
 
   end(): void {
-    this.#client.end();
-  }
-
-  abandon(): void {
-    this.#client.abandon();
+    this.client.end();
   }
 
   #frame(frame: string): void {
     const isEvent = frame.startsWith("data: ") && frame !== "data: [DONE]";
     const data = isEvent ? this.#rewrite(frame.slice(6)) : undefined;
     if (isEvent && data === undefined) return;
-    this.#client.write(Buffer.from(`${isEvent ? `data: ${data}` : frame}\n\n`));
+    this.client.write(Buffer.from(`${isEvent ? `data: ${data}` : frame}\n\n`));
   }
 }
