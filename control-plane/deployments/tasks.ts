@@ -40,6 +40,7 @@ const byOnnx: ReadonlySet<string> = new Set([
   "object-detection",
   "embeddings",
   "text-to-speech",
+  "text-to-image",
   "reranker",
 ]);
 

@@ -1,6 +1,6 @@
 // Pictures: decoded within bounds, and made into the tensor that the model was trained on.
 import { AutoImageProcessor, env, RawImage } from "@huggingface/transformers";
-import sharp from "sharp";
+import sharp, { type Sharp } from "sharp";
 import { LoadFailure } from "../llama/load-failure.ts";
 import type { ModelFolder } from "./model-folder.ts";
 import type { TensorValue } from "./session.ts";
@@ -30,26 +30,31 @@ const magics: readonly (readonly [name: string, at: number, bytes: string])[] = 
   ["webp", 8, "57454250"],
 ];
 
-/** Throws PictureError. */
-export async function decodePicture(bytes: Buffer): Promise<Picture> {
+/** Throws PictureError for what is no picture of a known kind. */
+export function openPicture(bytes: Buffer): Sharp {
   const isKnown = magics.some(([, at, magic]) => bytes.toString("hex", at, at + magic.length / 2) === magic);
   if (!isKnown) throw new PictureError(`it is no ${magics.map(([name]) => name.toUpperCase()).join(", ")} file`);
+  return sharp(bytes, { limitInputPixels: mostPixels }).rotate().toColourspace("srgb");
+}
+
+/** Throws PictureError. */
+export async function decodePicture(bytes: Buffer): Promise<Picture> {
+  const picture = openPicture(bytes);
   try {
-    const { data, info } = await sharp(bytes, { limitInputPixels: mostPixels })
-      .rotate()
-      .toColourspace("srgb")
-      .removeAlpha()
-      .raw()
-      .toBuffer({ resolveWithObject: true });
+    const { data, info } = await picture.removeAlpha().raw().toBuffer({ resolveWithObject: true });
     const { width, height, channels } = info;
     if (channels === 3) return { width, height, data: new Uint8ClampedArray(data) };
     const rgb = new Uint8ClampedArray(width * height * 3);
     for (let i = 0; i < width * height; i++) rgb.fill(data[i * channels] as number, i * 3, i * 3 + 3);
     return { width, height, data: rgb };
   } catch (error) {
-    const isLarge = /pixel limit/i.test((error as Error).message);
-    throw new PictureError(isLarge ? `it has more than ${mostPixels / 1e6} million pixels` : "it cannot be decoded");
+    throw undecodable(error);
   }
+}
+
+export function undecodable(error: unknown): PictureError {
+  const isLarge = /pixel limit/i.test((error as Error).message);
+  return new PictureError(isLarge ? `it has more than ${mostPixels / 1e6} million pixels` : "it cannot be decoded");
 }
 
 /** The model's inputs of one picture, by their names in the graph. */

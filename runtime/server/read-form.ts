@@ -23,7 +23,7 @@ const limits = { fields: 100, files: 8, fieldNameSize: 100, fieldSize: 64 * 1024
 export async function readForm(request: IncomingMessage): Promise<Form> {
   const contentType = request.headers["content-type"] ?? "";
   if (!/^multipart\/form-data\b/i.test(contentType))
-    throw new RequestError(400, "the body must be multipart/form-data with the audio in the part file");
+    throw new RequestError(400, "the body must be multipart/form-data with the file in a part of its own");
   const fields: Record<string, string | string[]> = {};
   const files: FormFile[] = [];
   await new Promise<void>((resolve, reject) => {

@@ -5,20 +5,26 @@ import { invalid, RequestError } from "../server/request-error.ts";
 
 /** Throws RequestError. */
 export async function readPicture(fields: Fields): Promise<Picture> {
-  const text = fields.string("image");
-  if (text === undefined || text === "")
-    throw invalid("image", "image is required: a picture as base64 or as a data: address");
-  if (/^https?:/i.test(text))
-    throw new RequestError(400, "the model server opens no addresses; send the picture itself, as base64", {
-      param: "image",
-    });
-  const base64 = text.startsWith("data:") ? text.slice(text.indexOf(",") + 1) : text;
-  const bytes = Buffer.from(base64, "base64");
-  if (bytes.length === 0) throw invalid("image", "image is neither base64 nor a data: address with base64");
+  const bytes = pictureBytes(fields, "image");
   try {
     return await decodePicture(bytes);
   } catch (error) {
     if (!(error instanceof PictureError)) throw error;
     throw new RequestError(400, `the picture cannot be used: ${error.message}`, { param: "image", cause: error });
   }
+}
+
+/** The bytes that stand in the field. Throws RequestError. */
+export function pictureBytes(fields: Fields, name: string): Buffer {
+  const text = fields.string(name);
+  if (text === undefined || text === "")
+    throw invalid(name, `${name} is required: a picture as base64 or as a data: address`);
+  if (/^https?:/i.test(text))
+    throw new RequestError(400, "the model server opens no addresses; send the picture itself, as base64", {
+      param: name,
+    });
+  const base64 = text.startsWith("data:") ? text.slice(text.indexOf(",") + 1) : text;
+  const bytes = Buffer.from(base64, "base64");
+  if (bytes.length === 0) throw invalid(name, `${name} is neither base64 nor a data: address with base64`);
+  return bytes;
 }

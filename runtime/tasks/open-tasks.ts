@@ -37,6 +37,7 @@ const openers: Partial<Record<Task, Open>> = {
   "image-classification": async (...given) => (await import("./classify-image.ts")).openImageClassification(...given),
   "zero-shot-image-classification": async (...given) => (await import("./match-image.ts")).openImageMatching(...given),
   "object-detection": async (...given) => (await import("./detect-objects.ts")).openObjectDetection(...given),
+  "text-to-image": async (...given) => (await import("./images/open-painting.ts")).openPainting(...given),
   // And so are those of sound.
   "automatic-speech-recognition": async (...given) =>
     (await import("./transcribe/open-transcription.ts")).openTranscription(...given),

@@ -1,7 +1,8 @@
 // From the public endpoints through the agent's data path to real models of other tasks than text, and what it cost.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import OpenAI from "openai";
+import OpenAI, { toFile } from "openai";
+import sharp from "sharp";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { apiKey } from "../../fakes/ports.ts";
 import { type ServedModel, serveModel } from "../../fakes/served-model.ts";
@@ -10,6 +11,7 @@ import { form, startTaskEdge, type TaskEdge } from "../../fakes/task-edge.ts";
 
 const sentences = sharedModel("all-MiniLM-L6-v2", "embeddings of a real model through the gateway");
 const digits = sharedModel("digits-classifier", "pictures classified by a real model through the gateway");
+const diffusion = sharedModel("digits-diffusion", "pictures painted by a real model through the gateway");
 
 let served: ServedModel;
 let tasks: TaskEdge;
@@ -75,5 +77,89 @@ describe.runIf(digits)("a real image classifier behind the gateway", () => {
     const told = await (await tasks.edge.post("/v1/inference/org/model", { image })).json();
     expect(told.results).toEqual(sent.results);
     expect(told.inference_status.status).toBe("succeeded");
+  });
+});
+
+describe.runIf(diffusion && digits)("a real diffusion pipeline behind the gateway", () => {
+  const client = () => new OpenAI({ apiKey, baseURL: `${tasks.edge.url}/v1/openai`, maxRetries: 0 });
+  let judge: ServedModel;
+  beforeAll(async () => {
+    await start(diffusion as string);
+    judge = await serveModel(digits as string);
+  });
+  afterAll(async () => {
+    await stop();
+    await judge?.close();
+  });
+  const seen = async (image: string | undefined): Promise<string> =>
+    (await judge.post("/v1/infer", { image })).body.results[0].label;
+  const offer = () => tasks.offer({ task: "text-to-image", servedName: "o/m" });
+  const sample = () => readFileSync(join(digits as string, "samples/real-7.png"));
+  /** 20 steps of 1024 x 1024 cost USD 0.009, a token 20 nano-USD; broken nano-USD are rounded up. */
+  const price = (steps: number, tokens: number) =>
+    BigInt(Math.ceil((64 * 64 * steps * 9_000_000) / (20 * 1024 * 1024) + tokens * 20));
+
+  it("paints for the official client, and costs its size and steps", async () => {
+    offer();
+    const answer = await client().images.generate({
+      model: "org/model",
+      prompt: "digit 4",
+      n: 2,
+      size: "64x64" as "auto",
+    });
+    expect(answer.data).toHaveLength(2);
+    for (const { b64_json } of answer.data ?? []) expect(await seen(b64_json)).toBe("4");
+    const tokens = (answer.usage as unknown as { prompt_tokens: number } | undefined)?.prompt_tokens ?? 0;
+    expect(tasks.settled()).toBe(price(2 * 20, tokens));
+  });
+
+  it("answers native inference with the picture that the seed names, for numbers sent as strings", async () => {
+    offer();
+    const [run] = referenceOf(diffusion as string).runs;
+    const body = {
+      prompt: run.prompt,
+      width: "64",
+      height: "64",
+      seed: 42,
+      guidance_scale: 4,
+      num_inference_steps: 20,
+    };
+    const told = await (await tasks.edge.post("/v1/inference/org/model", body)).json();
+    expect(told).toMatchObject({ nsfw_content_detected: [false], seed: 42, inference_status: { status: "succeeded" } });
+    const bytes = Buffer.from(told.images[0].split(",")[1], "base64");
+    const { data } = await sharp(bytes).resize(8, 8, { kernel: "nearest" }).raw().toBuffer({ resolveWithObject: true });
+    expect(data).toHaveLength(192);
+    expect(await seen(told.images[0])).toBe(String(run.classifier_label));
+  });
+
+  it("edits the open part of a picture, varies one, and says which sizes there are", async () => {
+    offer();
+    const given = await sharp(sample()).removeAlpha().raw().toBuffer();
+    const alpha = Buffer.alloc(64 * 64, 255);
+    for (let at = 0; at < alpha.length; at++) if (at % 64 >= 40) alpha[at] = 0;
+    const raw = { width: 64, height: 64 };
+    const mask = await sharp(given, { raw: { ...raw, channels: 3 } })
+      .joinChannel(alpha, { raw: { ...raw, channels: 1 } })
+      .png()
+      .toBuffer();
+    const edited = await client().images.edit({
+      model: "org/model",
+      image: await toFile(sample(), "seven.png", { type: "image/png" }),
+      mask: await toFile(mask, "mask.png", { type: "image/png" }),
+      prompt: "digit 0",
+      size: "64x64" as "auto",
+    });
+    const after = await sharp(Buffer.from(edited.data?.[0]?.b64_json ?? "", "base64"))
+      .removeAlpha()
+      .raw()
+      .toBuffer();
+    const differs = (from: number, to: number) =>
+      after.some((value, i) => Math.floor(i / 3) % 64 >= from && Math.floor(i / 3) % 64 < to && value !== given[i]);
+    expect([differs(0, 40), differs(40, 64)]).toEqual([false, true]);
+    const image = await toFile(sample(), "seven.png", { type: "image/png" });
+    const varied = await client().images.createVariation({ model: "org/model", image, size: "64x64" as "512x512" });
+    expect(await seen(varied.data?.[0]?.b64_json)).toBe("7");
+    const refused = await tasks.edge.post("/v1/images/generations", { model: "org/model", prompt: "digit 4" });
+    expect([refused.status, (await refused.json()).error.message]).toEqual([400, expect.stringContaining("64x64")]);
   });
 });

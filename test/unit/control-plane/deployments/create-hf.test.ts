@@ -72,9 +72,9 @@ it.each([
   ["a repository without ONNX weights", repo("image-classification", "model.safetensors"), {}, /no ONNX weights/],
   [
     "a task that nothing serves",
-    repo("text-to-image", "model.onnx"),
+    repo("text-to-video", "model.onnx"),
     {},
-    /no runtime here serves text-to-image; served are/,
+    /no runtime here serves text-to-video; served are/,
   ],
   ["a repository that says no task", repo(undefined, "model.onnx"), {}, /name it in `task`/],
   ["a machine of one's own", repo("x"), { task: "rent-container" }, /POST \/v1\/containers/],

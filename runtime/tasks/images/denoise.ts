@@ -1,0 +1,92 @@
+// The loop that takes the noise out, for several pictures at once. Pictures of one size and the same steps share every
+// evaluation; one that nobody waits for any more leaves between two steps.
+import type { DiffusionGraphs, LatentSize, TextVectors } from "./diffusion-graphs.ts";
+import { type Latents, mixed, type Schedule } from "./schedule/schedule.ts";
+
+/** What is kept of a picture that is changed in part. */
+export interface Kept {
+  readonly clean: Latents;
+  readonly noise: Latents;
+  /** 1 where it is painted anew, by latent. */
+  readonly share: Float32Array;
+}
+
+export interface Painting {
+  /** Pictures with the same key have the same size, schedule, start and kind of guidance. */
+  readonly key: string;
+  readonly size: LatentSize;
+  readonly schedule: Schedule;
+  /** The first evaluation; 0 unless a picture was given. */
+  readonly from: number;
+  /** As it is before that evaluation. */
+  readonly latents: Latents;
+  readonly text: TextVectors;
+  /** What it shall not look like; undefined: no guidance. */
+  readonly against: TextVectors | undefined;
+  readonly guidance: number;
+  readonly kept: Kept | undefined;
+  readonly signal: AbortSignal;
+  /** Before each evaluation; `done` of this request's own count, this one included. */
+  readonly onStep: (done: number) => void;
+}
+
+/** Latents by picture; undefined where nobody waits for it any more. */
+export async function denoise(
+  graphs: Pick<DiffusionGraphs, "guess">,
+  paintings: readonly Painting[],
+): Promise<(Latents | undefined)[]> {
+  const found = new Map<Painting, Latents>();
+  for (const group of Map.groupBy(paintings, ({ key }) => key).values()) await denoiseGroup(graphs, group, found);
+  return paintings.map((painting) => found.get(painting));
+}
+
+async function denoiseGroup(
+  graphs: Pick<DiffusionGraphs, "guess">,
+  group: readonly Painting[],
+  found: Map<Painting, Latents>,
+): Promise<void> {
+  const [{ schedule, from, size }] = group as [Painting];
+  let states = group.map((painting) => ({ painting, latents: painting.latents, stepper: schedule.stepper() }));
+  for (let i = from; i < schedule.timesteps.length; i++) {
+    states = states.filter(({ painting }) => !painting.signal.aborted);
+    if (states.length === 0) return;
+    for (const { painting } of states) painting.onStep(i - from + 1);
+    const said = await guesses(graphs, size, i, states);
+    for (const [row, state] of states.entries()) {
+      const stepped = state.stepper.step(said[row] as Latents, i, state.latents);
+      state.latents = restored(state.painting, stepped, i + 1);
+    }
+  }
+  for (const { painting, latents } of states) found.set(painting, latents);
+}
+
+/** What the model says of each sample, led away from what it says of the other text. */
+async function guesses(
+  graphs: Pick<DiffusionGraphs, "guess">,
+  size: LatentSize,
+  i: number,
+  states: readonly { readonly painting: Painting; readonly latents: Latents }[],
+): Promise<Latents[]> {
+  const [{ painting: first }] = states as [(typeof states)[number]];
+  const { schedule } = first;
+  const samples = states.map(({ latents }) => schedule.scaled(latents, i));
+  const texts = states.map(({ painting }) => painting.text);
+  const timestep = schedule.timesteps[i] as number;
+  if (!first.against) return graphs.guess(samples, size, timestep, texts);
+  const against = states.map(({ painting }) => painting.against as TextVectors);
+  const all = await graphs.guess([...samples, ...samples], size, timestep, [...against, ...texts]);
+  return states.map(({ painting: { guidance } }, row) =>
+    mixed(guidance, all[states.length + row] as Latents, 1 - guidance, all[row] as Latents),
+  );
+}
+
+/** Outside of the mask the picture that was given, with as much noise as the rest still has. */
+function restored({ kept, schedule }: Painting, latents: Latents, i: number): Latents {
+  if (!kept) return latents;
+  const before = schedule.noised(kept.clean, kept.noise, i);
+  const { share } = kept;
+  return latents.map((value, at) => {
+    const anew = share[at % share.length] as number;
+    return anew * value + (1 - anew) * (before[at] as number);
+  });
+}

@@ -1,0 +1,213 @@
+// The graphs of a latent diffusion pipeline as its folder keeps them: texts to vectors, a guess of the noise, pixels to
+// latents and back.
+import { LoadFailure } from "../../llama/load-failure.ts";
+import { checkIo, type IoNeed } from "../../onnx/check-io.ts";
+import type { Json, ModelFolder } from "../../onnx/model-folder.ts";
+import type { Graphs } from "../../onnx/open-graph.ts";
+import type { Session, TensorValue } from "../../onnx/session.ts";
+import { floatsOf, tensorOf } from "./float-tensor.ts";
+import type { Latents } from "./schedule/schedule.ts";
+import type { Sizes } from "./sizes.ts";
+
+/** Vectors of one text: `length` of them, each `width` long. */
+export interface TextVectors {
+  readonly values: Float32Array;
+  readonly dims: readonly number[];
+}
+
+/** Latents of one picture are `channels` planes of this size. */
+export interface LatentSize {
+  readonly width: number;
+  readonly height: number;
+}
+
+export interface DiffusionGraphs {
+  /** Planes of a picture's latents. */
+  readonly channels: number;
+  /** Pixels along a side that one latent stands for. */
+  readonly factor: number;
+  readonly sizes: Sizes;
+  readonly takesPictures: boolean;
+  vectors(ids: readonly (readonly number[])[]): Promise<TextVectors[]>;
+  /** One guess per sample, each with its own text. */
+  guess(
+    samples: readonly Latents[],
+    size: LatentSize,
+    timestep: number,
+    texts: readonly TextVectors[],
+  ): Promise<Latents[]>;
+  /** Pixels by planes, from -1 to 1. */
+  pixels(latents: Latents, size: LatentSize): Promise<Float32Array>;
+  latents(pixels: Float32Array, size: LatentSize): Promise<Latents>;
+  /** One short run of what every request needs: the first one of a graph is slow. */
+  warmUp(tokens: number): Promise<void>;
+}
+
+const floats = ["float32", "float16"];
+const integers = ["int64", "int32"];
+const steps = ["float32", "float16", "float64", "int64", "int32"];
+const plane = (name: string): IoNeed => ({ name, types: floats, rank: 4 });
+const usualScaling = 0.18215;
+
+/** Throws LoadFailure. */
+export async function openDiffusionGraphs(
+  graphs: Graphs,
+  folder: ModelFolder,
+  unetGraph: string,
+): Promise<DiffusionGraphs> {
+  const names = {
+    text: "text_encoder/model.onnx",
+    decoder: "vae_decoder/model.onnx",
+    encoder: "vae_encoder/model.onnx",
+  };
+  for (const name of [names.text, names.decoder]) if (!folder.graphs.includes(name)) throw incomplete(folder, name);
+  const unetConfig = await folder.json("unet/config.json");
+  const decoderConfig = await folder.json("vae_decoder/config.json");
+  const text = await graphs.open(folder, names.text);
+  const unet = await graphs.open(folder, unetGraph);
+  const decoder = await graphs.open(folder, names.decoder);
+  const encoder = folder.graphs.includes(names.encoder) ? await graphs.open(folder, names.encoder) : undefined;
+  const io = check(text, unet, decoder, encoder);
+  const channels = numberIn(unetConfig, "in_channels", 4);
+  if (numberIn(unetConfig, "out_channels", 4) !== channels)
+    throw new LoadFailure(
+      "unsupported pipeline",
+      `${folder.root}: its UNet takes ${channels} channels, among them a mask; serve the pipeline that paints whole pictures, which also takes masks here`,
+    );
+  const scaling = numberIn(decoderConfig, "scaling_factor", usualScaling);
+  const factor = 2 ** (listIn(decoderConfig, "block_out_channels", 4) - 1);
+  const made: DiffusionGraphs = {
+    channels,
+    factor,
+    sizes: sizesOf(unet, unetConfig, factor),
+    takesPictures: encoder !== undefined,
+    async vectors(ids) {
+      const length = ids[0]?.length ?? 0;
+      const type = typeOf(text, "input_ids");
+      const dims = [ids.length, length];
+      const flat = ids.flat();
+      const data = type === "int64" ? BigInt64Array.from(flat, BigInt) : Int32Array.from(flat);
+      const found = await text.run({ input_ids: { type, data, dims } }, ["last_hidden_state"]);
+      return rows(found["last_hidden_state"] as TensorValue);
+    },
+    async guess(samples, size, timestep, texts) {
+      const dims = [samples.length, channels, size.height, size.width];
+      const textDims = texts[0]?.dims ?? [];
+      const stepDims = (unet.inputs.find(({ name }) => name === "timestep")?.shape.length ?? 0) === 0 ? [] : [1];
+      const found = await unet.run(
+        {
+          sample: tensorOf(typeOf(unet, "sample"), joined(samples), dims),
+          timestep: tensorOf(typeOf(unet, "timestep"), Float32Array.of(timestep), stepDims),
+          encoder_hidden_states: tensorOf(
+            typeOf(unet, "encoder_hidden_states"),
+            joined(texts.map(({ values }) => values)),
+            [texts.length, ...textDims],
+          ),
+        },
+        ["out_sample"],
+      );
+      return rows(found["out_sample"] as TensorValue).map(({ values }) => values);
+    },
+    async pixels(latents, size) {
+      const dims = [1, channels, size.height, size.width];
+      const sample = tensorOf(
+        typeOf(decoder, "latent_sample"),
+        latents.map((value) => value / scaling),
+        dims,
+      );
+      const found = await decoder.run({ latent_sample: sample }, ["sample"]);
+      return floatsOf(found["sample"] as TensorValue);
+    },
+    async latents(pixels, size) {
+      if (!encoder) throw new TypeError("the pipeline takes no pictures");
+      const dims = [1, 3, size.height * factor, size.width * factor];
+      const found = await encoder.run({ sample: tensorOf(typeOf(encoder, "sample"), pixels, dims) }, [io.encoded]);
+      // The mean stands before the variance; another draw from between them would only blur what was sent.
+      const mean = floatsOf(found[io.encoded] as TensorValue).slice(0, channels * size.width * size.height);
+      return mean.map((value) => value * scaling);
+    },
+    async warmUp(tokens) {
+      const size = { width: made.sizes.width / factor, height: made.sizes.height / factor };
+      const vectors = await made.vectors([Array<number>(tokens).fill(0)]);
+      const [guess] = await made.guess([new Float32Array(channels * size.width * size.height)], size, 1, vectors);
+      if (guess) await made.pixels(guess, size);
+    },
+  };
+  return made;
+}
+
+/** Trained on one size; a graph that was exported for one size alone makes that one. */
+function sizesOf(unet: Session, config: Json, factor: number): Sizes {
+  const [, , height, width] = unet.inputs.find(({ name }) => name === "sample")?.shape ?? [];
+  if (typeof height === "number" && typeof width === "number" && height > 0 && width > 0)
+    return { width: width * factor, height: height * factor, step: 0 };
+  const side = numberIn(config, "sample_size", 64) * factor;
+  // Every level of the UNet halves the sides.
+  return { width: side, height: side, step: factor * 2 ** (listIn(config, "block_out_channels", 4) - 1) };
+}
+
+function check(text: Session, unet: Session, decoder: Session, encoder: Session | undefined) {
+  checkIo("text_encoder", "text-to-image", text, {
+    known: [{ name: "input_ids", types: integers, rank: 2 }],
+    required: ["input_ids"],
+    outputs: [{ name: "last_hidden_state", types: floats, rank: 3 }],
+  });
+  const timestep = unet.inputs.find(({ name }) => name === "timestep");
+  checkIo("unet", "text-to-image", unet, {
+    known: [
+      plane("sample"),
+      // One for all, as a scalar or as a list.
+      { name: "timestep", types: steps, rank: timestep?.shape.length === 0 ? 0 : 1 },
+      { name: "encoder_hidden_states", types: floats, rank: 3 },
+    ],
+    required: ["sample", "timestep", "encoder_hidden_states"],
+    outputs: [plane("out_sample")],
+  });
+  checkIo("vae_decoder", "text-to-image", decoder, {
+    known: [plane("latent_sample")],
+    required: ["latent_sample"],
+    outputs: [plane("sample")],
+  });
+  const encoded = encoder
+    ? checkIo("vae_encoder", "image-to-image", encoder, {
+        known: [plane("sample")],
+        required: ["sample"],
+        outputs: [plane("latent_parameters"), plane("latent_sample")],
+      }).name
+    : "";
+  return { encoded };
+}
+
+const typeOf = ({ inputs }: Session, name: string) => inputs.find((input) => input.name === name)?.type ?? "float32";
+
+/** Each item of the first dimension by itself. */
+function rows(tensor: TensorValue): TextVectors[] {
+  const [count = 1, ...dims] = tensor.dims;
+  const values = floatsOf(tensor);
+  const size = values.length / count;
+  return Array.from({ length: count }, (_, row) => ({ values: values.slice(row * size, (row + 1) * size), dims }));
+}
+
+function joined(parts: readonly Float32Array[]): Float32Array {
+  const [first] = parts;
+  if (first && parts.length === 1) return first;
+  const out = new Float32Array(parts.reduce((sum, part) => sum + part.length, 0));
+  let at = 0;
+  for (const part of parts) {
+    out.set(part, at);
+    at += part.length;
+  }
+  return out;
+}
+
+const numberIn = (config: Json, name: string, fallback: number) =>
+  typeof config[name] === "number" ? (config[name] as number) : fallback;
+const listIn = (config: Json, name: string, fallback: number) =>
+  Array.isArray(config[name]) ? (config[name] as unknown[]).length : fallback;
+
+function incomplete(folder: ModelFolder, name: string): LoadFailure {
+  return new LoadFailure(
+    "incomplete pipeline",
+    `${folder.root} holds no ${name}; export the whole Stable Diffusion pipeline to ONNX (text_encoder, unet, vae_decoder, vae_encoder, tokenizer, scheduler)`,
+  );
+}

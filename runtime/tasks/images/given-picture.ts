@@ -1,0 +1,67 @@
+// The picture that a request brings, and the part of it that is to be painted anew. Throws RequestError.
+import { PictureError } from "../../onnx/image-processor.ts";
+import { RequestError } from "../../server/request-error.ts";
+import { type Canvas, decodeCanvas, scaledCanvas } from "./picture-file.ts";
+
+export interface GivenPicture {
+  readonly rgb: Uint8Array;
+  /** How much of each pixel is painted anew, 0 to 1; undefined: the whole picture. */
+  readonly anew: Float32Array | undefined;
+}
+
+interface Size {
+  readonly width: number;
+  readonly height: number;
+}
+
+/** Shapes that differ by less are the same, rounded to whole pixels. */
+const shapeTolerance = 0.02;
+
+/** At the size that is painted. `mask`: its see-through part is painted anew; without one, that of the picture itself. */
+export async function givenPicture(bytes: Buffer, mask: Buffer | undefined, size: Size): Promise<GivenPicture> {
+  const picture = await decoded(bytes, "image");
+  const shape = (one: Size) => one.width / one.height;
+  if (Math.abs(shape(picture) / shape(size) - 1) > shapeTolerance)
+    throw new RequestError(
+      400,
+      `the picture is ${picture.width}x${picture.height} and ${size.width}x${size.height} has another shape; cut it, or name a size of its shape`,
+      { param: "image" },
+    );
+  const { rgb, alpha } = await scaledCanvas(picture, size.width, size.height);
+  if (mask === undefined) return { rgb, anew: alpha?.some((value) => value < 255) ? seenThrough(alpha) : undefined };
+  const cover = await decoded(mask, "mask");
+  if (cover.width !== picture.width || cover.height !== picture.height)
+    throw new RequestError(
+      400,
+      `the mask is ${cover.width}x${cover.height} and the picture ${picture.width}x${picture.height}; both must have one size`,
+      { param: "mask" },
+    );
+  const fitted = await scaledCanvas(cover, size.width, size.height);
+  if (!fitted.alpha?.some((value) => value < 255))
+    throw new RequestError(400, "nothing of the mask is transparent, and only what is transparent is painted anew", {
+      param: "mask",
+    });
+  return { rgb, anew: seenThrough(fitted.alpha) };
+}
+
+/** By latent: 1 where any of its pixels is painted anew. */
+export function latentMask(anew: Float32Array, { width, height }: Size, factor: number): Float32Array {
+  const across = width / factor;
+  const mask = new Float32Array(across * (height / factor));
+  for (const [at, share] of anew.entries()) {
+    const cell = Math.floor(Math.floor(at / width) / factor) * across + Math.floor((at % width) / factor);
+    if (share > 0) mask[cell] = 1;
+  }
+  return mask;
+}
+
+const seenThrough = (alpha: Uint8Array) => Float32Array.from(alpha, (value) => 1 - value / 255);
+
+async function decoded(bytes: Buffer, param: string): Promise<Canvas> {
+  try {
+    return await decodeCanvas(bytes);
+  } catch (error) {
+    if (!(error instanceof PictureError)) throw error;
+    throw new RequestError(400, `the ${param} cannot be used: ${error.message}`, { param, cause: error });
+  }
+}

@@ -1,0 +1,76 @@
+// What a request for pictures asks for, in JSON or in a form.
+import { type Body, Fields } from "../../server/fields.ts";
+import { invalid, RequestError } from "../../server/request-error.ts";
+import { type PictureFormat, pictureFormats } from "./picture-file.ts";
+
+export interface ImageAsk {
+  readonly prompt: string;
+  readonly negative: string;
+  readonly n: number;
+  /** Undefined: what the model makes best. */
+  readonly size: { readonly width: number; readonly height: number } | undefined;
+  /** Undefined: any. */
+  readonly seed: number | undefined;
+  readonly steps: number;
+  readonly guidance: number;
+  /** How much of a given picture is painted over, above 0 to 1; undefined: as is usual for what is done. */
+  readonly strength: number | undefined;
+  readonly format: PictureFormat;
+}
+
+export interface ImageDefaults {
+  readonly steps: number;
+  readonly guidance: number;
+  readonly mostSteps: number;
+}
+
+const mostPictures = 4;
+const mostGuidance = 100;
+/** Forms carry everything as text. */
+const numeric = ["n", "seed", "num_inference_steps", "guidance_scale", "strength"];
+
+/** `needsPrompt`: false for variations. Throws RequestError. */
+export function readImageAsk(body: Body, defaults: ImageDefaults, needsPrompt: boolean): ImageAsk {
+  const fields = new Fields(body);
+  const prompt = fields.string("prompt");
+  if (needsPrompt && prompt === undefined) throw invalid("prompt", "prompt is required: what is to be painted");
+  const form = fields.string("response_format") ?? "b64_json";
+  if (form !== "b64_json")
+    throw invalid("response_format", `response_format must be b64_json: pictures are sent in the answer and not kept`);
+  const wanted = fields.string("output_format") ?? "png";
+  const format = pictureFormats.find((one) => one === wanted);
+  if (!format) throw invalid("output_format", `output_format must be one of ${pictureFormats.join(", ")}`);
+  const steps = fields.integer("num_inference_steps", { min: 1 }) ?? defaults.steps;
+  if (steps > defaults.mostSteps)
+    throw new RequestError(400, `this model takes at most ${defaults.mostSteps} steps, not ${steps}`, {
+      param: "num_inference_steps",
+    });
+  return {
+    prompt: prompt ?? "",
+    negative: fields.string("negative_prompt") ?? "",
+    n: fields.integer("n", { min: 1, max: mostPictures }) ?? 1,
+    size: readSize(fields.string("size")),
+    seed: fields.integer("seed", { min: 0, max: Number.MAX_SAFE_INTEGER }),
+    steps,
+    guidance: fields.number("guidance_scale", { min: 0, max: mostGuidance }) ?? defaults.guidance,
+    strength: fields.number("strength", { min: 0, max: 1, exclusiveMin: true }),
+    format,
+  };
+}
+
+/** What a form says in text, as JSON says it; what is no number stays text and is refused as such. */
+export function numbersOf(form: Body): Body {
+  const read = (name: string, value: unknown) =>
+    numeric.includes(name) && typeof value === "string" && value.trim() !== "" && Number.isFinite(Number(value))
+      ? Number(value)
+      : value;
+  return Object.fromEntries(Object.entries(form).map(([name, value]) => [name, read(name, value)]));
+}
+
+function readSize(text: string | undefined): ImageAsk["size"] {
+  if (text === undefined || text === "auto") return undefined;
+  const [, width, height] = /^([1-9]\d{0,4})x([1-9]\d{0,4})$/.exec(text) ?? [];
+  if (width === undefined || height === undefined)
+    throw invalid("size", `size must be WIDTHxHEIGHT in pixels, e.g. 512x512, not ${text.slice(0, 40)}`);
+  return { width: Number(width), height: Number(height) };
+}

@@ -1,0 +1,36 @@
+// How a picture comes out of noise: the port of the denoising loop onto the equations of one scheduler.
+
+/** One picture's (or batch's) latents, row by row. */
+export type Latents = Float32Array;
+
+/** The steps of one request, from much noise to little. Pure: all state is in the steppers. */
+export interface Schedule {
+  /** What the model is told at each evaluation. */
+  readonly timesteps: readonly number[];
+  /** Evaluations beyond the steps that were asked for. */
+  readonly extra: number;
+  /** What pure noise is multiplied by before the first step. */
+  readonly initialScale: number;
+  /** What the model is given at evaluation `i`. */
+  scaled(sample: Latents, i: number): Latents;
+  /** A clean picture as it would be before evaluation `i`; after the last one as it is. */
+  noised(clean: Latents, noise: Latents, i: number): Latents;
+  /** Steps of one picture; they remember what the model said before. */
+  stepper(): Stepper;
+}
+
+export interface Stepper {
+  /** The sample after evaluation `i`, of what the model said of it. */
+  step(said: Latents, i: number, sample: Latents): Latents;
+}
+
+/** a·x + b·y */
+export function mixed(a: number, x: Latents, b: number, y: Latents): Latents {
+  const out = new Float32Array(x.length);
+  for (let i = 0; i < x.length; i++) out[i] = a * (x[i] as number) + b * (y[i] as number);
+  return out;
+}
+
+export function times(factor: number, x: Latents): Latents {
+  return factor === 1 ? x : x.map((value) => value * factor);
+}

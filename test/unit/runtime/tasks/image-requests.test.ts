@@ -1,0 +1,71 @@
+import { describe, expect, it } from "vitest";
+import { floatsOf, tensorOf } from "../../../../runtime/tasks/images/float-tensor.ts";
+import { latentMask } from "../../../../runtime/tasks/images/given-picture.ts";
+import { numbersOf, readImageAsk } from "../../../../runtime/tasks/images/request.ts";
+import { checkSize } from "../../../../runtime/tasks/images/sizes.ts";
+
+const defaults = { steps: 20, guidance: 7.5, mostSteps: 500 };
+
+describe("a request for pictures", () => {
+  it("reads a form as it reads JSON", () => {
+    const form = { prompt: "7", n: "2", seed: "5", guidance_scale: "4.5", strength: "0.5", size: "64x32" };
+    const json = { prompt: "7", n: 2, seed: 5, guidance_scale: 4.5, strength: 0.5, size: "64x32" };
+    const ask = readImageAsk(numbersOf(form), defaults, true);
+    expect(ask).toEqual(readImageAsk(json, defaults, true));
+    expect(ask).toMatchObject({
+      prompt: "7",
+      n: 2,
+      seed: 5,
+      guidance: 4.5,
+      size: { width: 64, height: 32 },
+      steps: 20,
+    });
+  });
+
+  it.each([{ n: "two" }, { seed: " " }, { strength: "1.5" }, { num_inference_steps: "0" }])(
+    "refuses %j of a form",
+    (change) => {
+      expect(() => readImageAsk(numbersOf({ prompt: "7", ...change }), defaults, true)).toThrow(Object.keys(change)[0]);
+    },
+  );
+
+  it("needs a prompt unless it is a variation", () => {
+    expect(() => readImageAsk({}, defaults, true)).toThrow("prompt is required");
+    expect(readImageAsk({}, defaults, false).prompt).toBe("");
+  });
+});
+
+describe("sizes", () => {
+  const stable = { width: 512, height: 512, step: 64 };
+  it.each([
+    [512, 512],
+    [256, 1024],
+    [768, 448],
+  ])("%dx%d is made by a model of 512x512", (width, height) => {
+    expect(() => checkSize(stable, width, height, "size")).not.toThrow();
+  });
+
+  it.each([
+    [stable, 192, 512, /256 to 1024 in steps of 64/],
+    [stable, 1088, 512, /256 to 1024/],
+    [stable, 520, 512, /steps of 64/],
+    [{ width: 512, height: 768, step: 0 }, 512, 512, /512x768 alone/],
+  ] as const)("%j makes no %dx%d", (sizes, width, height, why) => {
+    expect(() => checkSize(sizes, width, height, "size")).toThrow(why);
+  });
+});
+
+describe("numbers for a graph", () => {
+  it("come back as they went, whatever the graph counts in", () => {
+    const values = Float32Array.of(0, 1, -2.5, 951);
+    for (const type of ["float32", "float16", "float64"]) expect(floatsOf(tensorOf(type, values, [4]))).toEqual(values);
+    expect(tensorOf("int64", values, [4]).data).toEqual(BigInt64Array.of(0n, 1n, -2n, 951n));
+    expect(() => tensorOf("string", values, [4])).toThrow("string");
+  });
+
+  it("paint a latent anew when any of its pixels is", () => {
+    const anew = new Float32Array(16 * 8);
+    anew[7 * 16 + 8] = 0.5;
+    expect([...latentMask(anew, { width: 16, height: 8 }, 8)]).toEqual([0, 1]);
+  });
+});
