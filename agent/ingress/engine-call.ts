@@ -31,6 +31,7 @@ export class EngineCall implements Dispatcher.DispatchHandler {
   isClosed = false;
   readonly #listener: EngineListener;
   readonly #maxAnswerBytes: number;
+  readonly #passesEvents: boolean;
   #controller: Controller | undefined;
   #isOver = false;
   #status = 0;
@@ -41,9 +42,11 @@ export class EngineCall implements Dispatcher.DispatchHandler {
   #parts: Buffer[] = [];
   #bytes = 0;
 
-  constructor(listener: EngineListener, maxAnswerBytes: number) {
+  /** `passesEvents`: events carry no tokens (speech, transcripts) and pass as audio does. */
+  constructor(listener: EngineListener, maxAnswerBytes: number, passesEvents: boolean) {
     this.#listener = listener;
     this.#maxAnswerBytes = maxAnswerBytes;
+    this.#passesEvents = passesEvents;
   }
 
   /** Bytes of the request went out: the engine may have worked on it. */
@@ -80,8 +83,9 @@ export class EngineCall implements Dispatcher.DispatchHandler {
     this.#contentType = String(headers["content-type"] ?? "application/json");
     this.#readUnits(headers[unitsHeader]);
     if (status >= 300) return;
-    if (this.#contentType.startsWith("text/event-stream")) this.#frames = this.#listener.streaming();
-    else if (isBinary(this.#contentType)) this.#passing = this.#listener.passing(this.#contentType);
+    const hasEvents = this.#contentType.startsWith("text/event-stream");
+    if (hasEvents && !this.#passesEvents) this.#frames = this.#listener.streaming();
+    else if (hasEvents || isBinary(this.#contentType)) this.#passing = this.#listener.passing(this.#contentType);
   }
 
   onResponseData(_: Controller, chunk: Buffer): void {

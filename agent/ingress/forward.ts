@@ -78,7 +78,7 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
     this.#pool = target.pool;
     this.#request = request;
     this.#rates = ratesOf(ticket);
-    this.#engine = new EngineCall(this, plane.limits.maxAnswerBytes);
+    this.#engine = new EngineCall(this, plane.limits.maxAnswerBytes, ticket.units !== undefined);
     this.account = ticket.account;
     this.permits = ticket.permits;
     this.promptTokens = this.#inputEstimate();

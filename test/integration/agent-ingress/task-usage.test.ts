@@ -61,6 +61,16 @@ describe.each(carriers)("speech over a connection %s", (carrier: Carrier) => {
     expect(await lastRecord()).toMatchObject({ characters: 40, source: "engine" });
   });
 
+  it("of events passes them as they come, and is whole when they end", async () => {
+    const events = ["a", "b"].map((audio) => `data: {"type":"speech.audio.delta","audio":"${audio}"}\n\n`);
+    const done = 'data: {"type":"speech.audio.done","usage":{"input_tokens":14}}\n\n';
+    engine.answer({ contentType: "text/event-stream", pieces: [...events, done], pieceMs: 20 });
+    const reply = await call(path.port, speak);
+    expect(reply.text).toBe([...events, done].join(""));
+    expect(reply.usage).toMatchObject({ units: { characters: 42 }, source: "counted", endReason: "stop" });
+    expect(await lastRecord()).toMatchObject({ characters: 42, outputTokens: 0 });
+  });
+
   it("that breaks breaks off for the client too, and bills nothing", async () => {
     engine.answer({
       contentType: "audio/wav",
