@@ -46,6 +46,7 @@ import { readJoinSecret } from "./wiring/join-secret.ts";
 import { createKekWatch } from "./wiring/kek-watch.ts";
 import { createDemoModels } from "./wiring/known-models.ts";
 import { createLogDestination } from "./wiring/log-destination.ts";
+import { createModelRecordVerbs } from "./wiring/model-records.ts";
 import { createMoney } from "./wiring/money.ts";
 import { answeringOperations } from "./wiring/node-operations.ts";
 import { createNodes } from "./wiring/nodes.ts";
@@ -238,6 +239,7 @@ async function main(): Promise<void> {
       }),
     },
     deployments: createDeploymentVerbs(verbDeps),
+    modelRecords: createModelRecordVerbs({ ...verbDeps, db }),
     placement: createPlacementVerbs({ ...verbDeps, db }),
     containers: createContainerVerbs({ ...verbDeps, db }),
     ...agents.verbs,

@@ -12,6 +12,7 @@ const deps: HttpDeps = {
   authenticator: uncalled,
   spine: uncalled,
   deployments: uncalled,
+  modelRecords: uncalled,
   placement: uncalled,
   containers: uncalled,
   agentInstances: uncalled,

@@ -2,8 +2,10 @@
 // so; while the database is away what is known stays.
 import type { AccountId, DeploymentId } from "../../proto/ids.ts";
 import { freeOfCharge } from "../../proto/money.ts";
+import { type ModelAbout, noAbout } from "./model-meta.ts";
+import { quantizationOf } from "./quantization.ts";
 import type { ModelDirectory, ServedModel } from "./served-model.ts";
-import type { CatalogStore, DeployedModel, OfferedModel } from "./store.ts";
+import type { CatalogStore, DeployedModel, NotedModel, OfferedModel } from "./store.ts";
 
 export interface Directory extends ModelDirectory {
   /** Throws when the database is away. */
@@ -19,6 +21,8 @@ interface Tables {
   readonly offered: ReadonlyMap<string, ServedModel>;
   readonly own: ReadonlyMap<AccountId, ReadonlyMap<string, ServedModel>>;
   readonly byId: ReadonlyMap<string, ServedModel>;
+  /** Whose record everybody may read, by name; the oldest where several accounts have one of that name. */
+  readonly shown: ReadonlyMap<string, ServedModel>;
   readonly statuses: ReadonlyMap<string, number>;
 }
 
@@ -35,6 +39,18 @@ export function createDirectory(store: CatalogStore): Directory {
     return own && own.deployId !== offered?.deployId ? own : (offered ?? own);
   }
 
+  function resolve(model: string, caller: AccountId): ServedModel | undefined {
+    if (model.startsWith(idPrefix)) {
+      const found = tables?.byId.get(model.slice(idPrefix.length));
+      return found?.owner === caller ? found : undefined;
+    }
+    const plain = named(model, caller);
+    const colon = plain ? -1 : model.lastIndexOf(":");
+    if (colon < 1) return plain;
+    const versioned = named(model.slice(0, colon), caller);
+    return versioned?.version === model.slice(colon + 1) ? versioned : undefined;
+  }
+
   return {
     get isLoaded() {
       return tables !== undefined;
@@ -47,20 +63,11 @@ export function createDirectory(store: CatalogStore): Directory {
       const untilNext = await store.untilNextPriceMs();
       // Offers first: an offer of a deployment that is not yet read would vanish for a moment the other way round.
       const offered = await store.offered();
-      tables = tabulate(await store.deployed(), offered);
+      tables = tabulate(await store.deployed(), offered, await store.noted());
       untilNextPriceMs = untilNext;
     },
-    resolve(model, caller) {
-      if (model.startsWith(idPrefix)) {
-        const found = tables?.byId.get(model.slice(idPrefix.length));
-        return found?.owner === caller ? found : undefined;
-      }
-      const plain = named(model, caller);
-      const colon = plain ? -1 : model.lastIndexOf(":");
-      if (colon < 1) return plain;
-      const versioned = named(model.slice(0, colon), caller);
-      return versioned?.version === model.slice(colon + 1) ? versioned : undefined;
-    },
+    resolve,
+    find: (model, caller) => resolve(model, caller) ?? tables?.shown.get(model),
     list(caller) {
       const names = new Set([...(tables?.offered.keys() ?? []), ...(tables?.own.get(caller)?.keys() ?? [])]);
       const all = [...names].sort().map((name) => named(name, caller));
@@ -70,30 +77,39 @@ export function createDirectory(store: CatalogStore): Directory {
   };
 }
 
-function tabulate(deployed: readonly DeployedModel[], offers: readonly OfferedModel[]): Tables {
+function tabulate(
+  deployed: readonly DeployedModel[],
+  offers: readonly OfferedModel[],
+  notes: readonly NotedModel[],
+): Tables {
+  const noted = new Map(notes.map((note) => [keyOf(note.account, note.name), note]));
   const byDeployment = new Map<DeploymentId, DeployedModel>(deployed.map((one) => [one.deployId, one]));
   const own = new Map<AccountId, Map<string, ServedModel>>();
   const byId = new Map<string, ServedModel>();
+  const shown = new Map<string, ServedModel>();
   const statuses = new Map<string, number>();
   for (const one of deployed) {
     statuses.set(one.status, (statuses.get(one.status) ?? 0) + 1);
-    const served = ownModel(one);
+    const served = ownModel(one, noted.get(keyOf(one.account, one.modelName)));
     byId.set(one.deployId, served);
     const names = own.get(one.account) ?? new Map<string, ServedModel>();
     own.set(one.account, names);
     // A failed deployment gives its name to a new one.
     const other = names.get(one.modelName);
     if (!other || other.status === "failed") names.set(one.modelName, served);
+    if (served.about?.isShown && !shown.has(served.name)) shown.set(served.name, served);
   }
   const offered = new Map<string, ServedModel>();
   for (const offer of offers) {
     const one = byDeployment.get(offer.deployId);
-    if (one) offered.set(offer.name, publicModel(one, offer));
+    if (one) offered.set(offer.name, publicModel(one, offer, noted.get(keyOf(one.account, offer.name))));
   }
-  return { offered, own, byId, statuses };
+  return { offered, own, byId, shown, statuses };
 }
 
-function ownModel(one: DeployedModel): ServedModel {
+const keyOf = (account: AccountId, name: string) => `${account} ${name}`;
+
+function ownModel(one: DeployedModel, note: NotedModel | undefined): ServedModel {
   return Object.freeze({
     name: one.modelName,
     deployId: one.deployId,
@@ -102,7 +118,7 @@ function ownModel(one: DeployedModel): ServedModel {
     isPublic: false,
     version: one.version,
     task: one.task,
-    description: "",
+    description: note?.description ?? "",
     contextLength: one.contextLength,
     maxBatchSize: one.maxBatchSize,
     // A dedicated deployment is paid by its GPU time, not by tokens.
@@ -111,12 +127,21 @@ function ownModel(one: DeployedModel): ServedModel {
     createdAtMs: one.createdAtMs,
     status: one.status,
     engine: one.engine,
+    about: aboutOf(note),
+    gpus: one.gpus,
+    quantization: quantizationOf(one.weightsFile),
   });
 }
 
-function publicModel(one: DeployedModel, offer: OfferedModel): ServedModel {
+function aboutOf(note: NotedModel | undefined): ModelAbout {
+  if (!note) return noAbout;
+  const { account: _, name: __, description: ___, ...about } = note;
+  return Object.freeze(about);
+}
+
+function publicModel(one: DeployedModel, offer: OfferedModel, note: NotedModel | undefined): ServedModel {
   return Object.freeze({
-    ...ownModel(one),
+    ...ownModel(one, note),
     name: offer.name,
     isPublic: true,
     description: offer.description,

@@ -1,5 +1,6 @@
 import type { AccountId, DeploymentId } from "../../proto/ids.ts";
 import type { TokenRates } from "../../proto/money.ts";
+import type { ModelAbout } from "./model-meta.ts";
 
 /** What a model name means to one caller: which deployment serves it and at what price. Frozen. */
 export interface ServedModel {
@@ -27,12 +28,20 @@ export interface ServedModel {
    * we start, gets only known keys.
    */
   readonly engine: "stoker" | "external";
+  /** What its owner says of it; absent: nothing. */
+  readonly about?: ModelAbout | undefined;
+  /** GPUs of an instance; absent: none. */
+  readonly gpus?: { readonly type: string; readonly count: number } | undefined;
+  /** Of its weights' names, such as Q4_1; absent: they do not say. */
+  readonly quantization?: string | undefined;
 }
 
 /** The models in memory, kept fresh by pushed changes: no database call. */
 export interface ModelDirectory {
   /** `NAME`, `NAME:VERSION` or `deploy_id:ID`; undefined when unknown to this caller (another tenant's included). */
   resolve(model: string, caller: AccountId): ServedModel | undefined;
+  /** As `resolve`, and beyond it models whose owner shows their record: for reading, never for calling. */
+  find(model: string, caller: AccountId): ServedModel | undefined;
   /** Public models and the caller's own, by name. */
   list(caller: AccountId): readonly ServedModel[];
 }

@@ -1,6 +1,7 @@
 // What the catalogue needs kept. Implemented by store/catalog-store.ts.
 import type { AccountId, DeploymentId } from "../../proto/ids.ts";
 import type { TokenRates } from "../../proto/money.ts";
+import type { MetaChange, ModelAbout, ModelPapers } from "./model-meta.ts";
 
 export interface DeployedModel {
   readonly deployId: DeploymentId;
@@ -15,6 +16,33 @@ export interface DeployedModel {
   /** As an instance reported, or as asked for; 0 unknown. */
   readonly contextLength: number;
   readonly createdAtMs: number;
+  readonly gpus?: { readonly type: string; readonly count: number };
+  /** Of the weights, as far as it says how they are stored. */
+  readonly weightsFile?: string;
+}
+
+/** By the account and the name that the model is called by. */
+export interface NotedModel extends ModelAbout {
+  readonly account: AccountId;
+  readonly name: string;
+  readonly description: string;
+}
+
+/** A model of an account by the name it is called by. */
+export interface OwnModel {
+  readonly account: AccountId;
+  readonly name: string;
+}
+
+/** Who acts on a model, from where: for the audit log. */
+export interface ModelAct {
+  readonly by: string;
+  readonly ip: string;
+}
+
+export interface ModelVersion {
+  readonly version: string;
+  readonly uploadedAtMs: number;
 }
 
 export interface OfferedModel {
@@ -34,6 +62,8 @@ export interface Offer {
 }
 
 export interface CatalogStore {
+  /** What owners say of their models. */
+  noted(): Promise<readonly NotedModel[]>;
   /** Deployments that are not deleted. */
   deployed(): Promise<readonly DeployedModel[]>;
   /** Models offered to every account, at the price that is effective now. */
@@ -42,4 +72,19 @@ export interface CatalogStore {
   untilNextPriceMs(): Promise<number | undefined>;
   /** Offers it, in a new price version if the rates are new ones. Undefined when there is no such deployment. */
   offer(offer: Offer): Promise<OfferedModel | undefined>;
+}
+
+/** Implemented by store/model-meta-store.ts. */
+export interface ModelMetaStore {
+  papers(model: OwnModel): Promise<ModelPapers>;
+  /** Of deployments that are not deleted, the newest first. */
+  versions(model: OwnModel & { readonly deployId: DeploymentId }): Promise<readonly ModelVersion[]>;
+  /** Writes what is given; of a model that is offered the offer's description too. */
+  change(model: OwnModel, change: MetaChange, act: ModelAct): Promise<void>;
+  /** Hidden, it is no longer offered to other accounts either. */
+  show(model: OwnModel, isShown: boolean, act: ModelAct): Promise<void>;
+  /** Takes the offers of that name, if their deployment is the account's, and what was said of it. */
+  forget(model: OwnModel, act: ModelAct): Promise<void>;
+  /** Nano-USD per hour of one GPU, by type, at the price that is effective now. */
+  hourRates(): Promise<ReadonlyMap<string, bigint>>;
 }

@@ -14,6 +14,7 @@ import { drainBody } from "./drain-body.ts";
 import { createEdgeMetrics } from "./edge-metrics.ts";
 import { endpointsOf, pairs } from "./endpoint.ts";
 import { bodyLimitBytes, readJsonBodies } from "./json-body.ts";
+import { encodeModelName } from "./model-path.ts";
 import { openApi } from "./open-api.ts";
 import { addLoginPages } from "./pages/add-login-pages.ts";
 import { plainLines } from "./plain-lines.ts";
@@ -41,6 +42,7 @@ import { addImageRoutes } from "./routes/images.ts";
 import { addInvoiceRoutes } from "./routes/invoices.ts";
 import { addLogRoutes } from "./routes/logs.ts";
 import { addMeRoutes } from "./routes/me.ts";
+import { addModelRecordRoutes } from "./routes/model-records.ts";
 import { addModelRoutes } from "./routes/models.ts";
 import { addNativeRoutes } from "./routes/native.ts";
 import { addNodeEnrolmentRoutes } from "./routes/node-enrolment.ts";
@@ -73,6 +75,7 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     keepAliveTimeout: 75_000,
     // To receive a whole request; answers take as long as they take.
     requestTimeout: 120_000,
+    rewriteUrl: ({ method, url = "/" }) => encodeModelName(method, url),
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 512 },
     ajv: {
       customOptions: {
@@ -167,6 +170,7 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     addAdminBillingRoutes(endpoints, deps);
     addCliLoginRoutes(endpoints, routes, deps);
     addModelRoutes(endpoints, deps.spine.models);
+    addModelRecordRoutes(endpoints, deps);
     addDeployRoutes(endpoints, deps);
     addPlacementRoutes(endpoints, deps);
     addDeployHubRoutes(endpoints, deps);

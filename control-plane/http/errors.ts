@@ -35,6 +35,14 @@ export class SpeechFormatUnknown extends ServiceError {
   }
 }
 
+/** A way to ask that the model's task does not have. */
+export class SchemaVariantMissing extends ServiceError {
+  readonly code = "schema_variant_not_found";
+  constructor(key: string, known: readonly string[]) {
+    super(`This model is not asked by ${key}. It has the variants ${known.join(", ")}.`, { param: "variantKey" });
+  }
+}
+
 /** A field that the model's task needs. */
 export class FieldMissing extends ServiceError {
   readonly code = "validation_error";

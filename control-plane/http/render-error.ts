@@ -14,6 +14,7 @@ import { BilledAccountGone, TopupRefused } from "../billing/paying.ts";
 import { BadPaymentEvent, NoPaymentEvents, PaymentProviderAway } from "../billing/payments.ts";
 import { BadPeriod } from "../billing/period.ts";
 import { PriceRefused } from "../billing/price-book.ts";
+import { ModelNotOwned, ModelVersionUnknown } from "../catalog/model-records.ts";
 import { OfferedDeploymentUnknown, OfferRefused } from "../catalog/offer-model.ts";
 import * as containers from "../containers/errors.ts";
 import * as deployments from "../deployments/errors.ts";
@@ -98,6 +99,8 @@ const statusOf = new Map<ErrorClass, number>([
   [NoPaymentEvents, 404],
   [OfferRefused, 422],
   [OfferedDeploymentUnknown, 404],
+  [ModelNotOwned, 401],
+  [ModelVersionUnknown, 404],
   [containers.ContainerNotFound, 404],
   [containers.ContainerNameTaken, 409],
   [containers.ContainerRefused, 422],
@@ -163,6 +166,7 @@ const statusOf = new Map<ErrorClass, number>([
   [edge.MalformedForm, 400],
   [edge.FileMissing, 422],
   [edge.SpeechFormatUnknown, 422],
+  [edge.SchemaVariantMissing, 404],
   [edge.FieldMissing, 422],
   [edge.BadDataUri, 422],
   [edge.LengthsDiffer, 422],

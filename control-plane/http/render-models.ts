@@ -1,5 +1,6 @@
-import { fromUsd, nano, pricedPixels, type TokenRates, toUsd } from "../../proto/money.ts";
 import type { ServedModel } from "../catalog/served-model.ts";
+import { type HourRates, pricingOf } from "./models/pricing.ts";
+import { perMillion, perUnit } from "./models/rates.ts";
 import type { ModelList, ModelSummaries } from "./schemas/models.ts";
 
 export function renderModelList(models: readonly ServedModel[]): ModelList {
@@ -7,6 +8,7 @@ export function renderModelList(models: readonly ServedModel[]): ModelList {
     object: "list",
     data: models.map((model) => {
       const rates = perMillion(model.rates);
+      const { characters, audio, image } = perUnit(model.rates);
       const slash = model.name.indexOf("/");
       return {
         id: model.name,
@@ -19,92 +21,41 @@ export function renderModelList(models: readonly ServedModel[]): ModelList {
           description: model.description,
           context_length: model.contextLength,
           max_tokens: model.contextLength,
-          pricing: { input_tokens: rates.input, output_tokens: rates.output, cache_read_tokens: rates.cached_input },
-          tags: [],
+          pricing: {
+            input_tokens: rates.input,
+            output_tokens: rates.output,
+            cache_read_tokens: rates.cached_input,
+            ...(characters ? { input_characters: characters } : {}),
+            ...(audio ? { input_seconds: audio / 1000 } : {}),
+            ...(image ? { per_image_unit: image } : {}),
+          },
+          tags: [...(model.about?.tags ?? [])],
         },
       };
     }),
   };
 }
 
-export function renderModelSummaries(models: readonly ServedModel[]): ModelSummaries {
+/** `hourRates`: of GPUs, for own models; offered ones have prices of their own. */
+export function renderModelSummaries(models: readonly ServedModel[], hourRates: HourRates): ModelSummaries {
   return models.map((model) => {
-    const rates = perMillion(model.rates);
+    const { about } = model;
     return {
       model_name: model.name,
       type: model.task,
       reported_type: model.task,
       description: model.description,
-      cover_img_url: null,
-      tags: [],
-      pricing: {
-        type: "tokens",
-        cents_per_input_token: rates.input / 1e4,
-        cents_per_output_token: rates.output / 1e4,
-        rate_per_input_token_cached: rates.cached_input / 1e4,
-      },
+      cover_img_url: about?.coverImage || null,
+      tags: [...(about?.tags ?? [])],
+      pricing: pricingOf(model, hourRates),
       max_tokens: model.contextLength || null,
-      replaced_by: null,
-      deprecated: null,
-      quantization: null,
+      replaced_by: about?.replacedBy ?? null,
+      deprecated: about?.deprecatedAtMs == null ? null : Math.floor(about.deprecatedAtMs / 1000),
+      quantization: model.quantization ?? null,
       mmlu: null,
       expected: null,
-      private: model.isPublic ? 0 : 1,
+      private: model.isPublic || about?.isShown ? 0 : 1,
       is_partner: false,
     };
   });
-}
-
-/** USD per million tokens, as the operator wrote it. */
-export interface Pricing {
-  readonly input: number;
-  readonly cached_input: number;
-  readonly output: number;
-}
-
-/** USD per million characters, per 1000 seconds of audio, per image of so many steps. */
-export interface UnitPricing {
-  readonly characters?: number;
-  readonly audio?: number;
-  readonly image?: number;
-  readonly image_steps?: number;
-}
-
-export function perMillion(rates: TokenRates): Pricing {
-  return {
-    input: toUsd(nano(rates.input)),
-    cached_input: toUsd(nano(rates.cachedInput)),
-    output: toUsd(nano(rates.output)),
-  };
-}
-
-export function perUnit({ units }: TokenRates): UnitPricing {
-  if (!units) return {};
-  return {
-    characters: toUsd(nano(units.characters)),
-    audio: toUsd(nano(units.audio)),
-    image: toUsd(nano(units.images / million)),
-    image_steps: Number(units.imageUnit / BigInt(pricedPixels)),
-  };
-}
-
-const million = 1_000_000n;
-
-export function ratesOf(pricing: Pricing & UnitPricing): TokenRates {
-  const { characters = 0, audio = 0, image = 0, image_steps: steps = 0 } = pricing;
-  const tokens = {
-    input: fromUsd(pricing.input),
-    cachedInput: fromUsd(pricing.cached_input),
-    output: fromUsd(pricing.output),
-  };
-  if (characters === 0 && audio === 0 && image === 0) return tokens;
-  return {
-    ...tokens,
-    units: {
-      characters: fromUsd(characters),
-      audio: fromUsd(audio),
-      images: fromUsd(image) * million,
-      imageUnit: BigInt(steps) * BigInt(pricedPixels),
-    },
-  };
 }

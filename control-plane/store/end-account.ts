@@ -29,7 +29,7 @@ export async function endAccount(
     .limit(1)
     .executeTakeFirst();
   if (left) return "has_deployments";
-  for (const table of ["login_session", "cli_login", "password", "ssh_key", "voice"] as const)
+  for (const table of ["login_session", "cli_login", "password", "ssh_key", "voice", "model_meta"] as const)
     await trx.deleteFrom(table).where("account_id", "=", account).execute();
   await trx
     .updateTable("api_key")

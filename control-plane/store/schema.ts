@@ -9,6 +9,7 @@ import type { GpuTimeTables } from "./schema/gpu-time.ts";
 import type { HostOperationsTables } from "./schema/host-operations.ts";
 import type { IdempotencyTables } from "./schema/idempotency.ts";
 import type { KekTables } from "./schema/kek.ts";
+import type { ModelMetaTables } from "./schema/model-meta.ts";
 import type { MoneyTables } from "./schema/money.ts";
 import type { NodeFactsTables } from "./schema/node-facts.ts";
 import type { NodeWeightsTables } from "./schema/node-weights.ts";
@@ -33,4 +34,5 @@ export interface Database
     PlacementTables,
     HostOperationsTables,
     AgentInstancesTables,
+    ModelMetaTables,
     VoicesTables {}

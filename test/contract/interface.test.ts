@@ -9,17 +9,10 @@ import { interfaceAliases, interfaceOperations } from "./interface-operations.ts
 const notYet: ReadonlySet<string> = new Set(
   `
 DELETE /lora-model/{lora_model_name}
-DELETE /models/{model_name}
 DELETE /v1/files/{file_id}
 DELETE /v1/lora/{lora_name}
 GET /console
-GET /models/deployment/list
-GET /models/featured
 GET /models/lora/list
-GET /models/private/list
-GET /models/{model_name}
-GET /models/{model_name}/schema/{variantKey}
-GET /models/{model_name}/versions
 GET /v1/batches
 GET /v1/batches/{batch_id}
 GET /v1/files
@@ -32,8 +25,6 @@ GET /v1/user/loras
 GET /v1/webhooks/secret
 PATCH /v1/lora/{lora_name}
 POST /lora-model
-POST /models/{model_name}/meta
-POST /models/{model_name}/publicity
 POST /v1/batches
 POST /v1/batches/{batch_id}/cancel
 POST /v1/files

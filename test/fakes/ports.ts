@@ -23,6 +23,7 @@ import { fakeContainers } from "./container-ports.ts";
 import { deployment, fakeDeployments } from "./deployment-ports.ts";
 import { fakeHosts, hostNode } from "./fleet-records.ts";
 import { fakeLimits } from "./limits.ts";
+import { fakeModelRecords } from "./model-records.ts";
 import { fakeNodeWeights } from "./node-weights.ts";
 import { fakeApplications, fakeOperator, fakePriceBook } from "./operator-ports.ts";
 import { fakeBilling } from "./payment-ports.ts";
@@ -167,6 +168,9 @@ export class FakeModels implements ModelDirectory {
   resolve(name: string, caller: AccountId): ServedModel | undefined {
     return this.list(caller).find((model) => model.name === name || `deploy_id:${model.deployId}` === name);
   }
+  find(name: string, caller: AccountId): ServedModel | undefined {
+    return this.resolve(name, caller) ?? this.models.find((model) => model.name === name && model.about?.isShown);
+  }
   list(caller: AccountId): readonly ServedModel[] {
     return this.models.filter((model) => model.isPublic || model.owner === caller);
   }
@@ -231,6 +235,7 @@ export function fakePorts() {
       replicaId: "replica-1",
     },
     deployments: fakeDeployments(ada.account, one),
+    modelRecords: fakeModelRecords(),
     placement: {
       gpus: () =>
         Promise.resolve([

@@ -20,6 +20,7 @@ import {
   transcriptionAnswer,
 } from "./answers.ts";
 import { fileOf, uriOf } from "./media.ts";
+import { fieldsOfTask } from "./task-fields.ts";
 
 export interface Prepared {
   readonly completion: Completion;
@@ -158,7 +159,7 @@ function sizeOf({ width, height, aspect_ratio: ratio }: NativeRequest): { width:
 
 /** Classifiers and whatever else our own runtime does: its fields go to it as they came, files as data URIs. */
 const ownTask: Prepare = (body, { task }, requested) => {
-  for (const field of needs[task] ?? []) needed((body as Record<string, unknown>)[field], field);
+  for (const field of fieldsOfTask(task).needed) needed((body as Record<string, unknown>)[field], field);
   const { webhook: _, service_tier: __, stream: ___, ...rest } = body as Record<string, unknown>;
   const fields = { ...rest, ...(body.image === undefined ? {} : { image: uriOf(body.image, "image") }) };
   const words = [body.input, body.question, body.context].filter((one) => typeof one === "string").join("");
@@ -181,17 +182,6 @@ function labelTokensBound(body: NativeRequest, inputBytes: number): number {
   return labels.reduce((sum, label) => sum + Buffer.byteLength(label) + sentence + inputBytes + tokensPerInput, 0);
 }
 const usualTemplateBytes = 32;
-
-const needs: Readonly<Record<string, readonly string[]>> = {
-  "text-classification": ["input"],
-  "zero-shot-classification": ["input", "candidate_labels"],
-  "token-classification": ["input"],
-  "fill-mask": ["input"],
-  "question-answering": ["question", "context"],
-  "image-classification": ["image"],
-  "zero-shot-image-classification": ["image", "candidate_labels"],
-  "object-detection": ["image"],
-};
 
 const preparers: Readonly<Record<string, Prepare>> = {
   "text-generation": text,

@@ -1,8 +1,8 @@
 import { Type } from "typebox";
 import type { DeploymentId } from "../../../proto/ids.ts";
 import type { Endpoints } from "../endpoint.ts";
+import { perMillion, perUnit, ratesOf } from "../models/rates.ts";
 import { renderDeployment } from "../render-deployment.ts";
-import { perMillion, perUnit, ratesOf } from "../render-models.ts";
 import { DeploymentRecord } from "../schemas/deployment.ts";
 import { ExternalServer, OfferAnswer, OfferRequest } from "../schemas/models.ts";
 import type { HttpDeps } from "../verbs.ts";

@@ -24,6 +24,6 @@ export function addModelRoutes(endpoints: Endpoints, models: ModelDirectory): vo
     tag: "models",
     access: "public",
     answer: ModelSummaries,
-    handler: ({ caller }) => renderModelSummaries(models.list(caller.account)),
+    handler: ({ caller }) => renderModelSummaries(models.list(caller.account), new Map()),
   });
 }

@@ -1,4 +1,5 @@
 import { type Static, Type } from "typebox";
+import { ModelPricing } from "./model-record.ts";
 import { nullable } from "./sampling.ts";
 
 export const ModelList = Type.Object({
@@ -17,11 +18,14 @@ export const ModelList = Type.Object({
         max_tokens: Type.Integer(),
         pricing: Type.Unsafe<Record<string, number>>({
           type: "object",
-          description: "USD per million tokens",
+          description: "USD per million tokens or characters, per second of audio, per image",
           properties: {
             input_tokens: { type: "number" },
             output_tokens: { type: "number" },
             cache_read_tokens: { type: "number" },
+            input_characters: { type: "number" },
+            input_seconds: { type: "number" },
+            per_image_unit: { type: "number" },
           },
         }),
         tags: Type.Array(Type.String()),
@@ -39,7 +43,7 @@ export const ModelSummaries = Type.Array(
     description: Type.String(),
     cover_img_url: nullable.string(),
     tags: Type.Array(Type.String()),
-    pricing: Type.Unsafe<Record<string, unknown>>({ type: "object" }),
+    pricing: ModelPricing,
     max_tokens: nullable.integer(),
     replaced_by: nullable.string(),
     deprecated: nullable.integer(),

@@ -7,7 +7,8 @@ import { mostCharacters, mostInputs } from "./tasks.ts";
 const text = (bounds = {}) => Type.Optional(nullable.string(bounds));
 const texts = (bounds = {}) => Type.Optional(nullable.array(Type.String(), bounds));
 const whole = (minimum: number, maximum: number) => Type.Optional(nullable.integer({ minimum, maximum }));
-const media = (description: string) => Type.Optional(Type.Unsafe<string | FormFile>({ description }));
+const media = (description: string) =>
+  Type.Optional(Type.Unsafe<string | FormFile>({ contentMediaType: "application/octet-stream", description }));
 
 export const NativeRequest = Type.Object(
   {

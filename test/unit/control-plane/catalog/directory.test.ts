@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { createDirectory } from "../../../../control-plane/catalog/directory.ts";
-import type { DeployedModel, OfferedModel } from "../../../../control-plane/catalog/store.ts";
+import { noAbout } from "../../../../control-plane/catalog/model-meta.ts";
+import type { DeployedModel, NotedModel, OfferedModel } from "../../../../control-plane/catalog/store.ts";
 import type { AccountId, DeploymentId } from "../../../../proto/ids.ts";
 import { freeOfCharge } from "../../../../proto/money.ts";
 
@@ -33,9 +34,10 @@ const offer = (name: string, id: string): OfferedModel => ({
   createdAtMs: 1,
 });
 
-async function directory(models: DeployedModel[], offers: OfferedModel[] = []) {
+async function directory(models: DeployedModel[], offers: OfferedModel[] = [], notes: NotedModel[] = []) {
   const found = createDirectory({
     deployed: async () => models,
+    noted: async () => notes,
     offered: async () => offers,
     untilNextPriceMs: async () => undefined,
     offer: async () => undefined,
@@ -88,5 +90,41 @@ describe("the models in memory", () => {
       deployed("d3", ada, "ada/llm", { status: "failed" }),
     ]);
     expect(models.resolve("ada/llm", ada)?.deployId).toBe("d2");
+  });
+});
+
+describe("what owners say of their models", () => {
+  const note = (account: AccountId, name: string, over: Partial<NotedModel> = {}): NotedModel => ({
+    ...noAbout,
+    account,
+    name,
+    description: "said by its owner",
+    ...over,
+  });
+
+  it("describes an own model, and of an offered one the offer does", async () => {
+    const models = await directory(
+      [deployed("d1", operator, "org/small"), deployed("d2", ada, "ada/own")],
+      [offer("org/small", "d1")],
+      [note(operator, "org/small", { isFeatured: true }), note(ada, "ada/own", { tags: ["fast"] })],
+    );
+    expect(models.resolve("org/small", bob)).toMatchObject({ description: "small", about: { isFeatured: true } });
+    expect(models.resolve("ada/own", ada)).toMatchObject({
+      description: "said by its owner",
+      about: { tags: ["fast"] },
+    });
+  });
+
+  it("lets others read a shown model's record, and never call it", async () => {
+    const models = await directory([deployed("d2", ada, "ada/own")], [], [note(ada, "ada/own", { isShown: true })]);
+    expect(models.find("ada/own", bob)).toMatchObject({ owner: ada });
+    expect(models.resolve("ada/own", bob)).toBeUndefined();
+    expect(models.list(bob)).toEqual([]);
+  });
+
+  it("of one account says nothing of another's model of the same name", async () => {
+    const models = await directory([deployed("d2", bob, "org/same")], [], [note(ada, "org/same", { isShown: true })]);
+    expect(models.find("org/same", ada)).toBeUndefined();
+    expect(models.resolve("org/same", bob)?.about).toMatchObject({ isShown: false });
   });
 });

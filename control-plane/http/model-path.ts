@@ -1,0 +1,20 @@
+// Names of models hold a slash: before routing it is written as %2F, so that a name is one segment of the path.
+
+const getSuffix = "/versions|/schema/[^/]*";
+const postSuffix = "/meta|/publicity";
+const form = (suffix: string) => new RegExp(`^/models/(.+?)(${suffix})?(/?)$`);
+const forms: Readonly<Record<string, RegExp>> = { POST: form(postSuffix) };
+const otherForm = form(getSuffix);
+
+/** Siblings of a name. */
+const fixed: ReadonlySet<string> = new Set(["lora/list", "private/list", "deployment/list"]);
+
+/** Of a request; anything else than `/models/...` is left as it is. */
+export function encodeModelName(method: string | undefined, url: string): string {
+  if (!url.startsWith("/models/")) return url;
+  const end = url.indexOf("?");
+  const path = end < 0 ? url : url.slice(0, end);
+  const [, name = "", suffix = "", slash = ""] = (forms[method ?? "GET"] ?? otherForm).exec(path) ?? [];
+  if (!name.includes("/") || fixed.has(name)) return url;
+  return `/models/${name.replaceAll("/", "%2F")}${suffix}${slash}${end < 0 ? "" : url.slice(end)}`;
+}

@@ -1,0 +1,114 @@
+import type { ModelPapers } from "../../catalog/model-meta.ts";
+import type { ServedModel } from "../../catalog/served-model.ts";
+import { isoTime } from "../render-deployment.ts";
+import type { FieldInfo, ModelRecord } from "../schemas/model-record.ts";
+import { fieldsIn } from "./field-info.ts";
+import { commandOf, curlOf, inferencePath } from "./invocations.ts";
+import { type HourRates, pricingOf } from "./pricing.ts";
+import { type Variant, type VariantKey, variantOf, variantsOf } from "./variants.ts";
+
+export interface RecordView {
+  readonly model: ServedModel;
+  readonly papers: ModelPapers;
+  readonly hourRates: HourRates;
+  /** Scheme, host and port of this server. */
+  readonly origin: string;
+  /** The caller may change it. */
+  readonly isOwner: boolean;
+}
+
+export function renderModelRecord({ model, papers, hourRates, origin, isOwner }: RecordView): ModelRecord {
+  const { name, task, about } = model;
+  const native = variantOf(task, "default") as Variant;
+  const fields = fieldsIn(native.in, native.request);
+  const path = inferencePath(name);
+  return {
+    model_name: name,
+    type: task,
+    reported_type: task,
+    version: model.version,
+    description: model.description,
+    mf_description: model.description,
+    mf_name: name,
+    mf_title: name.slice(name.indexOf("/") + 1),
+    tags: [...(about?.tags ?? [])],
+    curl_inv: curlOf(model, origin),
+    cmdline_inv: commandOf(model),
+    txt_docs: inputInWords(path, fields),
+    out_example: JSON.stringify(native.answer, undefined, 2),
+    out_docs: outputInWords(native),
+    mask_token: task === "fill-mask" ? "[MASK]" : "",
+    quantization: model.quantization ?? "",
+    expected: "",
+    import_time: isoTime(model.createdAtMs),
+    replaced_by: about?.replacedBy ?? null,
+    featured: about?.isFeatured ?? false,
+    public: model.isPublic || (about?.isShown ?? false),
+    owner: isOwner,
+    is_partner: false,
+    is_custom_deployable: model.engine === "stoker",
+    deprecated: secondsOf(about?.deprecatedAtMs),
+    sunset: secondsOf(about?.sunsetAtMs),
+    mmlu: null,
+    max_tokens: model.contextLength || null,
+    max_output_tokens: model.contextLength || null,
+    meta: {
+      github_url: papers.githubUrl,
+      paper_url: papers.paperUrl,
+      license_url: papers.licenseUrl,
+      cover_image: about?.coverImage ?? "",
+      readme: papers.readme,
+    },
+    pricing: pricingOf(model, hourRates),
+    in_schema: native.in,
+    out_schema: native.out,
+    in_fields: [...fields],
+    schemas: variantsOf(task).map((key) => ({ key, url: schemaUrl(origin, name, key) })),
+    doc_blocks: [
+      { key: "openapi", url: `${origin}/openapi.json` },
+      { key: "docs", url: `${origin}/docs` },
+    ],
+    short_doc_block: { key: "docs", url: `${origin}/docs` },
+  };
+}
+
+export function renderSchema(variant: Variant & { readonly key: VariantKey }, name: string, origin: string) {
+  const { key, request, answer } = variant;
+  return {
+    variant: { key, url: schemaUrl(origin, name, key) },
+    fields_in: [...fieldsIn(variant.in, request)],
+    schema_in: { ...variant.in, description: `POST ${variant.path}` },
+    schema_out: { ...variant.out, examples: [answer] },
+    schema_stream: variant.stream ? { ...variant.stream } : null,
+  };
+}
+
+const schemaUrl = (origin: string, name: string, key: VariantKey): string =>
+  `${origin}/models/${name.split("/").map(encodeURIComponent).join("/")}/schema/${key}`;
+
+const secondsOf = (ms: number | null | undefined): number | null => (ms == null ? null : Math.floor(ms / 1000));
+
+function inputInWords(path: string, fields: readonly FieldInfo[]): string {
+  const lines = fields.filter(({ parent }) => parent === null).map((field) => `- ${fieldInWords(field)}`);
+  return [`POST ${path}`, "A JSON object, or a multipart form, with these fields:", ...lines].join("\n");
+}
+
+function fieldInWords({ name, ftype, description, allowed, default: usual, ...bounds }: FieldInfo): string {
+  const { minimum, exclusiveMinimum, maximum, exclusiveMaximum } = bounds;
+  const facts = [
+    ftype,
+    allowed && `one of ${allowed.join(", ")}`,
+    minimum !== null && `from ${minimum}`,
+    exclusiveMinimum !== null && `above ${exclusiveMinimum}`,
+    maximum !== null && `up to ${maximum}`,
+    exclusiveMaximum !== null && `below ${exclusiveMaximum}`,
+    usual !== null && `default ${JSON.stringify(usual)}`,
+  ].filter((fact) => typeof fact === "string");
+  return `${name} (${facts.join(", ")})${description ? `: ${description}` : ""}`;
+}
+
+function outputInWords({ out, stream }: Variant): string {
+  const keys = Object.keys((out as { readonly properties?: object }).properties ?? {});
+  const whole = `A JSON object with ${keys.join(", ")}.`;
+  return stream ? `${whole} With \`stream\`, server-sent events, the last of them \`[DONE]\`.` : whole;
+}
