@@ -4,6 +4,7 @@ import { offerModel } from "../../../control-plane/catalog/offer-model.ts";
 import { deleteDeployment } from "../../../control-plane/deployments/change.ts";
 import { createExternal } from "../../../control-plane/deployments/create-external.ts";
 import { createCatalogStore } from "../../../control-plane/store/catalog-store.ts";
+import { createModelRecordVerbs } from "../../../control-plane/wiring/model-records.ts";
 import type { AccountId, DeploymentId } from "../../../proto/ids.ts";
 import { type FakeAgent, startFakeAgent } from "../../fakes/agent-session.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
@@ -100,5 +101,93 @@ describe("an offered model", () => {
     const store = createCatalogStore(replica.db);
     const offer = { name: "org/small", deployId: "nothing" as DeploymentId, description: "", rates };
     await expect(offerModel(store, offer)).rejects.toMatchObject({ code: "deployment_not_found" });
+  });
+});
+
+describe("the record of a model", () => {
+  const rates = { input: 20_000_000n, cachedInput: 10_000_000n, output: 40_000_000n };
+  const asAda = { account: ada.account, isAdmin: false, ip: "127.0.0.1" };
+  const audited = async () =>
+    (
+      await replica.db.selectFrom("audit").select(["action", "subject"]).where("action", "like", "model.%").execute()
+    ).map(({ action, subject }) => `${action} ${subject}`);
+  function records() {
+    const directory = createDirectory(createCatalogStore(replica.db));
+    const verbs = createModelRecordVerbs({
+      db: replica.db,
+      directory,
+      fleet: { deploymentStore: replica.deploymentStore },
+    });
+    return { directory, verbs };
+  }
+
+  it("says what its owner said, field by field, and shows itself to others only when its owner wants it", async () => {
+    const { directory, verbs } = records();
+    await external();
+    await directory.refresh();
+    const model = () => {
+      const found = directory.resolve("org/beside", ada.account);
+      if (!found) throw new Error("ada's own model is not known");
+      return found;
+    };
+    await verbs.change(asAda, model(), { description: "beside", githubUrl: "https://example.com/a", tags: ["x"] });
+    await verbs.change(asAda, model(), {
+      readme: "# Read me",
+      deprecatedAtMs: 1_786_000_000_000,
+      replacedBy: "org/next",
+    });
+    expect(model()).toMatchObject({
+      description: "beside",
+      about: { tags: ["x"], deprecatedAtMs: 1_786_000_000_000, replacedBy: "org/next", isShown: false },
+    });
+    expect(await verbs.papers(model())).toMatchObject({ githubUrl: "https://example.com/a", readme: "# Read me" });
+    expect(await verbs.versions(model())).toMatchObject([{ version: model().version }]);
+    await verbs.change(asAda, model(), { deprecatedAtMs: null });
+    expect(model().about?.deprecatedAtMs).toBeNull();
+
+    expect(directory.find("org/beside", bob)).toBeUndefined();
+    await verbs.show(asAda, model(), true);
+    const seen = directory.find("org/beside", bob);
+    expect(seen).toMatchObject({ description: "beside" });
+    const asBob = { ...asAda, account: bob };
+    for (const act of [
+      () => verbs.change(asBob, seen ?? model(), { description: "mine" }),
+      () => verbs.show(asBob, seen ?? model(), false),
+      () => verbs.remove(asBob, seen ?? model(), "ALL"),
+    ])
+      await expect(act()).rejects.toMatchObject({ code: "not_model_owner" });
+    expect(directory.resolve("org/beside", bob)).toBeUndefined();
+    expect(await audited()).toContain("model.show org/beside");
+  });
+
+  it("of an offered model is the offer's to describe, and hiding it ends the offer", async () => {
+    const { directory, verbs } = records();
+    const { id } = await external();
+    await offerModel(createCatalogStore(replica.db), { name: "org/small", deployId: id, description: "small", rates });
+    await directory.refresh();
+    const model = () => directory.resolve("org/small", bob);
+    const offered = model();
+    if (!offered) throw new Error("the offer is not known");
+    await verbs.change(asAda, offered, { description: "smaller", isFeatured: true });
+    expect(model()).toMatchObject({ description: "smaller", about: { isFeatured: true } });
+    await verbs.show(asAda, offered, false);
+    expect(model()).toBeUndefined();
+    expect(directory.resolve(`deploy_id:${id}`, ada.account)).toBeDefined();
+  });
+
+  it("ends with its deployments: by its version, or with all", async () => {
+    const { directory, verbs } = records();
+    const { id } = await external();
+    await directory.refresh();
+    const model = directory.resolve("org/beside", ada.account);
+    if (!model) throw new Error("ada's own model is not known");
+    await verbs.change(asAda, model, { description: "beside" });
+    await expect(verbs.remove(asAda, model, "another")).rejects.toMatchObject({ code: "model_version_not_found" });
+    expect((await replica.deploymentStore.get(id, ada.account))?.status).not.toBe("deleted");
+    await verbs.remove(asAda, model, model.version);
+    expect((await replica.deploymentStore.get(id, ada.account))?.status).toBe("deleted");
+    expect(directory.find("org/beside", ada.account)).toBeUndefined();
+    expect(await replica.db.selectFrom("model_meta").selectAll().execute()).toEqual([]);
+    expect(await audited()).toEqual(["model.describe org/beside", "model.forget org/beside"]);
   });
 });
