@@ -144,6 +144,7 @@ beforeAll(async () => {
     "/v1/voices voice_id": own(await voiceOf(ada)),
     "/v1/agent instance_id": own(agent.id),
     "/v1/agent backup_id": own(agent.backup),
+    "/models model_name": own("ada-of-tenancy/secret-model"),
   };
   marks = [
     ada.uid,
@@ -165,6 +166,8 @@ const bodies: Record<string, unknown> = {
   "PUT /deploy/{deploy_id}": { settings: { max_instances: 1 } },
   "POST /v1/voices/{voice_id}/edit": { name: "bob's" },
   "PATCH /v1/agent/{instance_id}": { name: "bob's" },
+  "POST /models/{model_name}/meta": { description: "bob's" },
+  "POST /models/{model_name}/publicity": { public: true },
   "PATCH /v1/api-tokens/{api_token}": { allowed_ips: ["10.0.0.1"] },
   "PATCH /v1/api-tokens/id/{api_token}": { allowed_ips: ["10.0.0.1"] },
 };
@@ -181,10 +184,12 @@ interface Route {
   readonly names: readonly { readonly name: string; readonly in: string }[];
 }
 
-/** Names of models, and of the voices they come with: not somebody's. */
-const everybodys = ["model_name"];
+/** Names of models that are asked, and of the ways to ask them: not somebody's. */
+const everybodys = ["model_name", "variantKey"];
 /** Where a voice of a model may be named as well: what it answers is the model's. */
 const speaks = "/v1/text-to-speech/";
+const isSomebodys = (path: string, name: string): boolean =>
+  path.startsWith("/models/") ? name === "model_name" : !everybodys.includes(name) && !path.startsWith(speaks);
 
 /** Routes of an account that name something: the operator's and the signed public ones aside. */
 function routesThatName(): Route[] {
@@ -196,8 +201,7 @@ function routesThatName(): Route[] {
         path,
         names: (operation.parameters ?? []).filter(
           (one) =>
-            !everybodys.includes(one.name) &&
-            !path.startsWith(speaks) &&
+            isSomebodys(path, one.name) &&
             (one.in === "path" || (one.in === "query" && /(^|_)id$|token/.test(one.name))),
         ),
       }))
@@ -206,7 +210,7 @@ function routesThatName(): Route[] {
 }
 
 function fill(route: Route, which: keyof Thing, secret: boolean): string {
-  let path = route.path;
+  let path = route.path.replace("{variantKey}", "default");
   const query = new URLSearchParams();
   for (const { name, in: where } of route.names) {
     const thing = (secret ? things[`secret ${name}`] : undefined) ?? thingOf(route.path, name);
@@ -217,6 +221,7 @@ function fill(route: Route, which: keyof Thing, secret: boolean): string {
   }
   // What else the route requires.
   if (route.path.startsWith("/payment/usage")) query.set("from", "current");
+  if (route.method === "DELETE" && route.path.startsWith("/models/")) query.set("version", "ALL");
   return query.size > 0 ? `${path}?${query}` : path;
 }
 
