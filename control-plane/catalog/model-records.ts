@@ -1,7 +1,7 @@
 // Records of models: what their owners say of them, their versions, and their end.
 import type { AccountId } from "../../proto/ids.ts";
 import { ServiceError } from "../service-error.ts";
-import type { MetaChange, ModelPapers } from "./model-meta.ts";
+import { type MetaChange, type ModelPapers, noPapers } from "./model-meta.ts";
 import type { ServedModel } from "./served-model.ts";
 import type { ModelMetaStore, ModelVersion } from "./store.ts";
 
@@ -63,7 +63,7 @@ export function createModelRecords({ store, endDeployments, refresh }: RecordDep
   };
   const versions = ({ owner, name, deployId }: ServedModel) => store.versions({ account: owner, name, deployId });
   return {
-    papers: ({ owner, name }) => store.papers({ account: owner, name }),
+    papers: async ({ owner, name }) => (await store.papers({ account: owner, name })) ?? noPapers,
     versions,
     change: (editor, model, change) => asOwner(editor, model, (own, act) => store.change(own, change, act)),
     show: (editor, model, isShown) => asOwner(editor, model, (own, act) => store.show(own, isShown, act)),

@@ -3,6 +3,8 @@ import type { AccountId, DeploymentId } from "../../proto/ids.ts";
 import type { TokenRates } from "../../proto/money.ts";
 import type { MetaChange, ModelAbout, ModelPapers } from "./model-meta.ts";
 
+export type { MetaChange } from "./model-meta.ts";
+
 export interface DeployedModel {
   readonly deployId: DeploymentId;
   readonly account: AccountId;
@@ -76,7 +78,8 @@ export interface CatalogStore {
 
 /** Implemented by store/model-meta-store.ts. */
 export interface ModelMetaStore {
-  papers(model: OwnModel): Promise<ModelPapers>;
+  /** Undefined: nothing was said of it. */
+  papers(model: OwnModel): Promise<ModelPapers | undefined>;
   /** Of deployments that are not deleted, the newest first. */
   versions(model: OwnModel & { readonly deployId: DeploymentId }): Promise<readonly ModelVersion[]>;
   /** Writes what is given; of a model that is offered the offer's description too. */

@@ -18,7 +18,7 @@ export interface EdgeMetrics {
 }
 
 /** Fewer than those of generations: there is a series of each for every endpoint and status. */
-const answers = [0.025, 0.1, 0.5, 2.5, 10];
+const answers = [0.05, 0.5, 5];
 const durations = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
 const firstTokens = [
   0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560,

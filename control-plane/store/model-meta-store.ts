@@ -1,6 +1,5 @@
 import { type Kysely, sql, type Transaction } from "kysely";
-import { type MetaChange, noPapers } from "../catalog/model-meta.ts";
-import type { ModelAct, ModelMetaStore, OwnModel } from "../catalog/store.ts";
+import type { MetaChange, ModelAct, ModelMetaStore, OwnModel } from "../catalog/store.ts";
 import { asked } from "./asked.ts";
 import { writeAudit } from "./audit-rows.ts";
 import { announce } from "./change-feed.ts";
@@ -18,7 +17,7 @@ export function createModelMetaStore(db: Kysely<Database>): ModelMetaStore {
         .where("account_id", "=", account)
         .where("model_name", "=", name)
         .executeTakeFirst();
-      if (!row) return noPapers;
+      if (!row) return undefined;
       const { github_url: githubUrl, paper_url: paperUrl, license_url: licenseUrl, readme } = row;
       return { githubUrl, paperUrl, licenseUrl, readme };
     },
