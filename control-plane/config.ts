@@ -52,6 +52,14 @@ export interface ControlPlaneConfig {
   readonly hubEndpoint: string | undefined;
   /** Speaks where a request names no model; undefined: one that is served. */
   readonly speechModel: string | undefined;
+  readonly webhooks: {
+    /** Loopback and private networks, any port and plain http. */
+    readonly allowsPrivate: boolean;
+    /** Addresses and networks that are never called. */
+    readonly blocked: readonly string[];
+    /** 1, or less in tests: schedule and claims run that much faster. */
+    readonly clockScale: number;
+  };
   /** Without it the operator takes the money and credits it. */
   readonly stripe:
     | { readonly secretKey: string; readonly webhookSecret: string; readonly apiBase: string | undefined }
@@ -112,6 +120,16 @@ export function readConfig(env: Env): ControlPlaneConfig {
           `${JSON.stringify(entry)} is none.`,
       );
   }
+  const blocked = (text("STOKER_WEBHOOK_BLOCK") ?? "").split(",").map((entry) => entry.trim());
+  for (const entry of blocked) {
+    if (entry !== "" && !isNetwork(entry))
+      problems.push(
+        `STOKER_WEBHOOK_BLOCK must be addresses or networks with commas between, such as 192.0.2.7,2001:db8::/32; ` +
+          `${JSON.stringify(entry)} is none.`,
+      );
+  }
+  const allowPrivate = text("STOKER_WEBHOOK_ALLOW_PRIVATE") ?? "0";
+  if (allowPrivate !== "0" && allowPrivate !== "1") problems.push("STOKER_WEBHOOK_ALLOW_PRIVATE must be 0 or 1.");
   const signUp = text("STOKER_SIGN_UP") ?? "closed";
   if (signUp !== "open" && signUp !== "closed") problems.push("STOKER_SIGN_UP must be open or closed.");
   const host = text("STOKER_HOST") ?? "127.0.0.1";
@@ -157,6 +175,11 @@ export function readConfig(env: Env): ControlPlaneConfig {
       ? undefined
       : (text("HF_ENDPOINT") ?? "https://huggingface.co"),
     speechModel: text("STOKER_SPEECH_MODEL"),
+    webhooks: {
+      allowsPrivate: allowPrivate === "1",
+      blocked: blocked.filter((entry) => entry !== ""),
+      clockScale: number("STOKER_WEBHOOK_CLOCKS", 1, 0.001, 1),
+    },
     stripe: readStripe(text, problems),
   };
   if (problems.length > 0) throw new ConfigRefused(problems.join("\n"));

@@ -59,12 +59,13 @@ import { createQuotas } from "./wiring/quotas.ts";
 import { createReadiness } from "./wiring/readiness.ts";
 import { refreshOn } from "./wiring/refresh-loop.ts";
 import { createScaling } from "./wiring/scaling.ts";
-import { hubTokens, invoiceLinkKey, ticketKeySeal } from "./wiring/seals.ts";
+import { hubTokens, invoiceLinkKey, resultsLinkKey, ticketKeySeal, webhookSeal } from "./wiring/seals.ts";
 import { createSignals, topicOf } from "./wiring/signals.ts";
 import { stopSignal } from "./wiring/stop-signal.ts";
 import { createTokens } from "./wiring/tokens.ts";
 import { wireVoices } from "./wiring/voices.ts";
 import { waitForDatabase } from "./wiring/wait-for-database.ts";
+import { createWebhookService } from "./wiring/webhooks.ts";
 import { writeFileAtomically } from "./wiring/write-file.ts";
 
 async function main(): Promise<void> {
@@ -207,6 +208,18 @@ async function main(): Promise<void> {
     registry,
   });
 
+  const webhooks = createWebhookService({
+    db,
+    accountStore,
+    seal: webhookSeal(dataKeys),
+    linkKey: resultsLinkKey(secrets),
+    rules: config.webhooks,
+    clockScale: config.webhooks.clockScale,
+    claimScale: config.webhooks.clockScale,
+    registry,
+    log,
+  });
+
   // Edges.
   const verbDeps = {
     demoModel: createDemoModels(config.demoModelsDir),
@@ -272,6 +285,7 @@ async function main(): Promise<void> {
     hosts: answeringOperations(fleet.hostOperations),
     nodeWeights: createNodeWeights(createNodeWeightsStore(db), fleet.fleetStore),
     quotas: quotas.desk,
+    webhooks: webhooks.verbs,
     prices: money.prices,
     discounts: money.discounts,
     ...createOperator({ db, funds: billing.funds }),
@@ -295,6 +309,7 @@ async function main(): Promise<void> {
   authenticator.start();
   await money.start();
   jobs.start();
+  webhooks.start();
   const ports = {
     http: await listenOn(http, config.http),
     admin: await listenOn(admin, config.admin),
@@ -319,6 +334,7 @@ async function main(): Promise<void> {
 
   // The way out: nothing new, what runs is finished, slices go back.
   if (!stopping.aborted) await new Promise((resolve) => stopping.addEventListener("abort", resolve, { once: true }));
+  await webhooks.stop();
   await drain(http, config.drainMs);
   await jobs.stop();
   fleet.sessions.close();

@@ -44,6 +44,7 @@ const deps: HttpDeps = {
   operator: uncalled,
   quotas: uncalled,
   applications: uncalled,
+  webhooks: uncalled,
   prices: uncalled,
   discounts: uncalled,
   readiness: () => ({ isReady: true }),

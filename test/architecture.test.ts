@@ -25,7 +25,7 @@ const leaves = ["accounts", "quotas", "billing", "catalog", "assets", "fleet", "
   (leaf) => `control-plane/${leaf}/`,
 );
 const refusal = "control-plane/service-error.ts";
-const featurePorts = ["deployments/", "inference/", "containers/", "agent-instances/"]
+const featurePorts = ["deployments/", "inference/", "containers/", "agent-instances/", "webhooks/"]
   .map((flow) => `control-plane/${flow}`)
   .concat(leaves);
 
@@ -39,7 +39,7 @@ const zones: Readonly<Record<string, Zone>> = {
   "control-plane/rotate-kek.ts": { may: ["control-plane/"] },
   "control-plane/wiring/": { may: ["control-plane/"] },
   "control-plane/http/": {
-    may: ["inference/", "deployments/", "containers/", "agent-instances/"]
+    may: ["inference/", "deployments/", "containers/", "agent-instances/", "webhooks/"]
       .map((flow) => `control-plane/${flow}`)
       .concat(leaves, refusal),
   },
@@ -60,6 +60,10 @@ const zones: Readonly<Record<string, Zone>> = {
   // Whoever rents takes what every deployment has.
   "control-plane/containers/": {
     may: ["deployments/", "quotas/", "fleet/"].map((part) => `control-plane/${part}`).concat(refusal),
+  },
+  // Told by the edge how a body is run.
+  "control-plane/webhooks/": {
+    may: ["inference/", "accounts/", "billing/", "quotas/"].map((part) => `control-plane/${part}`).concat(refusal),
   },
   "control-plane/agent-instances/": { may: ["control-plane/deployments/", "control-plane/fleet/", refusal] },
   ...Object.fromEntries(leaves.map((leaf) => [leaf, { may: [refusal] }])),

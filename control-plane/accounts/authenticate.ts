@@ -181,7 +181,8 @@ export function createAuthenticator(deps: AuthenticatorDeps): RunningAuthenticat
   };
 }
 
-function callerOf(row: KeyRow): Caller {
+/** Whoever presents this key. */
+export function callerOf(row: KeyRow): Caller {
   const { key, account } = row;
   return Object.freeze({
     account: account.account,

@@ -15,6 +15,7 @@ import { createEdgeMetrics } from "./edge-metrics.ts";
 import { endpointsOf, pairs } from "./endpoint.ts";
 import { bodyLimitBytes, readJsonBodies } from "./json-body.ts";
 import { encodeModelName } from "./model-path.ts";
+import { nativeJobs } from "./native/native-jobs.ts";
 import { openApi } from "./open-api.ts";
 import { addLoginPages } from "./pages/add-login-pages.ts";
 import { plainLines } from "./plain-lines.ts";
@@ -59,6 +60,7 @@ import { addSshKeyRoutes } from "./routes/ssh-keys.ts";
 import { addTextToSpeechRoutes } from "./routes/text-to-speech.ts";
 import { addTokenRoutes } from "./routes/tokens.ts";
 import { addVoiceRoutes } from "./routes/voices.ts";
+import { addWebhookRoutes } from "./routes/webhooks.ts";
 import { errorSchemas } from "./schemas/error-responses.ts";
 import { ownVoice } from "./tasks/own-voice.ts";
 import type { HttpDeps } from "./verbs.ts";
@@ -119,6 +121,7 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     metrics: createSpineMetrics(deps.registry),
     unixMs: Date.now,
   };
+  deps.webhooks.runWith(nativeJobs(spine));
   const front = new RelayFront({ ...edge, authenticator: deps.authenticator });
   // Which address a request came from is then Fastify's to say.
   if (deps.trustedProxies.length > 0) front.isOpen = false;
@@ -196,7 +199,8 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     addImageRoutes(endpoints, spine, front);
     addTextToSpeechRoutes(endpoints, spine, voices, deps.speechModel);
     addVoiceRoutes(endpoints, spine, deps);
-    addNativeRoutes(endpoints, spine, voices);
+    addNativeRoutes(endpoints, spine, voices, deps);
+    addWebhookRoutes(endpoints, deps);
   });
 
   await app.register(async (pages) => addLoginPages(endpointsOf(pages, endpointDeps), pages, deps));

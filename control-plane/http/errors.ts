@@ -74,15 +74,6 @@ export class WebhookWithStream extends ServiceError {
   }
 }
 
-export class WebhooksMissing extends ServiceError {
-  readonly code = "webhook_unavailable";
-  constructor() {
-    super("This server does not call webhooks yet. Leave out `webhook` and keep the connection open.", {
-      param: "webhook",
-    });
-  }
-}
-
 /** Nothing was sent where a JSON object is needed: a field that is missing, not JSON that is broken. */
 export class BodyMissing extends ServiceError {
   readonly code = "body_missing";

@@ -23,6 +23,7 @@ import { PrefetchNodeNotFound, PrefetchNotFound } from "../fleet/node-weights.ts
 import * as inference from "../inference/errors.ts";
 import * as quotas from "../quotas/errors.ts";
 import { ServiceError } from "../service-error.ts";
+import * as webhooks from "../webhooks/errors.ts";
 import { type Dialect, errorBody } from "./error-body.ts";
 import * as edge from "./errors.ts";
 import { bodyLimitBytes } from "./json-body.ts";
@@ -171,7 +172,12 @@ const statusOf = new Map<ErrorClass, number>([
   [edge.BadDataUri, 422],
   [edge.LengthsDiffer, 422],
   [edge.WebhookWithStream, 422],
-  [edge.WebhooksMissing, 400],
+  [webhooks.BadWebhookUrl, 422],
+  [webhooks.WebhookRefused, 400],
+  [webhooks.DeliveryNotFound, 404],
+  [webhooks.DeliveryPending, 409],
+  [webhooks.ResultsGone, 404],
+  [webhooks.WebhookAccountGone, 404],
   [edge.BodyTooLarge, 413],
   [edge.BadRequest, 400],
   [edge.BadTime, 422],

@@ -52,6 +52,7 @@ import type { AgedLive } from "../fleet/live.ts";
 import type { NodeWeightsVerbs } from "../fleet/node-weights.ts";
 import type { Spine } from "../inference/complete.ts";
 import type { LimitDesk } from "../quotas/limit-desk.ts";
+import type { Webhooks } from "../webhooks/webhooks.ts";
 
 export interface DeploymentVerbs {
   /** Throws the errors of deployments/errors.ts, as all of these do. */
@@ -200,6 +201,7 @@ export interface HttpDeps {
   readonly operator: OperatorVerbs;
   readonly quotas: LimitDesk;
   readonly applications: Applications;
+  readonly webhooks: Webhooks;
   readonly prices: PriceBook;
   readonly discounts: Pick<Discounts, "list" | "create" | "end">;
   /** From memory: never asks the database. */

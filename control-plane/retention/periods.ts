@@ -24,6 +24,8 @@ export const periods = {
   commands: days(30, 1),
   /** Which instances had ended: one that is seen again later than this is shown instead of removed. */
   "ended-instances": days(90, 1),
+  /** Requests with a webhook, their results and the log of their calls, since the call was taken or given up. */
+  webhooks: days(7, 1),
   /** Control planes that are gone. */
   replicas: days(35, 2),
   /** Answers kept for a day under an `Idempotency-Key`, after their expiry. */

@@ -29,8 +29,18 @@ export async function endAccount(
     .limit(1)
     .executeTakeFirst();
   if (left) return "has_deployments";
-  for (const table of ["login_session", "cli_login", "password", "ssh_key", "voice", "model_meta"] as const)
-    await trx.deleteFrom(table).where("account_id", "=", account).execute();
+  // Requests that wait for their webhook go as well, with the calls that tell of them: nobody is there to hear it.
+  const ownRows = [
+    "login_session",
+    "cli_login",
+    "password",
+    "ssh_key",
+    "voice",
+    "model_meta",
+    "webhook_job",
+    "webhook_secret",
+  ] as const;
+  for (const table of ownRows) await trx.deleteFrom(table).where("account_id", "=", account).execute();
   await trx
     .updateTable("api_key")
     .set({ revoked_at: sql<Date>`now()` })

@@ -29,6 +29,12 @@ const old: Readonly<Record<Kept, (before: Date, limit: number) => RawBuilder<unk
     delete from ended_instance where instance_id in (
       select instance_id from ended_instance where ended_at < ${before} and seen_again_at is null
         order by ended_at limit ${limit})`,
+  // The calls and their attempts go with them; what is still tried stays.
+  webhooks: (before, limit) => sql`
+    delete from webhook_job where request_id in (
+      select j.request_id from webhook_job j left join webhook_delivery d using (request_id)
+      where j.finished_at < ${before} and (d.webhook_id is null or d.finished_at < ${before})
+      order by j.finished_at limit ${limit})`,
   replicas: (before, limit) => sql`
     delete from replica where replica_id in (
       select replica_id from replica r where seen_at < ${before}

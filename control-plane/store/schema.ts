@@ -17,6 +17,7 @@ import type { PaymentTables } from "./schema/payments.ts";
 import type { PlacementTables } from "./schema/placement.ts";
 import type { QuotasTables } from "./schema/quotas.ts";
 import type { VoicesTables } from "./schema/voices.ts";
+import type { WebhooksTables } from "./schema/webhooks.ts";
 
 export interface Database
   extends AccountsTables,
@@ -35,4 +36,5 @@ export interface Database
     HostOperationsTables,
     AgentInstancesTables,
     ModelMetaTables,
-    VoicesTables {}
+    VoicesTables,
+    WebhooksTables {}

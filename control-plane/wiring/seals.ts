@@ -75,6 +75,10 @@ function kekSeal<Id extends string>(secrets: AccountSecrets, info: string, colum
 export const invoiceLinkKey = (secrets: AccountSecrets): Buffer =>
   Buffer.from(hkdfSync("sha256", secrets.pepper, "", "stoker invoice links", 32));
 
+/** Signs the links to results of requests with a webhook. */
+export const resultsLinkKey = (secrets: AccountSecrets): Buffer =>
+  Buffer.from(hkdfSync("sha256", secrets.pepper, "", "stoker results links", 32));
+
 export interface HubTokens {
   seal(account: AccountId, token: string): Promise<Buffer>;
   open(account: AccountId, sealed: Buffer): Promise<string>;
@@ -86,8 +90,12 @@ async function dekOf(dataKeys: DataKeys, account: AccountId): Promise<Buffer> {
   return dek;
 }
 
-export function hubTokens(dataKeys: DataKeys): HubTokens {
-  const purpose = "deployment.weights_token";
+export const hubTokens = (dataKeys: DataKeys): HubTokens => accountSeal(dataKeys, "deployment.weights_token");
+
+/** Of the secret that signs an account's webhooks. */
+export const webhookSeal = (dataKeys: DataKeys): HubTokens => accountSeal(dataKeys, "webhook_secret.sealed");
+
+function accountSeal(dataKeys: DataKeys, purpose: string): HubTokens {
   return {
     seal: async (account, token) => sealSecret(await dekOf(dataKeys, account), token, account, purpose),
     open: async (account, sealed) => openSecret(await dekOf(dataKeys, account), sealed, account, purpose),

@@ -22,14 +22,12 @@ GET /v1/lora/{lora_name}
 GET /v1/lora/{lora_name}/status
 GET /v1/model/{model_name}/loras
 GET /v1/user/loras
-GET /v1/webhooks/secret
 PATCH /v1/lora/{lora_name}
 POST /lora-model
 POST /v1/batches
 POST /v1/batches/{batch_id}/cancel
 POST /v1/files
 POST /v1/lora/create
-POST /v1/webhooks/secret/rotate
 `
     .trim()
     .split("\n"),

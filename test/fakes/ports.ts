@@ -29,6 +29,7 @@ import { fakeApplications, fakeOperator, fakePriceBook } from "./operator-ports.
 import { fakeBilling } from "./payment-ports.ts";
 import { fakeIdempotency, fakeScopedJwts, fakeTokens } from "./tokens.ts";
 import { fakeVoices } from "./voices.ts";
+import { fakeWebhooks } from "./webhooks.ts";
 
 export { deployment };
 
@@ -299,6 +300,7 @@ export function fakePorts() {
       adopt: async () => {},
     },
     quotas: fakeLimits(),
+    webhooks: fakeWebhooks(ada),
     hosts: fakeHosts(),
     nodeWeights: fakeNodeWeights(),
     operator: fakeOperator(ada, operator),

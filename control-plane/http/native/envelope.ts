@@ -14,3 +14,9 @@ export function envelope({ requestId, startedMs, usage, rates }: Trace) {
     },
   };
 }
+
+/** Of a request that is answered at its webhook. */
+export const queued = (requestId: string) => ({
+  request_id: requestId,
+  inference_status: { status: "queued", runtime_ms: 0, cost: 0, tokens_generated: null, tokens_input: null },
+});

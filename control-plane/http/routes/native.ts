@@ -1,17 +1,20 @@
 // Native inference: the model in the path, a body of its own task, an answer with `inference_status`.
-import type { FastifyRequest } from "fastify";
+import type { FastifyReply, FastifyRequest } from "fastify";
 import { Type } from "typebox";
 import type { Caller } from "../../accounts/caller.ts";
-import { modelFor } from "../../inference/admit.ts";
+import { admit, modelFor } from "../../inference/admit.ts";
 import type { Spine } from "../../inference/complete.ts";
 import { UpstreamBroken } from "../../inference/errors.ts";
 import { BufferedSink } from "../buffered-sink.ts";
-import type { Endpoints } from "../endpoint.ts";
-import { WebhooksMissing, WebhookWithStream } from "../errors.ts";
+import { type Endpoints, pairs } from "../endpoint.ts";
+import { WebhookWithStream } from "../errors.ts";
+import { type OnceDeps, once } from "../idempotency.ts";
 import { mediaLimitBytes } from "../json-body.ts";
-import { envelope } from "../native/envelope.ts";
+import { envelope, queued } from "../native/envelope.ts";
+import { keptBody } from "../native/native-jobs.ts";
 import { prepare } from "../native/prepare.ts";
 import { tokenEvents } from "../native/token-stream.ts";
+import { originOf } from "../origin.ts";
 import { type Relayed, taskRoute } from "../relay-route.ts";
 import { refusalOf, renderError } from "../render-error.ts";
 import type { RequestState } from "../request-state.ts";
@@ -19,8 +22,13 @@ import { RewrittenStream } from "../rewritten-stream.ts";
 import { inferenceRefusals } from "../schemas/error-responses.ts";
 import { NativeAnswer, NativeRequest } from "../schemas/native.ts";
 import type { OwnVoice } from "../tasks/own-voice.ts";
+import type { HttpDeps } from "../verbs.ts";
 
-export function addNativeRoutes(endpoints: Endpoints, spine: Spine, voices: OwnVoice): void {
+type NativeDeps = OnceDeps & Pick<HttpDeps, "webhooks" | "publicUrl">;
+type RouteDeps = NativeDeps & { readonly voices: OwnVoice };
+
+export function addNativeRoutes(endpoints: Endpoints, spine: Spine, voices: OwnVoice, given: NativeDeps): void {
+  const deps = { ...given, voices };
   const common = {
     method: "POST",
     tag: "inference",
@@ -39,9 +47,9 @@ export function addNativeRoutes(endpoints: Endpoints, spine: Spine, voices: OwnV
       summary: "Ask a model in the fields of its own task",
       params: Type.Object({ "*": Type.String({ description: "The model's name" }) }),
     },
-    taskRoute(spine, (request, state) => {
+    nativeRoute(spine, deps, "POST /v1/inference/*", (request) => {
       const { "*": name } = request.params as { readonly "*": string };
-      return spoken(voices, name.replace(/\/$/, ""), request, state, (model) => read(spine, model, request, state));
+      return name.replace(/\/$/, "");
     }),
   );
   endpoints.addRaw(
@@ -51,11 +59,68 @@ export function addNativeRoutes(endpoints: Endpoints, spine: Spine, voices: OwnV
       summary: "Ask a deployment in the fields of its model's task",
       params: Type.Object({ deploy_id: Type.String({ minLength: 1 }) }),
     },
-    taskRoute(spine, (request, state) => {
+    nativeRoute(spine, deps, "POST /v1/inference/deploy/:deploy_id", (request) => {
       const { deploy_id: id } = request.params as { readonly deploy_id: string };
-      return spoken(voices, `deploy_id:${id}`, request, state, (model) => read(spine, model, request, state));
+      return `deploy_id:${id}`;
     }),
   );
+}
+
+/** Answered over the connection or, where the body names a webhook, there. */
+function nativeRoute(spine: Spine, deps: RouteDeps, route: string, nameOf: (request: FastifyRequest) => string) {
+  const relay = taskRoute(spine, (request, state) =>
+    spoken(deps.voices, nameOf(request), request, state, (model) => read(spine, model, request, state)),
+  );
+  return (request: FastifyRequest, reply: FastifyReply): unknown => {
+    if ((request.body as NativeRequest).webhook == null) return relay(request, reply);
+    const state = request.state as RequestState;
+    return once(
+      deps,
+      { name: route, dialect: state.dialect, holdsSecrets: false },
+      request,
+      reply,
+      state.caller as Caller,
+      () => accept(spine, deps, nameOf(request), request, state),
+    ).then((answer) => (reply.sent ? reply : reply.headers(pairs(state.headers())).send(answer)));
+  };
+}
+
+/** Everything that can be refused is refused now: later there is nobody to tell but the webhook. */
+async function accept(spine: Spine, deps: RouteDeps, name: string, request: FastifyRequest, state: RequestState) {
+  const caller = state.caller as Caller;
+  const asked = exactBody(request);
+  if (asked.stream) throw new WebhookWithStream();
+  const voice = asked.voice_id && (await deps.voices(caller, name, asked.voice_id));
+  const body = voice ? { ...asked, voice_id: voice } : asked;
+  const { completion } = prepare(body, modelFor(spine.models, caller, name), name);
+  const target = await deps.webhooks.check(body.webhook as string);
+  try {
+    const { hold, permit } = await admit(spine, caller, completion, state);
+    // Held anew when it runs: waiting costs nothing, and a hold does not outlive this process.
+    hold.release();
+    permit.end(0);
+  } catch (error) {
+    spine.metrics.refused(error);
+    throw error;
+  }
+  await deps.webhooks.accept({
+    caller,
+    target,
+    requestId: state.requestId,
+    label: state.label,
+    source: state.source,
+    model: name,
+    body: keptBody(body),
+    origin: originOf(deps.publicUrl, request),
+  });
+  return queued(state.requestId);
+}
+
+/** A seed beyond 2^53 is written as it came. */
+function exactBody(request: FastifyRequest): NativeRequest {
+  const body = request.body as NativeRequest;
+  const exact = request.readBody?.exact?.["seed"];
+  return exact === undefined ? body : { ...body, seed: exact as number };
 }
 
 /** One of the caller's own voices becomes what the model knows it by. */
@@ -76,13 +141,9 @@ function spoken(
 }
 
 function read(spine: Spine, name: string, request: FastifyRequest, state: RequestState): Relayed {
-  const body = request.body as NativeRequest;
+  const body = exactBody(request);
   const model = modelFor(spine.models, state.caller as Caller, name);
-  if (body.webhook != null) throw body.stream ? new WebhookWithStream() : new WebhooksMissing();
-  // A seed beyond 2^53 is written as it came.
-  const exact = request.readBody?.exact?.["seed"];
-  const seeded = exact === undefined ? body : { ...body, seed: exact as number };
-  const { completion, render } = prepare(seeded, model, name);
+  const { completion, render } = prepare(body, model, name);
   if (completion.stream) {
     return {
       completion,

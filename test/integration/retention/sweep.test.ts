@@ -80,6 +80,15 @@ const kinds: Record<Kept, { readonly insert: string; readonly table: string; rea
     table: "replica",
     column: "replica_id",
   },
+  webhooks: {
+    insert: `with job as (
+      insert into webhook_job (request_id, account_id, key_id, model, url, host, origin, state, expires_at, finished_at)
+        values ($1, 'u:1', 'k1', 'm', 'https://r', 'r', 'https://s', 'succeeded', $2, $2))
+      insert into webhook_delivery (webhook_id, request_id, account_id, url, host, body, state, finished_at)
+      values ($1, $1, 'u:1', 'https://r', 'r', '{}', 'delivered', $2)`,
+    table: "webhook_delivery",
+    column: "webhook_id",
+  },
   idempotency: {
     insert: `insert into idempotency (account_id, route, key, body_hash, claim_id, locked_until, expires_at)
       values ('u:1', 'POST /x', $1, '\\x00', 'c', $2, $2)`,
@@ -127,7 +136,7 @@ it("more rows than one batch holds all go in one sweep", async () => {
   expect(await query(url, "select 1 from request_label where request_id like 'many-%'")).toEqual([]);
 });
 
-it("a delivered count without its record, an open lease and a replica with leases stay, however old", async () => {
+it("a delivered count without its record, an open lease, a replica with leases and a call that is still tried stay, however old", async () => {
   const old = [new Date(nowMs - 365 * 24 * 60 * minuteMs)];
   await query(
     url,
@@ -142,7 +151,17 @@ it("a delivered count without its record, an open lease and a replica with lease
     old,
   );
   await query(url, "insert into replica (replica_id, epoch, seen_at) values ('holder', 1, $1)", old);
+  await query(
+    url,
+    `with job as (
+       insert into webhook_job (request_id, account_id, key_id, model, url, host, origin, state, expires_at, finished_at)
+         values ('tried', 'u:1', 'k1', 'm', 'https://r', 'r', 'https://s', 'succeeded', $1, $1))
+       insert into webhook_delivery (webhook_id, request_id, account_id, url, host, body, state)
+       values ('tried', 'tried', 'u:1', 'https://r', 'r', '{}', 'pending')`,
+    old,
+  );
   await sweep();
+  expect(await query(url, "select 1 from webhook_delivery where webhook_id = 'tried'")).toHaveLength(1);
   expect(await query(url, "select 1 from delivered_count where request_id = 'unsettled'")).toHaveLength(1);
   expect(await query(url, "select 1 from lease where lease_id = 'open'")).toHaveLength(1);
   expect(await query(url, "select 1 from replica where replica_id = 'holder'")).toHaveLength(1);

@@ -1,0 +1,79 @@
+// Native requests with a webhook: taken as bodies, kept as JSON, run later through the spine, their answer kept for the call.
+import { costOf, nano, toUsd } from "../../../proto/money.ts";
+import type { Caller } from "../../accounts/caller.ts";
+import { modelFor } from "../../inference/admit.ts";
+import { complete, type Spine } from "../../inference/complete.ts";
+import type { Trace } from "../../inference/completion.ts";
+import { UpstreamBroken } from "../../inference/errors.ts";
+import type { RunJob, WebhookJob } from "../../webhooks/job.ts";
+import { FormFile } from "../form-body.ts";
+import { readJson } from "../json-body.ts";
+import { KeptSink } from "../kept-sink.ts";
+import type { NativeRequest } from "../schemas/native.ts";
+import { dataUri } from "./media.ts";
+import { prepare } from "./prepare.ts";
+
+/** The body without its webhook, files as data URIs; a seed beyond 2^53 as it came. */
+export function keptBody(body: NativeRequest): Buffer {
+  const { webhook: _, ...rest } = body;
+  const plain = (_key: string, value: unknown) =>
+    value instanceof FormFile ? dataUri(value.contentType, value.bytes) : value;
+  return Buffer.from(JSON.stringify(rest, plain));
+}
+
+export function nativeJobs(spine: Spine): RunJob {
+  return async (job, caller, firstAttempt, signal) => {
+    const { value, exact } = readJson(job.body);
+    const kept = value as NativeRequest;
+    const body = exact?.["seed"] === undefined ? kept : { ...kept, seed: exact["seed"] as number };
+    const { completion, render } = prepare(body, modelFor(spine.models, caller, job.model), job.model);
+    const trace = traceOf(job, caller, firstAttempt);
+    trace.operation = completion.kind;
+    const sink = new KeptSink();
+    const abort = () => sink.abandon();
+    if (signal.aborted) return undefined;
+    signal.addEventListener("abort", abort, { once: true });
+    try {
+      await complete(spine, caller, completion, sink, trace);
+    } finally {
+      signal.removeEventListener("abort", abort);
+    }
+    if (signal.aborted) return undefined;
+    if (!sink.answer) throw new UpstreamBroken({ cause: new Error("the answer was too large, or none came") });
+    try {
+      return { results: render(sink.answer, trace), ...costsOf(trace) };
+    } catch (error) {
+      throw new UpstreamBroken({ cause: error });
+    }
+  };
+}
+
+function costsOf({ startedMs, usage, rates }: Trace) {
+  return {
+    runtimeMs: Math.max(1, Math.round(performance.now() - startedMs)),
+    cost: toUsd(usage && rates ? costOf(usage, rates) : nano(0n)),
+  };
+}
+
+/** Of one moment for all runs of a job: its records count in the month in which it was accepted. */
+function traceOf(job: WebhookJob, caller: Caller, firstAttempt: number): Trace {
+  return {
+    requestId: job.requestId,
+    label: job.label,
+    source: job.source,
+    admittedAtMs: job.createdAtMs,
+    startedMs: performance.now(),
+    account: caller.account,
+    key: caller.key,
+    model: undefined,
+    operation: undefined,
+    isStream: false,
+    instance: undefined,
+    attempts: firstAttempt,
+    firstByteMs: 0,
+    usage: undefined,
+    rate: undefined,
+    rates: undefined,
+    loweredMaxTokens: undefined,
+  };
+}

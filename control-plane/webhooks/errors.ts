@@ -1,0 +1,45 @@
+import { ServiceError } from "../service-error.ts";
+
+export class BadWebhookUrl extends ServiceError {
+  readonly code = "webhook_invalid";
+  constructor() {
+    super("`webhook` is not a URL of at most 2048 characters, such as https://example.com/hook.", { param: "webhook" });
+  }
+}
+
+/** A URL that is not called. */
+export class WebhookRefused extends ServiceError {
+  readonly code = "webhook_refused";
+  constructor(why: string) {
+    super(`This webhook is not called: ${why}.`, { param: "webhook" });
+  }
+}
+
+export class DeliveryNotFound extends ServiceError {
+  readonly code = "webhook_delivery_not_found";
+  constructor() {
+    super("There is no such delivery in your account. They are listed for 7 days: `GET /v1/webhooks/deliveries`.");
+  }
+}
+
+export class DeliveryPending extends ServiceError {
+  readonly code = "webhook_delivery_pending";
+  constructor() {
+    super("This delivery is still being tried; its `next_attempt_at` says when. Replay it when it has ended.");
+  }
+}
+
+export class ResultsGone extends ServiceError {
+  readonly code = "webhook_results_not_found";
+  constructor() {
+    super("There are no results under this link: it was cut off, or they were kept for 7 days and are gone.");
+  }
+}
+
+/** The account ended while the request was under way. */
+export class WebhookAccountGone extends ServiceError {
+  readonly code = "account_not_found";
+  constructor() {
+    super("The account of this key has ended.");
+  }
+}

@@ -1,0 +1,46 @@
+import { Counter, Gauge, Histogram, type Registry } from "prom-client";
+import type { Outcome } from "./store.ts";
+
+export interface WebhookMetrics {
+  attempted(outcome: Outcome, seconds: number): void;
+  exhausted(): void;
+  ran(outcome: "succeeded" | "failed" | "requeued"): void;
+  /** Since when the oldest call that is due has waited, as last looked. */
+  oldestDue(seconds: number): void;
+}
+
+export function createWebhookMetrics(registry: Registry): WebhookMetrics {
+  const registers = [registry];
+  const deliveries = new Counter({
+    name: "stoker_webhook_deliveries_total",
+    help: "Attempts to call a webhook by outcome, and calls given up (exhausted)",
+    labelNames: ["outcome"] as const,
+    registers,
+  });
+  const seconds = new Histogram({
+    name: "stoker_webhook_attempt_seconds",
+    help: "Time an attempt to call a webhook took",
+    buckets: [0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 20],
+    registers,
+  });
+  const jobs = new Counter({
+    name: "stoker_webhook_jobs_total",
+    help: "Runs of requests with a webhook, by how they ended",
+    labelNames: ["outcome"] as const,
+    registers,
+  });
+  const oldest = new Gauge({
+    name: "stoker_outbox_oldest_age_seconds",
+    help: "How long the webhook call that waits longest has been due",
+    registers,
+  });
+  return {
+    attempted(outcome, took) {
+      deliveries.inc({ outcome });
+      seconds.observe(took);
+    },
+    exhausted: () => deliveries.inc({ outcome: "exhausted" }),
+    ran: (outcome) => jobs.inc({ outcome }),
+    oldestDue: (age) => oldest.set(age),
+  };
+}

@@ -1,0 +1,168 @@
+// Accepted requests at work: each runs through the spine under a claim, and its end is written together with the call that
+// tells it. A control plane that dies leaves a claim that runs out: the next run's attempts void those of the one before.
+import { setTimeout as wait } from "node:timers/promises";
+import type { Logger } from "pino";
+import type { AccountId, KeyId } from "../../proto/ids.ts";
+import { randomId } from "../../proto/ids.ts";
+import type { Caller } from "../accounts/caller.ts";
+import { callbackOf } from "./callback.ts";
+import { createClaimLoop } from "./claim-loop.ts";
+import { callerOf, type JobAnswer, type RunJob } from "./job.ts";
+import { broken, expired, failureOf, hasBrokenTooOften, type JobFailure } from "./job-failure.ts";
+import type { WebhookMetrics } from "./metrics.ts";
+import type { ResultsLinks } from "./results-link.ts";
+import type { ClaimedJob, WebhookJobStore } from "./store.ts";
+import { makeWebhookId } from "./webhook-id.ts";
+
+const mostAtOnce = 64;
+const mostOfAccount = 32;
+const lockMs = 20_000;
+const stopGraceMs = 10_000;
+/** Attempts of one run: far more than it makes. */
+const attemptsOfRun = 100;
+
+const keyEnded = {
+  code: "invalid_api_key",
+  message: "The API key that the request came with has ended. Send it again with another one.",
+} as const;
+
+export interface JobsDeps {
+  readonly store: Pick<WebhookJobStore, "claimJobs" | "keepJobs" | "endJob" | "requeueJob">;
+  /** A live key of a live account; undefined: there is none any more. */
+  readonly findCaller: (account: AccountId, key: KeyId) => Promise<Caller | undefined>;
+  readonly links: Pick<ResultsLinks, "make">;
+  readonly metrics: WebhookMetrics;
+  readonly log: Logger;
+  /** 1, or less in tests: pauses, and apart from them the claims, are that much shorter. */
+  readonly clockScale: number;
+  readonly claimScale: number;
+  /** A call is due. */
+  readonly onEnded: () => void;
+  readonly unixMs?: () => number;
+}
+
+export interface RunningJobs {
+  wake(): void;
+  /** Until the signal; what runs then has `stopGraceMs` before it goes back into the queue. */
+  run(runJob: RunJob, signal: AbortSignal): Promise<void>;
+}
+
+export function createJobRuns(deps: JobsDeps): RunningJobs {
+  const unixMs = deps.unixMs ?? Date.now;
+  const claimMs = lockMs * deps.claimScale;
+  const accounts = new Map<string, number>();
+  const aborts = new Map<string, AbortController>();
+  let runJob: RunJob | undefined;
+
+  async function work(job: ClaimedJob): Promise<void> {
+    const beganMs = performance.now();
+    const abort = new AbortController();
+    aborts.set(job.claim, abort);
+    try {
+      const outcome = await attempt(job, abort.signal);
+      const ms = Math.round(performance.now() - beganMs);
+      const { requestId, account, model, claims } = job;
+      deps.log.info({ requestId, account, model, run: claims, outcome, ms }, "webhook request");
+    } finally {
+      aborts.delete(job.claim);
+      const left = (accounts.get(job.account) ?? 1) - 1;
+      if (left > 0) accounts.set(job.account, left);
+      else accounts.delete(job.account);
+    }
+  }
+
+  async function attempt(job: ClaimedJob, signal: AbortSignal): Promise<string> {
+    if (job.isExpired) return end(job, undefined, expired);
+    if (hasBrokenTooOften(job.faults)) return end(job, undefined, broken);
+    let answer: JobAnswer | undefined;
+    try {
+      const now = await deps.findCaller(job.account, job.key);
+      if (!now) return await end(job, undefined, keyEnded);
+      const caller = callerOf(now, job.token);
+      answer = await (runJob as RunJob)(job, caller, (job.claims - 1) * attemptsOfRun, signal);
+    } catch (error) {
+      return fail(job, failureOf(error, job), error);
+    }
+    // Ended from here: another process, or another run, goes on with it.
+    if (!answer) return requeue(job, 0, false);
+    return end(job, answer, undefined);
+  }
+
+  async function fail(job: ClaimedJob, failure: JobFailure, error: unknown): Promise<string> {
+    if (failure.kind === "over") return end(job, undefined, failure.error);
+    if (failure.isFault) deps.log.warn({ err: error, requestId: job.requestId }, "a webhook request broke off");
+    return requeue(job, failure.afterMs * deps.clockScale, failure.isFault);
+  }
+
+  async function requeue(job: ClaimedJob, afterMs: number, isFault: boolean): Promise<string> {
+    await deps.store.requeueJob(job.requestId, job.claim, afterMs, isFault);
+    deps.metrics.ran("requeued");
+    return "requeued";
+  }
+
+  async function end(
+    job: ClaimedJob,
+    answer: JobAnswer | undefined,
+    error: { readonly code: string; readonly message: string } | undefined,
+  ): Promise<string> {
+    const { requestId, claim, origin } = job;
+    const nowMs = unixMs();
+    const { body, results } = callbackOf(requestId, answer, () => deps.links.make(origin, requestId, nowMs));
+    const isOurs = await deps.store.endJob({ requestId, claim, error, webhookId: makeWebhookId(nowMs), body, results });
+    if (!isOurs) return "overtaken";
+    deps.onEnded();
+    deps.metrics.ran(answer ? "succeeded" : "failed");
+    return answer ? "succeeded" : (error?.code ?? "failed");
+  }
+
+  const loop = createClaimLoop<ClaimedJob>({
+    what: "webhook requests",
+    mostAtOnce,
+    idleMs: 1_000,
+    log: deps.log,
+    work,
+    async claim(limit) {
+      const wish = { claim: randomId(16), limit, lockMs: claimMs, mostOfAccount, running: accounts };
+      const claimed = await deps.store.claimJobs(wish);
+      for (const { account } of claimed) accounts.set(account, (accounts.get(account) ?? 0) + 1);
+      return claimed;
+    },
+  });
+
+  async function keep(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      await wait(claimMs / 4, undefined, { signal }).catch(() => {});
+      const claims = [...aborts.keys()];
+      if (signal.aborted || claims.length === 0) continue;
+      try {
+        const ours = await deps.store.keepJobs(claims, claimMs);
+        for (const claim of claims) if (!ours.has(claim)) aborts.get(claim)?.abort();
+      } catch {
+        // Away: whether another one took over shows when the end is written.
+      }
+    }
+  }
+
+  return {
+    wake: loop.wake,
+    async run(run, signal) {
+      runJob = run;
+      const over = new AbortController();
+      const kept = keep(over.signal);
+      let grace: NodeJS.Timeout | undefined;
+      signal.addEventListener(
+        "abort",
+        () => {
+          grace = setTimeout(() => {
+            for (const abort of aborts.values()) abort.abort();
+          }, stopGraceMs);
+        },
+        { once: true },
+      );
+      await loop.run(signal);
+      clearTimeout(grace);
+      over.abort();
+      await kept;
+    },
+  };
+}

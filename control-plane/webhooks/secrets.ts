@@ -1,0 +1,71 @@
+// The secret that signs an account's webhooks: made at its first use, shown to the account, replaced with a day's overlap.
+import { randomBytes } from "node:crypto";
+import { Webhook } from "standardwebhooks";
+import type { AccountId } from "../../proto/ids.ts";
+import { WebhookAccountGone } from "./errors.ts";
+import type { SecretRow, WebhookSecretStore } from "./store.ts";
+
+/** How long a secret goes on signing beside its successor. */
+const overlapMs = 24 * 60 * 60 * 1000;
+const prefix = "whsec_";
+const secretBytes = 32;
+
+export interface WebhookSecret {
+  readonly secret: string;
+  readonly madeAtMs: number;
+  /** Until when the one before signs as well; null: there is none. */
+  readonly previousUntilMs: number | null;
+}
+
+export interface WebhookSecrets {
+  /** Throws WebhookAccountGone, as the others do. */
+  get(account: AccountId): Promise<WebhookSecret>;
+  rotate(account: AccountId, ip: string): Promise<WebhookSecret>;
+  /** The header `webhook-signature`: of every secret that counts, with spaces between. */
+  sign(account: AccountId, webhookId: string, atMs: number, body: Buffer): Promise<string>;
+}
+
+/** Of one account's secrets, with its data key. */
+export interface SecretSeal {
+  seal(account: AccountId, secret: string): Promise<Buffer>;
+  open(account: AccountId, sealed: Buffer): Promise<string>;
+}
+
+export function createWebhookSecrets(deps: {
+  readonly store: WebhookSecretStore;
+  readonly seal: SecretSeal;
+  readonly unixMs?: () => number;
+}): WebhookSecrets {
+  const { store, seal } = deps;
+  const unixMs = deps.unixMs ?? Date.now;
+  const make = async (account: AccountId): Promise<Buffer> =>
+    seal.seal(account, prefix + randomBytes(secretBytes).toString("base64"));
+  const found = async (row: Promise<SecretRow | undefined>): Promise<SecretRow> => {
+    const there = await row;
+    if (!there) throw new WebhookAccountGone();
+    return there;
+  };
+  const rowOf = async (account: AccountId) => found(store.secretOf(account, await make(account)));
+  const previousOf = ({ previousSealed, previousUntilMs }: SecretRow) =>
+    previousSealed && previousUntilMs !== null && previousUntilMs > unixMs() ? previousSealed : undefined;
+  const shown = async (account: AccountId, row: SecretRow): Promise<WebhookSecret> => ({
+    secret: await seal.open(account, row.sealed),
+    madeAtMs: row.madeAtMs,
+    previousUntilMs: previousOf(row) ? row.previousUntilMs : null,
+  });
+  return {
+    get: async (account) => shown(account, await rowOf(account)),
+    rotate: async (account, ip) =>
+      shown(account, await found(store.rotateSecret(account, await make(account), overlapMs, ip))),
+    async sign(account, webhookId, atMs, body) {
+      const row = await rowOf(account);
+      const signatures: string[] = [];
+      for (const sealed of [row.sealed, previousOf(row)]) {
+        if (!sealed) continue;
+        const secret = await seal.open(account, sealed);
+        signatures.push(new Webhook(secret).sign(webhookId, new Date(atMs), body));
+      }
+      return signatures.join(" ");
+    },
+  };
+}

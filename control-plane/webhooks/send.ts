@@ -1,0 +1,155 @@
+// One call of one receiver: to an address that was checked, with the host it was meant for, bounded in time and bytes.
+import { connect, isIP, type Socket } from "node:net";
+import { connect as connectTls } from "node:tls";
+import { type buildConnector, Client, type Dispatcher } from "undici";
+import { WebhookRefused } from "./errors.ts";
+import { outcomeOf, readRetryAfter } from "./schedule.ts";
+import type { Outcome } from "./store.ts";
+import type { Destination, Targets } from "./target.ts";
+
+export interface SendLimits {
+  readonly connectMs: number;
+  readonly totalMs: number;
+}
+
+export const sendLimits: SendLimits = { connectMs: 5_000, totalMs: 20_000 };
+
+/** Of the receiver's answer: read, and shown. */
+const mostReadBytes = 64 * 1024;
+const mostShownBytes = 1024;
+
+export interface Sent {
+  readonly outcome: Outcome;
+  readonly status: number | undefined;
+  readonly retryAfterMs: number | undefined;
+  /** What the receiver said, or why nothing was heard. */
+  readonly answer: string;
+}
+
+export interface SendDeps {
+  readonly targets: Targets;
+  readonly limits?: SendLimits;
+  /** Authorities beside the usual ones, in PEM. */
+  readonly ca?: string;
+}
+
+/** Never rejects for what the receiver or the network does. */
+export async function send(
+  deps: SendDeps,
+  url: string,
+  headers: Readonly<Record<string, string>>,
+  body: Buffer,
+): Promise<Sent> {
+  const limits = deps.limits ?? sendLimits;
+  const signal = AbortSignal.timeout(limits.totalMs);
+  let client: Client | undefined;
+  try {
+    const destination = await bounded(deps.targets.locate(url), signal);
+    client = new Client(destination.url.origin, {
+      connect: connectorTo(deps, destination, limits.connectMs),
+      headersTimeout: limits.totalMs,
+      bodyTimeout: limits.totalMs,
+    });
+    const path = destination.url.pathname + destination.url.search;
+    const answer = await client.request({ method: "POST", path, headers: { ...headers }, body, signal });
+    return { ...(await read(answer)) };
+  } catch (error) {
+    if (error instanceof WebhookRefused) return failed("blocked", error.message);
+    if (signal.aborted || isTimeout(error)) return failed("timeout", `no answer within ${limits.totalMs / 1000} s`);
+    return failed("unreachable", reasonOf(error));
+  } finally {
+    client?.destroy().catch(() => {});
+  }
+}
+
+const failed = (outcome: Outcome, answer: string): Sent => ({
+  outcome,
+  status: undefined,
+  retryAfterMs: undefined,
+  answer,
+});
+
+async function read({ statusCode, headers, body }: Dispatcher.ResponseData): Promise<Sent> {
+  const parts: Buffer[] = [];
+  let bytes = 0;
+  for await (const part of body) {
+    parts.push(part as Buffer);
+    bytes += (part as Buffer).length;
+    if (bytes >= mostReadBytes) break;
+  }
+  const retryAfter = headers["retry-after"];
+  return {
+    outcome: outcomeOf(statusCode),
+    status: statusCode,
+    retryAfterMs: readRetryAfter(typeof retryAfter === "string" ? retryAfter : undefined, Date.now()),
+    // PostgreSQL's texts hold no NUL.
+    answer: Buffer.concat(parts).subarray(0, mostShownBytes).toString().replaceAll("\0", ""),
+  };
+}
+
+/** The address is looked at once more on the open socket: it is what the bytes go to. */
+function connectorTo(deps: SendDeps, { url, address }: Destination, timeoutMs: number): buildConnector.connector {
+  const port = Number(url.port || (url.protocol === "https:" ? 443 : 80));
+  const hostname = url.hostname.replace(/^\[|\]$/g, "");
+  return (_options, done) => {
+    const socket = connect({ host: address, port });
+    let tls: Socket | undefined;
+    let isOver = false;
+    const timer = setTimeout(() => end(timeoutError()), timeoutMs);
+    const end = (error: Error | undefined, open?: Socket): void => {
+      if (isOver) return;
+      isOver = true;
+      clearTimeout(timer);
+      if (open) {
+        done(null, open as never);
+        return;
+      }
+      tls?.destroy();
+      socket.destroy();
+      done(error as Error, null);
+    };
+    socket.on("error", end);
+    socket.on("close", () => end(new Error("the connection was closed")));
+    socket.once("connect", () => {
+      if (!deps.targets.mayConnectTo(socket.remoteAddress ?? "")) {
+        end(new WebhookRefused("its host is not a public address"));
+        return;
+      }
+      if (url.protocol === "http:") {
+        end(undefined, socket);
+        return;
+      }
+      const secure = connectTls({
+        socket,
+        host: hostname,
+        ...(isIP(hostname) ? {} : { servername: hostname }),
+        ALPNProtocols: ["http/1.1"],
+        ...(deps.ca === undefined ? {} : { ca: deps.ca }),
+      });
+      tls = secure;
+      secure.on("error", end);
+      secure.once("secureConnect", () => end(undefined, secure));
+    });
+  };
+}
+
+const timeoutError = () => Object.assign(new Error("the connection was not made in time"), { code: "ETIMEDOUT" });
+
+async function bounded<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const aborted = Promise.withResolvers<never>();
+  const abort = () => aborted.reject(signal.reason);
+  signal.addEventListener("abort", abort, { once: true });
+  try {
+    return await Promise.race([work, aborted.promise]);
+  } finally {
+    signal.removeEventListener("abort", abort);
+  }
+}
+
+const codeOf = (error: unknown) =>
+  typeof error === "object" && error !== null && "code" in error ? String(error.code) : "";
+const isTimeout = (error: unknown) => /TIMEDOUT|_TIMEOUT/.test(codeOf(error));
+
+/** A code is enough to know what to look for, and holds nothing of the URL. */
+const reasonOf = (error: unknown): string =>
+  `the receiver could not be called: ${codeOf(error) || "connection failed"}`;

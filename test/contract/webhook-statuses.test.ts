@@ -1,0 +1,151 @@
+import { describe, expect, it } from "vitest";
+import { AccountStoreAway } from "../../control-plane/accounts/errors.ts";
+import { createHttp } from "../../control-plane/http/create-http.ts";
+import { DeliveryPending } from "../../control-plane/webhooks/errors.ts";
+import { nano } from "../../proto/money.ts";
+import { ada, apiKey, fakePorts, jwtOfAda, servedModel } from "../fakes/ports.ts";
+import { deliveryOfAda, type FakeWebhooks } from "../fakes/webhooks.ts";
+import { check, type Row, refuse } from "./status-row.ts";
+
+const away = new AccountStoreAway(new Error("x"));
+const url = "https://example.com/hook";
+const infer = "POST /v1/inference/org/model" as const;
+const body = { input: "Hello", max_new_tokens: 4, webhook: url };
+const one = `/v1/webhooks/deliveries/${deliveryOfAda.webhookId}` as const;
+const unknown = "/v1/webhooks/deliveries/msg_00000000000000000000000000" as const;
+const results = `/v1/webhooks/results/${deliveryOfAda.requestId}?expires=1` as const;
+
+const guarded = [
+  {
+    call: "GET /v1/webhooks/secret",
+    verb: "secret",
+    holds: { secret: "whsec_AAAA", previous_secret_expires_at: null },
+  },
+  {
+    call: "POST /v1/webhooks/secret/rotate",
+    verb: "rotate",
+    holds: { secret: "whsec_AAAA", previous_secret_expires_at: 1_786_000_086_400 },
+  },
+  {
+    call: "GET /v1/webhooks/deliveries",
+    verb: "deliveries",
+    holds: { deliveries: [{ id: deliveryOfAda.webhookId, state: "delivered", last_status: 204 }], next_cursor: null },
+  },
+  {
+    call: `GET ${one}`,
+    verb: "delivery",
+    holds: { id: deliveryOfAda.webhookId, history: [{ number: 1, status: 204 }] },
+  },
+  { call: `POST ${one}/replay`, verb: "replay", holds: { id: deliveryOfAda.webhookId } },
+] as const;
+
+const rows: readonly Row[] = [
+  ...guarded.flatMap(({ call, verb, holds }): Row[] => [
+    { call, status: 200, holds },
+    { call, key: null, status: 401 },
+    { call, key: jwtOfAda, status: 403, holds: { code: "scope_not_allowed" } },
+    { call, status: 503, given: refuse("webhooks", verb)(away) },
+  ]),
+  { call: `GET ${unknown}`, status: 404, holds: { code: "webhook_delivery_not_found" } },
+  { call: `POST ${unknown}/replay`, status: 404, holds: { code: "webhook_delivery_not_found" } },
+  {
+    call: `POST ${one}/replay`,
+    status: 409,
+    given: refuse("webhooks", "replay")(new DeliveryPending()),
+    holds: { code: "webhook_delivery_pending" },
+  },
+  { call: "GET /v1/webhooks/deliveries?limit=0", status: 422, holds: { detail: [{ loc: ["query", "limit"] }] } },
+  { call: `GET ${results}&sig=good`, key: null, status: 200, holds: { results: [] } },
+  { call: `GET ${results}&sig=bad`, key: null, status: 404, holds: { code: "webhook_results_not_found" } },
+  { call: `GET ${results}`, key: null, status: 422, holds: { detail: [{ loc: ["query", "sig"] }] } },
+  {
+    call: infer,
+    body,
+    status: 200,
+    holds: {
+      inference_status: { status: "queued", runtime_ms: 0, cost: 0, tokens_generated: null, tokens_input: null },
+    },
+  },
+  { call: infer, body, status: 200, headers: { "x-ratelimit-limit-requests": "200" } },
+  { call: `POST /v1/inference/deploy/${servedModel().deployId}`, body, status: 200 },
+  { call: infer, body, key: null, status: 401 },
+  { call: infer, body: { ...body, stream: true }, status: 422, holds: { code: "webhook_with_stream" } },
+  {
+    call: infer,
+    body: { ...body, webhook: "no url" },
+    status: 422,
+    holds: { code: "webhook_invalid", detail: [{ loc: ["body", "webhook"] }] },
+  },
+  { call: infer, body: { ...body, webhook: "https://127.0.0.1/" }, status: 400, holds: { code: "webhook_refused" } },
+  { call: infer, body: { ...body, webhook: "http://example.com/" }, status: 400, holds: { code: "webhook_refused" } },
+  { call: infer, body: { ...body, webhook: "https://inside.example.com/" }, status: 400 },
+  { call: infer, body: { webhook: url }, status: 422, holds: { detail: [{ loc: ["body", "input"] }] } },
+  { call: "POST /v1/inference/no/model", body, status: 404, holds: { code: "model_not_found" } },
+  { call: infer, body, key: jwtOfAda, status: 403, holds: { code: "model_not_allowed" } },
+  {
+    call: infer,
+    body,
+    status: 402,
+    given: ({ budgets }) => {
+      budgets.available = nano(0n);
+    },
+    holds: { code: "insufficient_quota" },
+  },
+  {
+    call: infer,
+    body,
+    status: 429,
+    given: ({ rates }) => rates.setOwnLimits(new Map([[ada.account, { concurrent: 0, tokensPerMinute: 0 }]])),
+  },
+  { call: infer, body, status: 503, given: refuse("webhooks", "accept")(away) },
+];
+
+describe("webhooks", () => {
+  it.each(rows.map((row, i) => [`${i} ${row.call} answers ${row.status}`, row] as const))("%s", (_, row) => check(row));
+
+  it("a repeat under one idempotency key is one request, and another body under it is refused", async () => {
+    const ports = fakePorts();
+    const app = await createHttp(ports.deps);
+    const send = (payload: object) =>
+      app.inject({
+        method: "POST",
+        url: "/v1/inference/org/model",
+        headers: { authorization: `Bearer ${apiKey}`, "idempotency-key": "same" },
+        payload,
+      });
+    const [first, again, other] = [await send(body), await send(body), await send({ ...body, input: "Another" })];
+    await app.close();
+    expect([first.statusCode, again.statusCode, other.statusCode]).toEqual([200, 200, 422]);
+    expect(again.json()).toEqual(first.json());
+    expect(ports.deps.webhooks).toMatchObject({
+      accepted: [{ requestId: first.json().request_id, model: "org/model" }],
+    });
+    expect(ports.budgets.holds.map(({ end }) => end)).toEqual([{ how: "released" }]);
+  });
+
+  it("what is kept of a body is what was asked, less the webhook, files as data URIs and long seeds as they came", async () => {
+    const ports = fakePorts();
+    const app = await createHttp(ports.deps);
+    const headers = { authorization: `Bearer ${apiKey}`, "content-type": "application/json" };
+    const payload = `{"input":"Hello","seed":18446744073709551615,"webhook":"${url}"}`;
+    const text = await app.inject({ method: "POST", url: "/v1/inference/org/model", headers, payload });
+    ports.models.models = [servedModel({ task: "image-classification" })];
+    const form = new FormData();
+    form.append("image", new Blob(["png"], { type: "image/png" }), "a.png");
+    form.append("webhook", url);
+    const sent = new Request("http://x", { method: "POST", body: form });
+    const picture = await app.inject({
+      method: "POST",
+      url: "/v1/inference/org/model",
+      headers: { ...headers, "content-type": sent.headers.get("content-type") as string },
+      payload: Buffer.from(await sent.arrayBuffer()),
+    });
+    await app.close();
+    expect([text.statusCode, picture.statusCode], picture.body).toEqual([200, 200]);
+    const kept = (ports.deps.webhooks as FakeWebhooks).accepted.map(({ body: bytes }) => bytes.toString());
+    expect(kept).toEqual([
+      '{"input":"Hello","seed":18446744073709551615}',
+      `{"image":"data:image/png;base64,${Buffer.from("png").toString("base64")}"}`,
+    ]);
+  });
+});

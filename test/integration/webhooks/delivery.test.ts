@@ -1,0 +1,224 @@
+// Calls against receivers that misbehave, several control planes, and one receiver that must not harm another's.
+import { setTimeout as wait } from "node:timers/promises";
+import { Registry } from "prom-client";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { createDataKeys } from "../../../control-plane/accounts/data-keys.ts";
+import { createWebhookDeliveryStore } from "../../../control-plane/store/webhook-delivery-store.ts";
+import { createWebhookJobStore } from "../../../control-plane/store/webhook-job-store.ts";
+import { createWebhookSecretStore } from "../../../control-plane/store/webhook-secret-store.ts";
+import { createDeliveries } from "../../../control-plane/webhooks/deliver.ts";
+import { createWebhookMetrics } from "../../../control-plane/webhooks/metrics.ts";
+import { createWebhookSecrets } from "../../../control-plane/webhooks/secrets.ts";
+import { send } from "../../../control-plane/webhooks/send.ts";
+import { createTargets } from "../../../control-plane/webhooks/target.ts";
+import { webhookSeal } from "../../../control-plane/wiring/seals.ts";
+import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { startWebhookReceiver, type WebhookReceiver } from "../../fakes/webhook-receiver.ts";
+import { log, patience } from "../billing/world.ts";
+import { openWebhooks } from "./world.ts";
+
+let postgres: TestPostgres;
+let receiver: WebhookReceiver;
+beforeAll(async () => {
+  postgres = await startPostgres();
+  receiver = await startWebhookReceiver();
+});
+afterAll(async () => {
+  await receiver?.close();
+  await postgres?.stop();
+});
+
+describe("one call", () => {
+  const open = createTargets({ allowsPrivate: true, blocked: [] });
+  const limits = { connectMs: 2_000, totalMs: 2_000 };
+  const call = (url = `${receiver.origin}/hook?secret=1`, targets = open) =>
+    send({ targets, limits }, url, { "webhook-id": "msg_1" }, Buffer.from("{}"));
+
+  it("that is redirected fails and goes nowhere else", async () => {
+    const before = receiver.calls.length;
+    receiver.answer((_, res) => res.writeHead(302, { location: `${receiver.origin}/elsewhere` }).end());
+    expect(await call()).toMatchObject({ outcome: "3xx", status: 302 });
+    expect(receiver.calls.slice(before).map(({ path }) => path)).toEqual(["/hook?secret=1"]);
+  });
+
+  it("that is never answered, or whose answer never ends, times out", async () => {
+    receiver.answer(() => {});
+    expect(await call()).toMatchObject({ outcome: "timeout", status: undefined });
+    receiver.answer((_, res) => res.writeHead(200).write("a"));
+    expect(await call()).toMatchObject({ outcome: "timeout" });
+  });
+
+  it("whose answer is huge is judged by its status, and 64 KiB of it are read", async () => {
+    let written = 0;
+    receiver.answer((_, res) => {
+      res.writeHead(200);
+      const more = () => {
+        written += 65_536;
+        if (!res.destroyed) res.write(Buffer.alloc(65_536, "x"), more);
+      };
+      more();
+    });
+    const sent = await call();
+    expect([sent.outcome, sent.answer]).toEqual(["ok", "x".repeat(1024)]);
+    expect(written).toBeLessThan(64 * 1024 * 1024);
+  });
+
+  it("that is cut off, or that nobody takes, is told without the URL", async () => {
+    receiver.answer((_, res) => res.socket?.resetAndDestroy());
+    const cut = await call();
+    const closed = await startWebhookReceiver();
+    await closed.close();
+    const refused = await call(`${closed.origin}/?secret=1`);
+    expect([cut.outcome, refused.outcome]).toEqual(["unreachable", "unreachable"]);
+    expect(refused.answer).toContain("ECONNREFUSED");
+    expect(cut.answer + refused.answer).not.toContain("secret");
+  });
+
+  it("hears when to come again", async () => {
+    receiver.answer((_, res) => res.writeHead(503, { "retry-after": "7" }).end());
+    expect(await call()).toMatchObject({ outcome: "5xx", status: 503, retryAfterMs: 7_000 });
+  });
+
+  it("of a name that leads inside by now is blocked, and no connection is made", async () => {
+    const before = receiver.calls.length;
+    const { port } = new URL(receiver.origin);
+    const rules = { allowsPrivate: false, blocked: [] };
+    const rebinding = createTargets(rules, async () => ["127.0.0.1"]);
+    expect(await call("https://good.example:8443/", rebinding)).toMatchObject({ outcome: "blocked" });
+    expect(await call(`https://127.0.0.1:${port}/`, rebinding)).toMatchObject({ outcome: "blocked" });
+    expect(receiver.calls).toHaveLength(before);
+  });
+
+  it("looks at the address of the open socket, whatever was resolved", async () => {
+    const before = receiver.calls.length;
+    const lying = { ...open, mayConnectTo: () => false };
+    expect(await call(receiver.origin, lying)).toMatchObject({ outcome: "blocked" });
+    expect(receiver.calls).toHaveLength(before);
+  });
+
+  it("keeps the name it was meant for while it goes to the checked address", async () => {
+    receiver.answer(undefined);
+    const named = createTargets({ allowsPrivate: true, blocked: [] }, async () => ["127.0.0.1"]);
+    const { port } = new URL(receiver.origin);
+    expect(await call(`http://hooks.example:${port}/a`, named)).toMatchObject({ outcome: "ok" });
+    expect(receiver.calls.at(-1)?.headers.host).toBe(`hooks.example:${port}`);
+  });
+});
+
+describe("calls that are due", () => {
+  it("are made eight times at most, with one id and the same bytes, and then given up", async () => {
+    const world = await openWebhooks(postgres);
+    const account = await world.account(0n);
+    await world.stop();
+    const requestId = await world.ask(await world.callerIn(account));
+    const jobs = createWebhookJobStore(world.db);
+    const wish = { claim: "c", limit: 1, lockMs: 60_000, mostOfAccount: 8, running: new Map() };
+    const [job] = await jobs.claimJobs(wish);
+    const end = { error: undefined, webhookId: "msg_00000000000000000000000001", results: undefined };
+    await jobs.endJob({ ...end, requestId, claim: job?.claim as string, body: Buffer.from("{}") });
+    world.receiver.answer((_, res) => res.writeHead(410).end());
+    const seal = webhookSeal(createDataKeys({ store: world.accountStore, secrets: world.secrets }));
+    const registry = new Registry();
+    const calls = createDeliveries({
+      store: createWebhookDeliveryStore(world.db),
+      secrets: createWebhookSecrets({ store: createWebhookSecretStore(world.db), seal }),
+      targets: createTargets({ allowsPrivate: true, blocked: [] }),
+      metrics: createWebhookMetrics(registry),
+      log,
+      clockScale: 0,
+      claimScale: 1,
+    });
+    const ending = new AbortController();
+    const running = calls.run(ending.signal);
+    const told = await world.ended(account, requestId, "exhausted").finally(() => ending.abort());
+    await running;
+    expect(told).toMatchObject({ attempts: 8, lastStatus: 410, lastOutcome: "4xx" });
+    expect(world.receiver.calls).toHaveLength(8);
+    expect(new Set(world.receiver.calls.map(({ id, body }) => id + body)).size).toBe(1);
+    const metrics = await registry.metrics();
+    expect(metrics).toContain('stoker_webhook_deliveries_total{outcome="4xx"} 8');
+    expect(metrics).toContain('stoker_webhook_deliveries_total{outcome="exhausted"} 1');
+    await expect(world.replay(account, "msg_00000000000000000000000002", "")).rejects.toMatchObject({
+      code: "webhook_delivery_not_found",
+    });
+  });
+
+  it("to a receiver that hangs do not hold up those to another one", async () => {
+    const world = await openWebhooks(postgres);
+    const hanging = await startWebhookReceiver();
+    hanging.answer(() => {});
+    const [slow, quick] = [await world.account(0n), await world.account(0n)];
+    const slowCaller = await world.callerIn(slow);
+    const target = await world.check(`${hanging.origin}/hang`);
+    const many = 100;
+    await world.pool.query(
+      `with job as (
+         insert into webhook_job (request_id, account_id, key_id, model, url, host, origin, state, expires_at, finished_at)
+         select 'slow-' || g, $1, $2, 'm', $3, $4, '', 'succeeded', now(), now() from generate_series(1, $5::int) g)
+       insert into webhook_delivery (webhook_id, request_id, account_id, url, host, body, state, due_at)
+         select 'slow-' || g, 'slow-' || g, $1, $3, $4, '{}', 'pending', now() - interval '1 hour'
+         from generate_series(1, $5::int) g`,
+      [slow, slowCaller.key, target.url, target.host, many],
+    );
+    await vi.waitFor(() => expect(hanging.calls.length).toBeGreaterThan(0), patience);
+    const caller = await world.callerIn(quick);
+    const ids = await Promise.all(Array.from({ length: 20 }, () => world.ask(caller)));
+    await Promise.all(ids.map((id) => world.ended(quick, id)));
+    // Calls that last 20 s each, eight at a time: to have waited for their turn would take minutes.
+    const text = "select count(*)::int as n from webhook_delivery where state = 'pending' and attempts = 0";
+    const { rows } = await world.pool.query(text);
+    expect(rows[0].n).toBeGreaterThan(many / 2);
+    await hanging.close();
+  });
+
+  it("are shared out among control planes: each request runs once and is told once", async () => {
+    const runs: string[] = [];
+    const world = await openWebhooks(postgres, {
+      run: async (job) => {
+        runs.push(job.requestId);
+        await wait(5);
+        return { results: {}, runtimeMs: 1, cost: 0 };
+      },
+    });
+    const second = world.start();
+    const account = await world.account(0n);
+    const caller = await world.callerIn(account);
+    const ids = await Promise.all(
+      Array.from({ length: 60 }, (_, i) => world.ask(caller, "x", "/", i % 2 === 0 ? undefined : second)),
+    );
+    await vi.waitFor(async () => {
+      const { rows } = await world.pool.query(
+        "select count(*)::int as n from webhook_delivery where state = 'delivered'",
+      );
+      expect(rows[0].n).toBe(ids.length);
+    }, patience);
+    expect(runs.toSorted()).toEqual([...ids].toSorted());
+    expect(world.receiver.calls.map(({ id }) => id).toSorted()).toEqual(
+      [...new Set(world.receiver.calls.map(({ id }) => id))].toSorted(),
+    );
+  });
+
+  it("of a control plane that died are made by another one, and what the dead one still writes changes nothing", async () => {
+    const world = await openWebhooks(postgres);
+    await world.stop();
+    const account = await world.account(0n);
+    const requestId = await world.ask(await world.callerIn(account));
+    const jobs = createWebhookJobStore(world.db);
+    const wish = { limit: 1, mostOfAccount: 8, running: new Map<string, number>() };
+    const [dead] = await jobs.claimJobs({ ...wish, claim: "dead", lockMs: 0 });
+    const [alive] = await vi.waitFor(async () => {
+      const found = await jobs.claimJobs({ ...wish, claim: "alive", lockMs: 60_000 });
+      expect(found).toHaveLength(1);
+      return found;
+    }, patience);
+    expect([dead?.claims, alive?.claims, alive?.faults]).toEqual([1, 2, 1]);
+    const end = { requestId, error: undefined, body: Buffer.from("{}"), results: undefined };
+    const asDead = { ...end, claim: dead?.claim as string, webhookId: "msg_00000000000000000000000001" };
+    expect(await jobs.endJob(asDead)).toBe(false);
+    expect(await jobs.keepJobs([asDead.claim], 1_000)).toEqual(new Set());
+    const asAlive = { ...asDead, claim: alive?.claim as string };
+    expect([await jobs.endJob(asAlive), await jobs.endJob(asAlive)]).toEqual([true, false]);
+    const { rows } = await world.pool.query("select count(*)::int as n from webhook_delivery");
+    expect(rows[0].n).toBe(1);
+  });
+});

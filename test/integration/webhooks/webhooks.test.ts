@@ -1,0 +1,225 @@
+// What an account sees of webhooks: its requests are run, told, signed, logged and replayed, for it alone.
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { InsufficientFunds } from "../../../control-plane/billing/hold.ts";
+import { EngineOverloaded, UpstreamBroken } from "../../../control-plane/inference/errors.ts";
+import { createPeopleStore } from "../../../control-plane/store/people-store.ts";
+import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { verified } from "../../fakes/webhook-receiver.ts";
+import { patience } from "../billing/world.ts";
+import { echo, openWebhooks } from "./world.ts";
+
+let postgres: TestPostgres;
+beforeAll(async () => {
+  postgres = await startPostgres();
+});
+afterAll(() => postgres.stop());
+
+const ip = "192.0.2.1";
+
+describe("a request with a webhook", () => {
+  it("is told there in the interface's own shape, signed so that the official library trusts it", async () => {
+    const world = await openWebhooks(postgres);
+    const account = await world.account(0n);
+    const requestId = await world.ask(await world.callerIn(account), "Grüße");
+    const told = await world.ended(account, requestId);
+    const [call] = world.receiver.calls;
+    expect(call?.body.toString()).toBe(
+      `{"request_id":"${requestId}","inference_status":{"status":"succeeded","runtime_ms":7,"cost":0.25},` +
+        `"results":{"results":[{"generated_text":"Grüße"}]}}`,
+    );
+    const { secret } = await world.secret(account);
+    expect(verified(secret, call as never)).toMatchObject({ request_id: requestId });
+    expect(() => verified(`whsec_${Buffer.alloc(32).toString("base64")}`, call as never)).toThrow();
+    expect(call?.headers).toMatchObject({
+      "user-agent": "stoker-webhooks/1",
+      "content-type": "application/json",
+      "webhook-id": told.webhookId,
+    });
+    expect([call?.headers["authorization"], call?.headers.cookie]).toEqual([undefined, undefined]);
+    expect(told).toMatchObject({ attempts: 1, lastStatus: 204, error: undefined });
+  });
+
+  it("that fails is told without results, and its account reads why", async () => {
+    const world = await openWebhooks(postgres, {
+      run: async () => {
+        throw new InsufficientFunds();
+      },
+    });
+    const account = await world.account(0n);
+    const requestId = await world.ask(await world.callerIn(account));
+    const { error } = await world.ended(account, requestId);
+    expect(error?.code).toBe("insufficient_quota");
+    expect(world.receiver.calls[0]?.body.toString()).toBe(
+      `{"request_id":"${requestId}","inference_status":{"status":"failed","runtime_ms":0,"cost":0}}`,
+    );
+  });
+
+  it("waits while its model is busy, runs once more where it broke off, each run above the attempts of the last", async () => {
+    const began: number[] = [];
+    const world = await openWebhooks(postgres, {
+      run: async (job, caller, firstAttempt, signal) => {
+        began.push(firstAttempt);
+        if (began.length === 1) throw new EngineOverloaded(1);
+        if (began.length === 2) throw new UpstreamBroken();
+        return echo(job, caller, firstAttempt, signal);
+      },
+    });
+    const account = await world.account(0n);
+    const { error } = await world.ended(account, await world.ask(await world.callerIn(account)));
+    expect(error).toBeUndefined();
+    expect(began).toEqual([0, 100, 200]);
+  });
+
+  it("that breaks off every time is given up and told as failed", async () => {
+    let runs = 0;
+    const world = await openWebhooks(postgres, {
+      run: async () => {
+        runs += 1;
+        throw new UpstreamBroken();
+      },
+    });
+    const account = await world.account(0n);
+    const { error } = await world.ended(account, await world.ask(await world.callerIn(account)));
+    expect([error?.code, runs]).toEqual(["upstream_error", 5]);
+  });
+
+  it("whose key was ended meanwhile does not run", async () => {
+    const world = await openWebhooks(postgres);
+    const account = await world.account(0n);
+    const caller = await world.callerIn(account);
+    await world.tokenStore.revokeKey(account, caller.key, { by: account, ip, note: "" });
+    const { error } = await world.ended(account, await world.ask(caller));
+    expect(error?.code).toBe("invalid_api_key");
+  });
+
+  it("is gone with its account, and nobody is told", async () => {
+    const started = Promise.withResolvers<void>();
+    const go = Promise.withResolvers<void>();
+    const world = await openWebhooks(postgres, {
+      run: async (job, ...rest) => {
+        started.resolve();
+        await go.promise;
+        return echo(job, ...rest);
+      },
+    });
+    const account = await world.account(0n);
+    await world.ask(await world.callerIn(account));
+    await started.promise;
+    expect(await createPeopleStore(world.db).end({ account, ip })).toBe("ended");
+    go.resolve();
+    await world.stop();
+    expect(world.receiver.calls).toEqual([]);
+    expect((await world.pool.query("select 1 from webhook_job")).rows).toEqual([]);
+  });
+
+  it("keeps what a scoped token allowed, however the key stands", async () => {
+    const seen: unknown[] = [];
+    const world = await openWebhooks(postgres, {
+      run: async (job, caller, ...rest) => {
+        seen.push([caller.via, [...(caller.models ?? [])], caller.spending.token, caller.isAdmin]);
+        return echo(job, caller, ...rest);
+      },
+    });
+    const account = await world.account(0n);
+    const caller = await world.callerIn(account);
+    const token = { budget: "token/abc" as never, limit: 5_000_000_000_000_000_001n };
+    const scoped = { ...caller, via: "jwt" as const, models: new Set(["org/model"]), expiresAtMs: 1 };
+    await world.ended(account, await world.ask({ ...scoped, spending: { ...caller.spending, token } }));
+    expect(seen).toEqual([["jwt", ["org/model"], token, false]]);
+  });
+
+  it("with results above 5 MiB is told with a link that opens them, and no other", async () => {
+    const large = "x".repeat(6 * 1024 * 1024);
+    const world = await openWebhooks(postgres, {
+      run: async () => ({ results: { text: large }, runtimeMs: 1, cost: 0 }),
+    });
+    const account = await world.account(0n);
+    const requestId = await world.ask(await world.callerIn(account));
+    await world.ended(account, requestId);
+    const told = JSON.parse(world.receiver.calls[0]?.body.toString() as string);
+    const link = new URL(told.results.results_url);
+    expect([told.request_id, link.origin]).toEqual([requestId, "https://stoker.example.com"]);
+    const open = (id: string, expires: string, sig: string) => world.results(id, expires, sig);
+    const [expires, sig] = [link.searchParams.get("expires") as string, link.searchParams.get("sig") as string];
+    expect(JSON.parse((await open(requestId, expires, sig)).toString())).toEqual({ text: large });
+    for (const wrong of [
+      open(requestId, `${expires}0`, sig),
+      open("other", expires, sig),
+      open(requestId, expires, "x"),
+    ])
+      await expect(wrong).rejects.toMatchObject({ code: "webhook_results_not_found" });
+  });
+});
+
+describe("the secret of an account", () => {
+  it("is its own, stays until it is replaced, and then signs beside the new one", async () => {
+    const world = await openWebhooks(postgres);
+    const [account, other] = [await world.account(0n), await world.account(0n)];
+    const all = await Promise.all(Array.from({ length: 5 }, () => world.secret(account)));
+    const old = all[0]?.secret as string;
+    expect(new Set(all.map(({ secret }) => secret))).toEqual(new Set([old]));
+    expect(old).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/);
+    expect((await world.secret(other)).secret).not.toBe(old);
+    const fresh = await world.rotate(account, ip);
+    expect(fresh.secret).not.toBe(old);
+    expect((fresh.previousUntilMs as number) / 3_600_000 - Date.now() / 3_600_000).toBeCloseTo(24, 0);
+    await world.ended(account, await world.ask(await world.callerIn(account)));
+    const [call] = world.receiver.calls;
+    for (const secret of [old, fresh.secret]) expect(verified(secret, call as never)).toBeDefined();
+    await world.pool.query(
+      "update webhook_secret set previous_until = now() - interval '1 second' where account_id = $1",
+      [account],
+    );
+    await world.ended(account, await world.ask(await world.callerIn(account)));
+    expect(() => verified(old, world.receiver.calls[1] as never)).toThrow();
+    expect(verified(fresh.secret, world.receiver.calls[1] as never)).toBeDefined();
+    const { rows } = await world.pool.query("select encode(sealed, 'escape') as text from webhook_secret");
+    expect(rows.map((row) => row.text).join()).not.toContain("whsec_");
+    const audit = await world.pool.query("select action from audit where action like 'webhook.%'");
+    expect(audit.rows).toEqual([{ action: "webhook.rotate" }]);
+  });
+});
+
+describe("the log of calls", () => {
+  it("shows every attempt, begins anew on request with the same id and bytes, and is its account's alone", async () => {
+    const world = await openWebhooks(postgres);
+    const [account, other] = [await world.account(0n), await world.account(0n)];
+    world.receiver.answer((_call, res, count) =>
+      count < 3 ? res.writeHead(500).end("busy\0".repeat(1000)) : res.writeHead(200).end("thanks"),
+    );
+    const requestId = await world.ask(await world.callerIn(account));
+    const { webhookId } = await world.ended(account, requestId);
+    const { delivery, attempts } = await world.delivery(account, webhookId);
+    expect(attempts.map(({ number, status, outcome }) => [number, status, outcome])).toEqual([
+      [1, 500, "5xx"],
+      [2, 500, "5xx"],
+      [3, 200, "ok"],
+    ]);
+    expect([attempts[0]?.answer.startsWith("busybusy"), attempts[2]?.answer]).toEqual([true, "thanks"]);
+    expect(attempts[0]?.answer.length).toBeLessThanOrEqual(1024);
+    expect(delivery).toMatchObject({ attempts: 3, state: "delivered", nextAttemptAtMs: undefined });
+
+    await world.replay(account, webhookId, ip);
+    await vi.waitFor(() => expect(world.receiver.calls).toHaveLength(4), patience);
+    await world.ended(account, requestId);
+    expect(new Set(world.receiver.calls.map(({ id, body }) => `${id} ${body.toString("base64")}`)).size).toBe(1);
+
+    expect(await world.deliveries(other, undefined, 10)).toEqual({ deliveries: [], nextCursor: null });
+    for (const refused of [world.delivery(other, webhookId), world.replay(other, webhookId, ip)])
+      await expect(refused).rejects.toMatchObject({ code: "webhook_delivery_not_found" });
+  });
+
+  it("comes in pages, newest first", async () => {
+    const world = await openWebhooks(postgres);
+    const account = await world.account(0n);
+    const caller = await world.callerIn(account);
+    for (let i = 0; i < 3; i++) await world.ended(account, await world.ask(caller));
+    const one = await world.deliveries(account, undefined, 2);
+    const two = await world.deliveries(account, one.nextCursor as string, 2);
+    expect([one.deliveries.length, two.deliveries.length, two.nextCursor]).toEqual([2, 1, null]);
+    const ids = [...one.deliveries, ...two.deliveries].map((record) => record.webhookId);
+    expect(ids).toEqual(ids.toSorted().toReversed());
+    expect(new Set(ids).size).toBe(3);
+    await expect(world.deliveries(account, "1", 2)).rejects.toMatchObject({ code: "bad_cursor" });
+  });
+});

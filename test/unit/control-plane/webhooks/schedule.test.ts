@@ -1,0 +1,86 @@
+import { describe, expect, it } from "vitest";
+import { HostCalls, mostOfHost } from "../../../../control-plane/webhooks/host-calls.ts";
+import {
+  attemptDelaysMs,
+  nextDelayMs,
+  outcomeOf,
+  readRetryAfter,
+} from "../../../../control-plane/webhooks/schedule.ts";
+import { makeWebhookId } from "../../../../control-plane/webhooks/webhook-id.ts";
+
+const middle = 0.5;
+
+describe("the schedule of a call", () => {
+  it("is eight attempts over about 18 hours", () => {
+    expect(attemptDelaysMs).toHaveLength(8);
+    const hours = attemptDelaysMs.reduce((sum, one) => sum + one, 0) / 3_600_000;
+    expect(Math.round(hours)).toBe(18);
+    expect([1, 2, 7].map((tries) => nextDelayMs(tries, {}, middle))).toEqual([5_000, 30_000, 36_000_000]);
+    expect(nextDelayMs(8, {}, middle)).toBeUndefined();
+  });
+
+  it("spreads by a fifth either way", () => {
+    expect(nextDelayMs(1, {}, 0)).toBe(4_000);
+    expect(nextDelayMs(1, {}, 0.999999)).toBeCloseTo(6_000, 0);
+  });
+
+  it("waits as long as a receiver that is busy asks, an hour at most, and never less than its own pause", () => {
+    const pause = (status: number, retryAfterMs: number) => nextDelayMs(1, { status, retryAfterMs }, middle);
+    expect([429, 502, 503, 504].map((status) => pause(status, 60_000))).toEqual([60_000, 60_000, 60_000, 60_000]);
+    expect([pause(503, 1_000), pause(503, 9e9), pause(500, 60_000)]).toEqual([5_000, 3_600_000, 5_000]);
+  });
+
+  it("reads seconds and dates, and nothing else", () => {
+    const nowMs = Date.parse("2026-01-02T03:04:05Z");
+    expect(readRetryAfter("120", nowMs)).toBe(120_000);
+    expect(readRetryAfter("Fri, 02 Jan 2026 03:05:05 GMT", nowMs)).toBe(60_000);
+    expect(readRetryAfter("Fri, 02 Jan 2026 03:00:00 GMT", nowMs)).toBe(0);
+    expect([readRetryAfter("soon", nowMs), readRetryAfter(undefined, nowMs)]).toEqual([undefined, undefined]);
+  });
+
+  it("takes 2xx alone as success", () => {
+    expect([200, 204, 301, 304, 410, 429, 500, 599].map(outcomeOf)).toEqual([
+      ...["ok", "ok", "3xx", "3xx", "4xx", "4xx", "5xx", "5xx"],
+    ]);
+  });
+});
+
+describe("a receiver's host", () => {
+  it("gets eight calls at once", () => {
+    const calls = new HostCalls(() => 0);
+    for (let i = 0; i < mostOfHost; i++) calls.began("a");
+    calls.began("b");
+    expect([...calls.room()]).toEqual([
+      ["a", 0],
+      ["b", 7],
+    ]);
+    calls.ended("a", true);
+    expect(calls.room().get("a")).toBe(1);
+  });
+
+  it("that was silent five times rests, then gets one call, and all of them once it answers", () => {
+    let nowMs = 0;
+    const calls = new HostCalls(() => nowMs);
+    const call = (isAlive: boolean) => {
+      calls.began("a");
+      calls.ended("a", isAlive);
+    };
+    for (let i = 0; i < 5; i++) call(false);
+    expect(calls.room().get("a")).toBe(0);
+    nowMs = 5_000;
+    expect(calls.room().get("a")).toBe(1);
+    call(false);
+    nowMs += 9_000;
+    expect(calls.room().get("a")).toBe(0);
+    nowMs += 1_000;
+    call(true);
+    expect(calls.room().get("a")).toBeUndefined();
+  });
+});
+
+it("ids of calls hold no dot and sort by time", () => {
+  const ids = [1_000, 1_786_000_000_000, 1_786_000_000_001].map(makeWebhookId);
+  expect(ids).toEqual(ids.toSorted());
+  for (const id of ids) expect(id).toMatch(/^msg_[0-9A-HJKMNP-TV-Z]{26}$/);
+  expect(makeWebhookId(1_786_000_000_000)).not.toBe(ids[1]);
+});
