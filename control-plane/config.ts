@@ -1,6 +1,7 @@
 // The environment, read once. Every problem is told together.
 import { isIP } from "node:net";
 import { join, resolve } from "node:path";
+import { type BlobSettings, readBlobSettings } from "./blob-settings.ts";
 import { type Retention, readRetention } from "./retention/periods.ts";
 
 export interface ControlPlaneConfig {
@@ -39,6 +40,10 @@ export interface ControlPlaneConfig {
   /** How long rows that are done with stay, by kind; in milliseconds. */
   readonly retention: Retention;
   readonly drainMs: number;
+  readonly files: BlobSettings & {
+    /** Of all files of an account together. */
+    readonly quotaBytes: number;
+  };
   /** Of accounts without a record of their own. */
   readonly quotas: {
     readonly rates: { readonly concurrent: number; readonly tokensPerMinute: number };
@@ -140,6 +145,7 @@ export function readConfig(env: Env): ControlPlaneConfig {
   if (redisUrl !== undefined && !/^rediss?:$/.test(URL.parse(redisUrl)?.protocol ?? ""))
     problems.push("REDIS_URL must begin with redis:// or rediss://.");
 
+  const secretsDir = path("STOKER_SECRETS_DIR") ?? resolve(join(".stoker", "secrets"));
   const config: ControlPlaneConfig = {
     http: { host, port: port("STOKER_PORT", 8080) },
     admin: { host: text("STOKER_ADMIN_HOST") ?? "127.0.0.1", port: port("STOKER_ADMIN_PORT", 0) },
@@ -147,7 +153,7 @@ export function readConfig(env: Env): ControlPlaneConfig {
     databaseUrl,
     databaseConnections: number("STOKER_DATABASE_CONNECTIONS", 16, 4, 500),
     databaseWaitMs: number("STOKER_DATABASE_WAIT_SECONDS", 30, 0, 3_600) * 1000,
-    secretsDir: path("STOKER_SECRETS_DIR") ?? resolve(join(".stoker", "secrets")),
+    secretsDir,
     adminKeyFile: path("STOKER_ADMIN_KEY_FILE"),
     agentCatalogFile: path("STOKER_AGENT_CATALOG"),
     demoModelsDir: path("STOKER_DEMO_MODELS"),
@@ -162,6 +168,10 @@ export function readConfig(env: Env): ControlPlaneConfig {
     sliceClockScale: number("STOKER_SLICE_CLOCKS", 1, 0.001, 1),
     retention,
     drainMs: 30_000,
+    files: {
+      ...readBlobSettings(text, secretsDir, (sentence) => problems.push(sentence)),
+      quotaBytes: number("STOKER_FILE_QUOTA_GIB", 10, 0.001, 1_000_000) * 1024 ** 3,
+    },
     quotas: {
       rates: {
         concurrent: whole("STOKER_RATE_LIMIT", 200, 1, 1_000_000),

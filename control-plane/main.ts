@@ -36,6 +36,7 @@ import { createBilling } from "./wiring/billing.ts";
 import { createContainerVerbs } from "./wiring/container-verbs.ts";
 import { dieOnDefect, tellAndExit } from "./wiring/defects.ts";
 import { createAdminVerbs, createDeploymentVerbs } from "./wiring/deployment-verbs.ts";
+import { openFiles } from "./wiring/files.ts";
 import { makeFirstAccount } from "./wiring/first-account.ts";
 import { createFleet } from "./wiring/fleet.ts";
 import { createFleetMetrics } from "./wiring/fleet-metrics.ts";
@@ -196,6 +197,8 @@ async function main(): Promise<void> {
     log,
   });
 
+  const files = await openFiles({ db, settings: config.files, log });
+
   const { redisUrl, retention } = config;
   const jobs = createJobs({
     db,
@@ -204,6 +207,7 @@ async function main(): Promise<void> {
     retention,
     closeMonths: billing.closeMonths,
     tendBackups: agents.tend,
+    sweepFiles: files.sweep,
     log,
     registry,
   });
@@ -286,6 +290,7 @@ async function main(): Promise<void> {
     nodeWeights: createNodeWeights(createNodeWeightsStore(db), fleet.fleetStore),
     quotas: quotas.desk,
     webhooks: webhooks.verbs,
+    files,
     prices: money.prices,
     discounts: money.discounts,
     ...createOperator({ db, funds: billing.funds }),

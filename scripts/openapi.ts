@@ -40,6 +40,7 @@ const deps: HttpDeps = {
   enrolment: undefined as never,
   admin: uncalled,
   hosts: uncalled,
+  files: uncalled,
   nodeWeights: uncalled,
   operator: uncalled,
   quotas: uncalled,

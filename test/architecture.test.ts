@@ -21,7 +21,7 @@ interface Zone {
   readonly mayTypes?: readonly string[];
 }
 
-const leaves = ["accounts", "quotas", "billing", "catalog", "assets", "fleet", "retention"].map(
+const leaves = ["accounts", "quotas", "billing", "catalog", "assets", "files", "fleet", "retention"].map(
   (leaf) => `control-plane/${leaf}/`,
 );
 const refusal = "control-plane/service-error.ts";
@@ -34,7 +34,7 @@ const zones: Readonly<Record<string, Zone>> = {
   "control-plane/": {},
   "control-plane/main.ts": { may: ["control-plane/"] },
   // The environment is read in one place, also where a leaf knows the grammar of a variable.
-  "control-plane/config.ts": { may: ["control-plane/retention/periods.ts"] },
+  "control-plane/config.ts": { may: ["control-plane/retention/periods.ts", "control-plane/blob-settings.ts"] },
   "control-plane/admin-key.ts": { may: ["control-plane/"] },
   "control-plane/rotate-kek.ts": { may: ["control-plane/"] },
   "control-plane/wiring/": { may: ["control-plane/"] },
@@ -68,6 +68,7 @@ const zones: Readonly<Record<string, Zone>> = {
   "control-plane/agent-instances/": { may: ["control-plane/deployments/", "control-plane/fleet/", refusal] },
   ...Object.fromEntries(leaves.map((leaf) => [leaf, { may: [refusal] }])),
   "control-plane/store/": { may: [refusal], mayTypes: featurePorts.map((feature) => `${feature}store.ts`) },
+  "control-plane/blobs/": { may: [refusal, "control-plane/files/blobs.ts", "control-plane/files/errors.ts"] },
   // The port's own error classes and values, so this one file may be imported whole.
   "control-plane/payments/": { may: [refusal, "control-plane/billing/payments.ts"] },
   "control-plane/signals/": { may: [refusal], mayTypes: featurePorts.map((feature) => `${feature}store.ts`) },
@@ -103,7 +104,7 @@ const drivers: Readonly<Record<string, readonly string[]>> = {
   bullmq: ["control-plane/jobs/"],
   fastify: ["control-plane/http/", "scripts/openapi.ts"],
   dockerode: ["agent/docker/"],
-  "@aws-sdk/client-s3": ["agent/backups/"],
+  "@aws-sdk/client-s3": ["agent/backups/", "control-plane/blobs/"],
   "node:sqlite": ["agent/state/"],
   "node-llama-cpp": ["runtime/llama/"],
   "onnxruntime-node": ["runtime/onnx/"],

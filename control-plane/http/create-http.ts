@@ -39,6 +39,7 @@ import { addDeployRoutes } from "./routes/deploy.ts";
 import { addDeployHubRoutes } from "./routes/deploy-hub.ts";
 import { addDeployStatsRoutes } from "./routes/deploy-stats.ts";
 import { addEmbeddingRoutes } from "./routes/embeddings.ts";
+import { addFileRoutes, addFileUpload } from "./routes/files.ts";
 import { addImageRoutes } from "./routes/images.ts";
 import { addInvoiceRoutes } from "./routes/invoices.ts";
 import { addLogRoutes } from "./routes/logs.ts";
@@ -75,8 +76,8 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     trustProxy: deps.trustedProxies.length > 0 ? [...deps.trustedProxies] : false,
     // Behind proxies that keep connections for a minute: the side that sends must be the one that closes.
     keepAliveTimeout: 75_000,
-    // To receive a whole request; answers take as long as they take.
-    requestTimeout: 120_000,
+    // To receive a whole request, a file of 200 MB over a slow line included; answers take as long as they take.
+    requestTimeout: 900_000,
     rewriteUrl: ({ method, url = "/" }) => encodeModelName(method, url),
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 512 },
     ajv: {
@@ -192,6 +193,7 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     addAdminNodeWeightsRoutes(endpoints, deps);
     addAdminPriceRoutes(endpoints, deps);
     addProgramRoutes(endpoints, deps);
+    addFileRoutes(endpoints, deps);
     addCompletionRoutes(endpoints, spine, front);
     addEmbeddingRoutes(endpoints, spine, front);
     const voices = ownVoice(spine, deps.voices);
@@ -203,6 +205,7 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     addWebhookRoutes(endpoints, deps);
   });
 
+  await app.register(async (uploads) => addFileUpload(endpointsOf(uploads, endpointDeps), uploads, deps));
   await app.register(async (pages) => addLoginPages(endpointsOf(pages, endpointDeps), pages, deps));
 
   await app.ready();

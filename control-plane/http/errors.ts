@@ -18,6 +18,21 @@ export class MalformedForm extends ServiceError {
   }
 }
 
+/** Of an upload. */
+export class NoForm extends ServiceError {
+  readonly code = "form_required";
+  constructor() {
+    super("Send the file as multipart/form-data, with the parts `purpose` and `file`.");
+  }
+}
+
+export class ExpiryOutOfRange extends ServiceError {
+  readonly code = "validation_error";
+  constructor(param: string, least: number, most: number) {
+    super(`\`${param}\` must be from ${least} to ${most}.`, { param });
+  }
+}
+
 /** A part that must be a file came as a text, or as several. */
 export class FileMissing extends ServiceError {
   readonly code = "file_missing";

@@ -18,6 +18,7 @@ import { ModelNotOwned, ModelVersionUnknown } from "../catalog/model-records.ts"
 import { OfferedDeploymentUnknown, OfferRefused } from "../catalog/offer-model.ts";
 import * as containers from "../containers/errors.ts";
 import * as deployments from "../deployments/errors.ts";
+import * as files from "../files/errors.ts";
 import * as fleet from "../fleet/errors.ts";
 import { PrefetchNodeNotFound, PrefetchNotFound } from "../fleet/node-weights.ts";
 import * as inference from "../inference/errors.ts";
@@ -139,6 +140,12 @@ const statusOf = new Map<ErrorClass, number>([
   [agents.NoAgentFunds, 402],
   [agents.NoAgentCapacity, 503],
   [agents.BackupNotFound, 404],
+  [files.FileNotFound, 404],
+  [files.FileTooLarge, 413],
+  [files.FileQuotaUsedUp, 413],
+  [files.FileInUse, 409],
+  [files.FileStoreAway, 503],
+  [files.UnknownCursor, 422],
   [quotas.RateLimited, 429],
   [quotas.GpuLimitReached, 422],
   [quotas.GpuRequestRefused, 400],
@@ -165,6 +172,8 @@ const statusOf = new Map<ErrorClass, number>([
   [edge.MalformedBody, 400],
   [edge.BodyMissing, 422],
   [edge.MalformedForm, 400],
+  [edge.NoForm, 400],
+  [edge.ExpiryOutOfRange, 422],
   [edge.FileMissing, 422],
   [edge.SpeechFormatUnknown, 422],
   [edge.SchemaVariantMissing, 404],
@@ -190,7 +199,7 @@ const statusOf = new Map<ErrorClass, number>([
 ]);
 
 /** The fields that a refused value stands in, where it is not the body. */
-const queryParams: ReadonlySet<string> = new Set(["from", "to", "cursor"]);
+const queryParams: ReadonlySet<string> = new Set(["from", "to", "cursor", "after"]);
 
 export interface Refusal {
   readonly status: number;

@@ -45,6 +45,7 @@ import type { HfRequest } from "../deployments/create-hf.ts";
 import type { Deployment, DeploymentStatus } from "../deployments/deployment.ts";
 import type { LogLine, LogQuery } from "../deployments/logs.ts";
 import type { UseStats } from "../deployments/store.ts";
+import type { Files } from "../files/files.ts";
 import type { Enrolment } from "../fleet/enrolment.ts";
 import type { HostView } from "../fleet/host.ts";
 import type { HostOperations } from "../fleet/host-operations.ts";
@@ -202,6 +203,7 @@ export interface HttpDeps {
   readonly quotas: LimitDesk;
   readonly applications: Applications;
   readonly webhooks: Webhooks;
+  readonly files: Omit<Files, "write" | "sweep">;
   readonly prices: PriceBook;
   readonly discounts: Pick<Discounts, "list" | "create" | "end">;
   /** From memory: never asks the database. */

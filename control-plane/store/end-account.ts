@@ -47,6 +47,14 @@ export async function endAccount(
     .where("account_id", "=", account)
     .where("revoked_at", "is", null)
     .execute();
+  // Their bytes go with the next sweep, their batches end at the next line.
+  await trx.updateTable("file").set({ removed_at: sql<Date>`now()` }).where("account_id", "=", account).execute();
+  await trx
+    .updateTable("batch")
+    .set({ status: "cancelling", cancelling_at: sql<Date>`now()` })
+    .where("account_id", "=", account)
+    .where("status", "in", ["validating", "in_progress"])
+    .execute();
   await trx
     .updateTable("account")
     .set({

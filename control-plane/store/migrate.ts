@@ -19,6 +19,7 @@ import * as placement from "./migrations/0015-placement.ts";
 import * as scaling from "./migrations/0016-scaling.ts";
 import * as hostOperations from "./migrations/0018-host-operations.ts";
 import * as webhooks from "./migrations/0019-webhooks.ts";
+import * as files from "./migrations/0020-files.ts";
 import * as modelMeta from "./migrations/0021-model-meta.ts";
 import * as voices from "./migrations/0022-voices.ts";
 
@@ -41,6 +42,7 @@ const migrations: Record<string, Migration> = {
   "0016-scaling": scaling,
   "0018-host-operations": hostOperations,
   "0019-webhooks": webhooks,
+  "0020-files": files,
   "0021-model-meta": modelMeta,
   "0022-voices": voices,
 };

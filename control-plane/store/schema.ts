@@ -4,6 +4,7 @@ import type { AccountsTables } from "./schema/accounts.ts";
 import type { AgentInstancesTables } from "./schema/agent-instances.ts";
 import type { DeploymentsTables } from "./schema/deployments.ts";
 import type { EnrolmentTables } from "./schema/enrolment.ts";
+import type { FilesTables } from "./schema/files.ts";
 import type { FleetTables } from "./schema/fleet.ts";
 import type { GpuTimeTables } from "./schema/gpu-time.ts";
 import type { HostOperationsTables } from "./schema/host-operations.ts";
@@ -34,6 +35,7 @@ export interface Database
     NodeWeightsTables,
     PlacementTables,
     HostOperationsTables,
+    FilesTables,
     AgentInstancesTables,
     ModelMetaTables,
     VoicesTables,

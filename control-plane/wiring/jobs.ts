@@ -19,6 +19,8 @@ export function createJobs(deps: {
   readonly closeMonths: () => Promise<unknown>;
   /** Schedule and retention of backups; idempotent. */
   readonly tendBackups: () => Promise<unknown>;
+  /** Bytes of files that were deleted or have expired; idempotent. */
+  readonly sweepFiles: (signal: AbortSignal) => Promise<unknown>;
   readonly log: Logger;
   readonly registry: Registry;
 }): RepeatedJobs {
@@ -34,6 +36,7 @@ export function createJobs(deps: {
       },
       { name: "close-months", everyMs: 10 * minuteMs, run: deps.closeMonths },
       { name: "tend-backups", everyMs: 5 * minuteMs, run: deps.tendBackups },
+      { name: "sweep-files", everyMs: 10 * minuteMs, run: deps.sweepFiles },
     ],
     log,
     registry: deps.registry,

@@ -9,15 +9,11 @@ import { interfaceAliases, interfaceOperations } from "./interface-operations.ts
 const notYet: ReadonlySet<string> = new Set(
   `
 DELETE /lora-model/{lora_model_name}
-DELETE /v1/files/{file_id}
 DELETE /v1/lora/{lora_name}
 GET /console
 GET /models/lora/list
 GET /v1/batches
 GET /v1/batches/{batch_id}
-GET /v1/files
-GET /v1/files/{file_id}
-GET /v1/files/{file_id}/content
 GET /v1/lora/{lora_name}
 GET /v1/lora/{lora_name}/status
 GET /v1/model/{model_name}/loras
@@ -26,7 +22,6 @@ PATCH /v1/lora/{lora_name}
 POST /lora-model
 POST /v1/batches
 POST /v1/batches/{batch_id}/cancel
-POST /v1/files
 POST /v1/lora/create
 `
     .trim()

@@ -42,9 +42,9 @@ export async function answerTo(row: Row) {
     method,
     url,
     headers: {
-      ...row.send,
       ...(key === null ? {} : { authorization: `Bearer ${key}` }),
       ...(row.body === undefined ? {} : { "content-type": "application/json" }),
+      ...row.send,
     },
     ...(row.body === undefined ? {} : { body: typeof row.body === "string" ? row.body : JSON.stringify(row.body) }),
   });

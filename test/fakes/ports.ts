@@ -21,6 +21,7 @@ import { type NanoUsd, nano } from "../../proto/money.ts";
 import { fakeAgentInstances } from "./agent-instance-ports.ts";
 import { fakeContainers } from "./container-ports.ts";
 import { deployment, fakeDeployments } from "./deployment-ports.ts";
+import { fakeFiles } from "./file-ports.ts";
 import { fakeHosts, hostNode } from "./fleet-records.ts";
 import { fakeLimits } from "./limits.ts";
 import { fakeModelRecords } from "./model-records.ts";
@@ -302,6 +303,7 @@ export function fakePorts() {
     quotas: fakeLimits(),
     webhooks: fakeWebhooks(ada),
     hosts: fakeHosts(),
+    files: fakeFiles(ada.account),
     nodeWeights: fakeNodeWeights(),
     operator: fakeOperator(ada, operator),
     applications: fakeApplications(ada),

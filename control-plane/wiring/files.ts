@@ -1,0 +1,36 @@
+// Files put together.
+import type { Logger } from "pino";
+import type { BlobSettings } from "../blob-settings.ts";
+import { createFolderBlobs } from "../blobs/folder-blobs.ts";
+import type { BlobStore } from "../files/blobs.ts";
+import { createFiles, type Files } from "../files/files.ts";
+import type { OpenDatabase } from "../store/database.ts";
+import { createFileStore } from "../store/file-store.ts";
+
+/** Of one file; of one that a batch reads, as OpenAI's limit is. */
+const bytes = 512 * 1024 ** 2;
+const batchBytes = 200e6;
+
+export async function openFiles(deps: {
+  readonly db: OpenDatabase["db"];
+  readonly settings: BlobSettings & { readonly quotaBytes: number };
+  readonly log: Logger;
+}): Promise<Files> {
+  const { settings } = deps;
+  const limits = { bytes, batchBytes, quotaBytes: settings.quotaBytes };
+  return createFiles({ store: createFileStore(deps.db), blobs: await openBlobs(settings, deps.log), limits });
+}
+
+async function openBlobs({ folder, s3 }: BlobSettings, log: Logger): Promise<BlobStore> {
+  if (s3) {
+    log.info({ bucket: s3.bucket, endpoint: s3.endpoint }, "files lie in an S3 bucket");
+    // Its client is large: whoever has no bucket does not load it.
+    const { createS3Blobs } = await import("../blobs/s3-blobs.ts");
+    return createS3Blobs(s3);
+  }
+  log.info(
+    { folder },
+    "files lie in a folder: several control planes must share it, or have a bucket (STOKER_FILES_S3_BUCKET)",
+  );
+  return createFolderBlobs(folder);
+}

@@ -1,0 +1,85 @@
+// One suite for every place where bytes of files may lie.
+import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Readable } from "node:stream";
+import { buffer, text } from "node:stream/consumers";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { createFolderBlobs } from "../../../control-plane/blobs/folder-blobs.ts";
+import { createS3Blobs } from "../../../control-plane/blobs/s3-blobs.ts";
+import { BlobMissing } from "../../../control-plane/files/blobs.ts";
+import { FileStoreAway } from "../../../control-plane/files/errors.ts";
+import { startS3Server } from "../../fakes/s3-server.ts";
+
+const server = await startS3Server();
+if (!server)
+  console.warn(
+    "\n*** NOT PROVEN on a real S3 server: files of accounts\n*** because moto[server] is missing; scripts/test brings it\n",
+  );
+const folder = mkdtempSync(join(tmpdir(), "stoker-blobs-"));
+const s3 = {
+  bucket: "files-of-stoker",
+  prefix: "a-prefix/",
+  region: "us-east-1",
+  endpoint: server?.endpoint,
+  credentials: { accessKeyId: "test", secretAccessKey: "test" },
+};
+beforeAll(() => server?.makeBucket(s3.bucket));
+afterAll(async () => {
+  await server?.stop();
+  rmSync(folder, { recursive: true });
+});
+const { signal } = new AbortController();
+
+describe.each([
+  ["a folder", true, () => createFolderBlobs(folder)],
+  ["an S3 bucket", server !== undefined, () => createS3Blobs(s3)],
+] as const)("blobs in %s", (_, isThere, open) => {
+  it.skipIf(!isThere)("come back as they were put, also in several parts, and go when they are removed", async () => {
+    const blobs = open();
+    const parts = Array.from({ length: 18 }, (_, n) => Buffer.alloc(1024 * 1024, `${n}`));
+    await blobs.put("files/large", Readable.from(parts), signal);
+    const back = await buffer(await blobs.get("files/large"));
+    expect(back.equals(Buffer.concat(parts))).toBe(true);
+    await blobs.put("files/large", Readable.from(["again"]), signal);
+    expect(await text(await blobs.get("files/large"))).toBe("again");
+    await blobs.remove("files/large");
+    await blobs.remove("files/large");
+    await expect(blobs.get("files/large")).rejects.toThrow(BlobMissing);
+  });
+
+  it.skipIf(!isThere)("are empty where nothing was put in", async () => {
+    const blobs = open();
+    await blobs.put("files/empty", Readable.from([]), signal);
+    expect(await text(await blobs.get("files/empty"))).toBe("");
+  });
+
+  it.skipIf(!isThere)("are not there when their bytes broke off or nobody waits any more", async () => {
+    const blobs = open();
+    const breaking = Readable.from(
+      (function* () {
+        yield Buffer.alloc(9 * 1024 * 1024);
+        throw new Error("the client went away");
+      })(),
+    );
+    await expect(blobs.put("files/broken", breaking, signal)).rejects.toThrow("the client went away");
+    await expect(blobs.get("files/broken")).rejects.toThrow(BlobMissing);
+    await expect(blobs.put("files/late", Readable.from(["x"]), AbortSignal.abort())).rejects.toThrow();
+    await expect(blobs.get("files/late")).rejects.toThrow(BlobMissing);
+  });
+
+  it.skipIf(!isThere)("never lie outside of their store", async () => {
+    await expect(open().put("../outside", Readable.from(["x"]), signal)).rejects.toThrow(/no key/);
+  });
+});
+
+it("a folder keeps nothing of what broke off", () => {
+  expect(readdirSync(join(folder, "files")).filter((name) => name.includes("part"))).toEqual([]);
+});
+
+it("a store that cannot be reached is told apart from a file that is not there", async () => {
+  const away = createS3Blobs({ ...s3, endpoint: "http://127.0.0.1:9" });
+  await expect(away.get("files/any")).rejects.toThrow(FileStoreAway);
+  const blocked = createFolderBlobs("/dev/null/files");
+  await expect(blocked.put("files/any", Readable.from(["x"]), signal)).rejects.toThrow(FileStoreAway);
+});
