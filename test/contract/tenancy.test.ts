@@ -108,6 +108,51 @@ async function voiceOf({ uid }: Tenant): Promise<string> {
   return voice_id;
 }
 
+/** Written as the server would: no model is served here. */
+async function callOf({ uid }: Tenant): Promise<string> {
+  const { db, close } = openDatabase(stack.databaseUrl, { maxConnections: 1, log: pino({ level: "silent" }) });
+  const webhook_id = "msg_01KAJ000000000000000000000";
+  const common = {
+    request_id: "AdasRequest",
+    account_id: uid,
+    url: "https://ada.example.com/hook",
+    host: "ada.example.com",
+  };
+  const ended = { finished_at: new Date(), claim_id: null, locked_until: null };
+  await db
+    .insertInto("webhook_job")
+    .values({
+      ...common,
+      ...ended,
+      key_id: "",
+      label: null,
+      source: null,
+      model: "m",
+      body: null,
+      origin: "",
+      state: "succeeded",
+      expires_at: new Date(),
+      error_code: null,
+      error_message: null,
+    })
+    .execute();
+  await db
+    .insertInto("webhook_delivery")
+    .values({
+      ...common,
+      ...ended,
+      webhook_id,
+      body: Buffer.from("{}"),
+      results: null,
+      state: "delivered",
+      last_status: 204,
+      last_outcome: "ok",
+    })
+    .execute();
+  await close();
+  return webhook_id;
+}
+
 beforeAll(async () => {
   stack = await startStack({ agents: 0 });
   paths = (await stack.call("GET", "/openapi.json")).body.paths;
@@ -142,6 +187,7 @@ beforeAll(async () => {
     "/v1/me request_id": own(pool["id"]),
     "/v1/scoped-jwt jwtoken": own(jwt["token"]),
     "/v1/voices voice_id": own(await voiceOf(ada)),
+    "/v1/webhooks webhook_id": own(await callOf(ada)),
     "/v1/agent instance_id": own(agent.id),
     "/v1/agent backup_id": own(agent.backup),
     "/models model_name": own("ada-of-tenancy/secret-model"),
