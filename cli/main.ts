@@ -31,6 +31,7 @@ import { addToken } from "./commands/token.ts";
 import { addTop } from "./commands/top.ts";
 import { addUp } from "./commands/up.ts";
 import { addVersion } from "./commands/version.ts";
+import { addWebhook } from "./commands/webhook.ts";
 
 const manifest = readFileSync(join(import.meta.dirname, "../package.json"), "utf8");
 const { version } = JSON.parse(manifest) as { version: string };
@@ -58,6 +59,7 @@ for (const add of [
   addAuth,
   addLogin,
   addToken,
+  addWebhook,
   addNodeEnrolment,
   addNodeOperations,
   addNode,

@@ -1,0 +1,75 @@
+// `stoker webhook` against the real edge.
+import { spawn } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { Webhook } from "standardwebhooks";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { type Edge, startEdge } from "../fakes/edge.ts";
+import { apiKey } from "../fakes/ports.ts";
+import { deliveryOfAda } from "../fakes/webhooks.ts";
+
+let edge: Edge;
+let folder: string;
+beforeAll(async () => {
+  edge = await startEdge();
+  folder = mkdtempSync(join(tmpdir(), "stoker-cli-webhook-"));
+});
+afterAll(async () => {
+  await edge?.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+async function stoker(args: readonly string[], input = "", env: Readonly<Record<string, string>> = {}) {
+  const child = spawn(process.execPath, [join(import.meta.dirname, "../../cli/main.ts"), "webhook", ...args], {
+    env: { ...process.env, STOKER_HOST: edge.url, STOKER_API_KEY: apiKey, ...env },
+  });
+  child.stdin.on("error", () => {});
+  child.stdin.end(input);
+  const exited = new Promise<number | null>((resolve) => child.once("exit", resolve));
+  const [out, err] = await Promise.all([text(child.stdout), text(child.stderr)]);
+  return { out, err, code: await exited };
+}
+
+it("prints the secret, the log of calls and one of them, and makes it again", async () => {
+  const [secret, list, info, replay, unknown] = await Promise.all([
+    stoker(["secret"]),
+    stoker(["list"]),
+    stoker(["info", deliveryOfAda.webhookId]),
+    stoker(["replay", deliveryOfAda.webhookId]),
+    stoker(["replay", "msg_unknown"]),
+  ]);
+  expect(secret.out).toBe("whsec_AAAA\n");
+  expect(list.out).toContain(deliveryOfAda.webhookId);
+  expect(info.out).toMatch(/delivered\n.* 204 {2}20 ms/);
+  expect(replay.out).toContain("is on its way again");
+  expect(unknown.code).toBe(4);
+});
+
+it("tells a genuine call from one that was changed, is too old or was signed by somebody else", async () => {
+  const own = `whsec_${Buffer.alloc(32, 1).toString("base64")}`;
+  const other = `whsec_${Buffer.alloc(32, 2).toString("base64")}`;
+  writeFileSync(join(folder, "secret"), `${own}\n`);
+  writeFileSync(join(folder, "body"), '{"a":"ü"}');
+  const headers = (at: Date, secret = own) => [
+    ...["--id", "msg_1", "--timestamp", String(Math.floor(at.getTime() / 1000))],
+    ...["--signature", `v1,bm8= ${new Webhook(secret).sign("msg_1", at, '{"a":"ü"}')}`],
+  ];
+  const now = new Date();
+  const old = new Date(now.getTime() - 6 * 60_000);
+  const byFile = ["--secret-file", join(folder, "secret")];
+  const [good, fromFile, changed, late, foreign] = await Promise.all([
+    stoker(["verify", ...headers(now)], '{"a":"ü"}', { STOKER_WEBHOOK_SECRET: own }),
+    stoker(["verify", ...headers(now), ...byFile, join(folder, "body")]),
+    stoker(["verify", ...headers(now), ...byFile], '{"a":"u"}'),
+    stoker(["verify", ...headers(old), ...byFile], '{"a":"ü"}'),
+    stoker(["verify", ...headers(now, other), ...byFile], '{"a":"ü"}'),
+  ]);
+  expect([good, fromFile].map(({ out, code }) => [out.startsWith("msg_1 is genuine"), code])).toEqual([
+    [true, 0],
+    [true, 0],
+  ]);
+  expect([changed.code, late.code, foreign.code]).toEqual([1, 1, 1]);
+  expect(changed.err).toContain("not genuine");
+});
