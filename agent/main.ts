@@ -5,6 +5,8 @@ import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { pino } from "pino";
 import type { DesiredState__Output } from "../proto/gen/stoker/fleet/v1/DesiredState.ts";
+import { createAdapterFiles } from "./adapters/adapter-files.ts";
+import { createAdapters } from "./adapters/adapters.ts";
 import { readConfig } from "./config.ts";
 import { gpuLoadProbe } from "./fingerprint/gpu-load.ts";
 import { createInventory } from "./fingerprint/inventory.ts";
@@ -94,8 +96,17 @@ async function main(): Promise<void> {
   let ingressPort = 0;
   const backups = await volumes?.backups(() => reconciler, metrics.backedUp);
   const weights = createHostWeights(config, (repo, signal) => control.neighbours(repo, signal), metrics, log);
+  const adaptersDir = join(config.dataDir, "adapters");
+  const adapters = createAdapters({
+    ensure: async (wanted, signal) => (await weights.ensure(wanted, () => {}, signal)).modelPath,
+    files: createAdapterFiles(adaptersDir, driverName === "docker"),
+    onNews: () => control.reportSoon(),
+    clock: () => performance.now(),
+    log,
+  });
   const obey = (wanted: DesiredState__Output) => {
     weights.setDesired(wanted);
+    adapters.setDesired(wanted);
     reconciler.setDesired(wanted);
   };
   const engines = createEnginePages(config.nodeName, () => performance.now());
@@ -120,7 +131,7 @@ async function main(): Promise<void> {
     advertise: () => config.advertise ?? origin(),
     reconciler: () => ({ report: reconciler.report, setDesired: obey, hold: reconciler.hold }),
     weights: weights.report,
-
+    adapters: adapters.report,
     samples: () => samples,
     executors: volumeExecutors(backups),
     answered: metrics.commanded,
@@ -164,6 +175,7 @@ async function main(): Promise<void> {
       setTargets(targets) {
         ingress.setTargets(targets);
         engines.setTargets(targets);
+        adapters.setTargets(targets);
       },
     },
     probe: createProbe(),
@@ -176,6 +188,7 @@ async function main(): Promise<void> {
       engineImages: config.engineImages,
       allowedImages: config.allowedImages,
       filesDir: join(config.dataDir, "files"),
+      adaptersDir,
       logLevel: config.logLevel,
       volumesDir: volumes?.folder,
       ...(rentals.driver ? { rentals: config.rentals } : {}),
@@ -242,6 +255,7 @@ async function main(): Promise<void> {
   const sessionEnding = new AbortController();
   const loop = Promise.all([
     reconciler.run(loopEnding.signal),
+    adapters.run(loopEnding.signal),
     inventory.run(loopEnding.signal),
     samples.run(loopEnding.signal),
   ]);

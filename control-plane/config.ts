@@ -49,6 +49,8 @@ export interface ControlPlaneConfig {
     readonly rates: { readonly concurrent: number; readonly tokensPerMinute: number };
     readonly gpus: { readonly perType: number };
   };
+  /** LoRA adapters: what they cost more than their base, and how long one stays loaded that nobody uses. */
+  readonly adapters: { readonly percent: number; readonly idleMs: number };
   /** Messages between replicas go by Redis; without one each keeps to itself and to the database. */
   readonly redisUrl: string | undefined;
   /** Under which clients reach this control plane; undefined: as each request says. */
@@ -178,6 +180,10 @@ export function readConfig(env: Env): ControlPlaneConfig {
         tokensPerMinute: whole("STOKER_TPM_LIMIT", 5_000_000, 1, 1e12),
       },
       gpus: { perType: whole("STOKER_DEFAULT_GPU_LIMIT", 8, 0, 1_000_000) },
+    },
+    adapters: {
+      percent: whole("STOKER_LORA_SURCHARGE_PERCENT", 50, 0, 10_000),
+      idleMs: number("STOKER_LORA_IDLE_SECONDS", 3_600, 1, 31_536_000) * 1000,
     },
     redisUrl,
     publicUrl,

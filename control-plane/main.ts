@@ -31,6 +31,7 @@ import { createKekStore } from "./store/kek-store.ts";
 import { migrateDatabase } from "./store/migrate.ts";
 import { createNodeWeightsStore } from "./store/node-weights-store.ts";
 import { pingDatabase } from "./store/ping.ts";
+import { createAdapterParts } from "./wiring/adapters.ts";
 import { createAgents } from "./wiring/agent-instances.ts";
 import { createBilling } from "./wiring/billing.ts";
 import { createContainerVerbs } from "./wiring/container-verbs.ts";
@@ -155,7 +156,7 @@ async function main(): Promise<void> {
     log,
   });
   const catalog = createCatalogStore(db);
-  const directory = createDirectory(catalog);
+  const directory = createDirectory(catalog, config.adapters.percent);
   const modelLoop = refreshOn(feed, ["deployment", "model", "price"], {
     what: "models",
     refresh: directory.refresh,
@@ -239,6 +240,14 @@ async function main(): Promise<void> {
     shapeOf: createHubShape(config.hubEndpoint),
   };
   const scaling = createScaling({ ...verbDeps, clockScale: config.scalingClockScale, log });
+  const adapters = createAdapterParts({
+    ...verbDeps,
+    db,
+    feed,
+    askForInstance: createWaker({ ...verbDeps, store: fleet.deploymentStore }),
+    idleMs: config.adapters.idleMs,
+    log,
+  });
   const http = await createHttp({
     authenticator,
     spine: {
@@ -250,13 +259,12 @@ async function main(): Promise<void> {
       delivered: money.delivered,
       labels: money.labels,
       replicaId: money.replica.id,
-      coldStarts: createColdStarts({
-        routes: fleet.routing,
-        ask: createWaker({ ...verbDeps, store: fleet.deploymentStore }),
-      }),
+      coldStarts: createColdStarts({ routes: fleet.routing, ask: adapters.ask }),
+      adapterUse: adapters.noteUse,
     },
     deployments: createDeploymentVerbs(verbDeps),
     modelRecords: createModelRecordVerbs({ ...verbDeps, db }),
+    adapters: adapters.verbs,
     placement: createPlacementVerbs({ ...verbDeps, db }),
     containers: createContainerVerbs({ ...verbDeps, db }),
     ...agents.verbs,
@@ -325,6 +333,7 @@ async function main(): Promise<void> {
   const loops = Promise.all([
     fleet.run(ending.signal),
     scaling.run(ending.signal),
+    adapters.run(ending.signal),
     modelLoop.run(ending.signal),
     discountLoop.run(ending.signal),
     kekLoop.run(ending.signal),

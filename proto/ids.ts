@@ -9,6 +9,8 @@ export type AccountId = Id<"account">;
 export type KeyId = Id<"key">;
 /** 16 mixed-case alphanumerics. */
 export type DeploymentId = Id<"deployment">;
+/** A LoRA adapter. */
+export type AdapterId = Id<"adapter">;
 export type InstanceId = Id<"instance">;
 export type HostId = Id<"host">;
 /** 24 mixed-case alphanumerics, made by us at admission; never the client's `x-request-id`. */

@@ -13,6 +13,7 @@ const deps: HttpDeps = {
   spine: uncalled,
   deployments: uncalled,
   modelRecords: uncalled,
+  adapters: uncalled,
   placement: uncalled,
   containers: uncalled,
   agentInstances: uncalled,

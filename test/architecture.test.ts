@@ -84,6 +84,7 @@ const zones: Readonly<Record<string, Zone>> = {
   "agent/backups/": { mayTypes: ["agent/reconcile/driver.ts"] },
   "agent/state/": { mayTypes: ["agent/session/store.ts", "agent/ingress/spool.ts", "agent/metering/store.ts"] },
   "agent/engines/": { mayTypes: ["agent/reconcile/driver.ts"] },
+  "agent/adapters/": { may: ["agent/engines/"], mayTypes: ["agent/reconcile/ports.ts"] },
   "agent/fingerprint/": {},
   "agent/session/": {},
   "agent/weights/": {},

@@ -1,6 +1,7 @@
 // What plans of engines from elsewhere have in common: weights read-only at /models, caches in memory, one port.
 import { basename } from "node:path";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
+import { adaptersMount } from "./adapters-mount.ts";
 import { type HostFacts, type PlanOutcome, refused } from "./host-facts.ts";
 import { identityOf } from "./plan-identity.ts";
 
@@ -15,6 +16,8 @@ interface Engine {
   readonly port: number;
   readonly command: (image: string) => readonly string[];
   readonly env: Readonly<Record<string, string>>;
+  /** It takes LoRA adapters while it runs. */
+  readonly takesAdapters: boolean;
 }
 
 /** The root is read-only, and what one tenant's engine compiled must never run in another's: caches live as long as it does. */
@@ -45,9 +48,11 @@ export function containerPlan(
       `the operator of this host named no image of ${engine.name} (${engine.setting}); have it set, or deploy on another host.`,
     );
   const gpuUuids = driverGpus(spec);
+  const adapters = engine.takesAdapters ? adaptersMount(spec, host) : { mounts: [], folders: [] };
   return {
     ok: true,
     files: [],
+    folders: adapters.folders,
     plan: {
       ...identityOf(spec),
       kind: "runtime",
@@ -55,7 +60,7 @@ export function containerPlan(
       entrypoint: engine.command(image),
       args: [],
       env: { ...engine.env, STOKER_INSTANCE_ID: spec.instanceId },
-      mounts: [{ source: modelPath, target: `/models/${basename(modelPath)}`, readOnly: true }],
+      mounts: [{ source: modelPath, target: `/models/${basename(modelPath)}`, readOnly: true }, ...adapters.mounts],
       port: engine.port,
       memoryBytes: Number(spec.memoryBytes),
       cpus: spec.cpus,

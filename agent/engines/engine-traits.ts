@@ -5,6 +5,8 @@ export interface EngineTraits {
   /** POST {lora_name, lora_path} / {lora_name}. */
   readonly loadLora: string;
   readonly unloadLora: string;
+  /** The highest rank its plan starts it for; 0: adapters are not taken while it runs. */
+  readonly mostLoraRank: number;
   readonly metrics: string;
   /** Whether SIGTERM cuts what runs, so that it must be drained before. By the image's tag. */
   readonly abortsOnTerm: (version: string) => boolean;
@@ -14,18 +16,22 @@ export const engineTraits = {
   stoker: {
     loadLora: "/v1/load_lora_adapter",
     unloadLora: "/v1/unload_lora_adapter",
+    mostLoraRank: 256,
     metrics: "/metrics",
     abortsOnTerm: () => false,
   },
   vllm: {
     loadLora: "/v1/load_lora_adapter",
     unloadLora: "/v1/unload_lora_adapter",
+    mostLoraRank: 64,
     metrics: "/metrics",
     abortsOnTerm: (version) => !isAtLeast(versionOf(`:${version}`), 0, 18),
   },
   sglang: {
     loadLora: "/load_lora_adapter",
     unloadLora: "/unload_lora_adapter",
+    // Its plan starts it without --enable-lora.
+    mostLoraRank: 0,
     metrics: "/metrics",
     abortsOnTerm: () => true,
   },

@@ -11,6 +11,8 @@ export interface HostFacts {
   readonly engineImages?: { readonly vllm?: string | undefined; readonly sglang?: string | undefined };
   /** Folder for files made from a specification. */
   readonly filesDir: string;
+  /** Folder of LoRA adapters as engines see them, one per instance in it; undefined: this host serves none. */
+  readonly adaptersDir?: string;
   readonly logLevel: string;
   /** Folder of persistent volumes; undefined: this host keeps none. */
   readonly volumesDir?: string | undefined;
@@ -30,7 +32,13 @@ export interface PlanFile {
 }
 
 export type PlanOutcome =
-  | { readonly ok: true; readonly plan: ContainerPlan; readonly files: readonly PlanFile[] }
+  | {
+      readonly ok: true;
+      readonly plan: ContainerPlan;
+      readonly files: readonly PlanFile[];
+      /** Must be there before the start. */
+      readonly folders?: readonly string[];
+    }
   /** Trying again cannot help. `message`: what happened, why, what to do. */
   | { readonly ok: false; readonly code: string; readonly message: string };
 

@@ -12,6 +12,7 @@ export function planSglang(spec: InstanceSpec__Output, modelPath: string, host: 
     image: host.engineImages?.sglang,
     setting: "STOKER_SGLANG_IMAGE",
     port,
+    takesAdapters: false,
     command: () => ["python3", "-m", "sglang.launch_server", ...argvOf(spec, modelPath)],
     env: { ...engineCaches, DO_NOT_TRACK: "1" },
   });

@@ -2,6 +2,7 @@
 import { createHash } from "node:crypto";
 import { basename, dirname, join } from "node:path";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
+import { adaptersMount } from "./adapters-mount.ts";
 import { imageOf } from "./allowed-image.ts";
 import type { HostFacts, PlanFile, PlanOutcome } from "./host-facts.ts";
 import { identityOf } from "./plan-identity.ts";
@@ -21,9 +22,11 @@ export function planStoker(spec: InstanceSpec__Output, modelPath: string, host: 
   const shownTarget = isSplit ? "/models" : `/models/${basename(modelPath)}`;
   const modelTarget = isProcess ? modelPath : `/models/${basename(modelPath)}`;
   const templatePath = template && (isProcess ? template.path : templateTarget);
+  const adapters = adaptersMount(spec, host);
   const mounts = [
     { source: shown, target: shownTarget, readOnly: true },
     ...(template ? [{ source: template.path, target: templateTarget, readOnly: true }] : []),
+    ...adapters.mounts,
   ];
   // GPUs of type `other` are shares of the host's memory; only a real one has a driver's uuid.
   const realGpus = spec.gpuUuids.filter((uuid) => /^(GPU|MIG)-/.test(uuid));
@@ -49,6 +52,7 @@ export function planStoker(spec: InstanceSpec__Output, modelPath: string, host: 
   return {
     ok: true,
     files: template ? [template] : [],
+    ...(isProcess ? {} : { folders: adapters.folders }),
     plan: {
       ...identityOf(spec),
       kind: "runtime",

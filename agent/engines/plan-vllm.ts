@@ -2,6 +2,7 @@
 import { basename } from "node:path";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import { containerPlan, driverGpus, engineCaches, setsOwn } from "./container-plan.ts";
+import { engineTraits } from "./engine-traits.ts";
 import type { HostFacts, PlanOutcome } from "./host-facts.ts";
 import { isAtLeast, versionOf } from "./image-version.ts";
 
@@ -9,7 +10,6 @@ const port = 8000;
 /** Longer than what is left to do after our own drain, shorter than the stop's patience. */
 const shutdownSeconds = 8;
 const mostLoras = 8;
-const mostLoraRank = 64;
 
 export function planVllm(spec: InstanceSpec__Output, modelPath: string, host: HostFacts): PlanOutcome {
   return containerPlan(spec, modelPath, host, {
@@ -17,6 +17,7 @@ export function planVllm(spec: InstanceSpec__Output, modelPath: string, host: Ho
     image: host.engineImages?.vllm,
     setting: "STOKER_VLLM_IMAGE",
     port,
+    takesAdapters: true,
     command: (image) => ["python3", "-m", "vllm.entrypoints.openai.api_server", ...argvOf(spec, modelPath, image)],
     env: {
       ...engineCaches,
@@ -53,7 +54,7 @@ function argvOf(spec: InstanceSpec__Output, modelPath: string, image: string): s
     "--max-loras",
     String(mostLoras),
     "--max-lora-rank",
-    String(mostLoraRank),
+    String(engineTraits.vllm.mostLoraRank),
     ...(isAtLeast(version, 0, 18) ? ["--shutdown-timeout", String(shutdownSeconds)] : []),
     ...(isAtLeast(version, 0, 16) ? ["--disable-access-log-for-endpoints", "/metrics,/health"] : []),
     ...spec.extraArgs,

@@ -16,6 +16,8 @@ export interface RouteTarget {
   readonly instanceId: InstanceId;
   readonly deployId: DeploymentId;
   readonly origin: string;
+  /** Of the process or container: another one holds nothing of what was loaded into this. */
+  readonly identity?: string;
   readonly maxBatchSize: number;
   readonly ready: boolean;
   readonly draining: boolean;

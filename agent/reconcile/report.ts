@@ -52,7 +52,8 @@ export function targetsOf(view: View): readonly RouteTarget[] {
     if (seen.state !== "running" || seen.ssh || !spec || !facts || spec.engine === "container") return [];
     const draining = spec.draining || tombstones.has(instanceId) || isEnding(facts);
     const ready = isReady(facts, seen);
-    return [{ instanceId, deployId, origin: seen.origin, maxBatchSize: spec.maxBatchSize, ready, draining }];
+    const { origin, identity } = seen;
+    return [{ instanceId, deployId, origin, identity, maxBatchSize: spec.maxBatchSize, ready, draining }];
   });
 }
 

@@ -109,6 +109,7 @@ export function createExecutors(deps: StepDeps): Executors {
           return await attempts.failed(step, why, { isTerminal: false, backOff: crashBackOff });
         }
         await writeFiles(outcome.files);
+        for (const folder of outcome.folders ?? []) await mkdir(folder, { recursive: true, mode: 0o755 });
         const oldGpuFaults = (await deps.gpuFaults(step.spec.gpuUuids, signal)).map((fault) => fault.id);
         await driver.start(outcome.plan, bounded(signal, startLimitMs));
         book.change(step.id, (facts) => ({ ...facts, wasStartedHere: true, oldGpuFaults }));

@@ -9,6 +9,8 @@ const pickle = /\.(bin|pt|pth|ckpt|pkl|pickle|msgpack|h5|joblib|npz)$/i;
 /** `model.onnx_data`, `model.onnx_data_1`, `model.onnx.data`, `decoder.data`: weights that an .onnx file keeps beside itself. */
 const onnxData = /\.(onnx_data(_\d+)?|onnx\.data|data)$/i;
 const onnxPreferred = ["onnx/model.onnx", "model.onnx", "onnx/model_quantized.onnx", "model_quantized.onnx"];
+/** Adapters of the highest rank for the largest models stay below it; anything else would fill the disk of a host. */
+const mostLoraBytes = 8 * 1024 ** 3;
 const maxTextBytes = 64 * 1024 * 1024;
 
 /** Small files first: what they say may end the download before the large ones begin. Throws why nothing fits. */
@@ -61,6 +63,8 @@ function onnxOf<F extends RepoFile>(repo: string, files: readonly F[], file: str
 function loraOf<F extends RepoFile>(repo: string, files: readonly F[]): readonly F[] {
   const adapter = files.find(({ path }) => path === "adapter_model.safetensors");
   const config = files.find(({ path }) => path === "adapter_config.json");
+  if ((adapter?.sizeBytes ?? 0) > mostLoraBytes)
+    throw unsupported(`${repo} has an adapter of ${adapter?.sizeBytes} bytes: the most is ${mostLoraBytes}.`);
   if (adapter && config) return [config, adapter];
   if (files.some(({ path }) => path === "adapter_model.bin"))
     throw unsupported(

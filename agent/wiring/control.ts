@@ -4,6 +4,7 @@ import { readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Logger } from "pino";
+import type { AdapterReport } from "../../proto/gen/stoker/fleet/v1/AdapterReport.ts";
 import type { Inventory } from "../../proto/gen/stoker/fleet/v1/Inventory.ts";
 import type { KeptWeights } from "../../proto/gen/stoker/fleet/v1/KeptWeights.ts";
 import type { AgentConfig } from "../config.ts";
@@ -33,6 +34,8 @@ export interface ControlParts {
   readonly reconciler: () => Pick<Reconciler, "report" | "setDesired" | "hold">;
   /** What lies in the weights cache. */
   readonly weights: () => readonly KeptWeights[];
+  /** What an instance holds beside its model. */
+  readonly adapters: (instanceId: string) => readonly AdapterReport[];
   /** By kind: what a control plane may have done once (session/commands.ts). */
   readonly executors: Readonly<Record<string, CommandExecutor>>;
   readonly answered: (kind: string, result: "ok" | "rejected_epoch" | "duplicate" | "failed") => void;
@@ -157,7 +160,8 @@ function reportOf(parts: ControlParts) {
   if (!report) return undefined;
   const instances = report.instances.map((one) => {
     const isLeaving = parts.isStopping() && one.phase === "ready";
-    return parts.samples().withUsage(isLeaving ? { ...one, phase: "draining" } : one);
+    const adapters = [...parts.adapters(one.instanceId)];
+    return { ...parts.samples().withUsage(isLeaving ? { ...one, phase: "draining" } : one), adapters };
   });
   return { ...report, instances, weights: parts.weights() };
 }

@@ -63,7 +63,8 @@ export function createHostWeights(
     serve: store.serve,
     setDesired(desired) {
       const pinned = desired.prefetch.filter((one) => one.pinned);
-      store.hold([...desired.instances, ...pinned].flatMap(({ weights }) => weights ?? []));
+      const adapters = desired.instances.flatMap((one) => one.adapters);
+      store.hold([...desired.instances, ...adapters, ...pinned].flatMap(({ weights }) => weights ?? []));
       prefetcher.want(desired.prefetch);
     },
     report: () => reportOf(here, prefetcher.state()),

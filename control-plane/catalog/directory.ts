@@ -1,11 +1,11 @@
 // The models in memory: public ones at their price, and each account's own deployments. Read anew when a pushed change says
 // so; while the database is away what is known stays.
 import type { AccountId, DeploymentId } from "../../proto/ids.ts";
-import { freeOfCharge } from "../../proto/money.ts";
+import { freeOfCharge, type TokenRates } from "../../proto/money.ts";
 import { type ModelAbout, noAbout } from "./model-meta.ts";
 import { quantizationOf } from "./quantization.ts";
 import type { ModelDirectory, ServedModel } from "./served-model.ts";
-import type { CatalogStore, DeployedModel, NotedModel, OfferedModel } from "./store.ts";
+import type { CatalogStore, DeployedAdapter, DeployedModel, NotedModel, OfferedModel } from "./store.ts";
 
 export interface Directory extends ModelDirectory {
   /** Throws when the database is away. */
@@ -28,7 +28,8 @@ interface Tables {
 
 const idPrefix = "deploy_id:";
 
-export function createDirectory(store: CatalogStore): Directory {
+/** `adapterPercent`: what an adapter costs more than its base. */
+export function createDirectory(store: CatalogStore, adapterPercent = 50): Directory {
   let tables: Tables | undefined;
   let untilNextPriceMs: number | undefined;
 
@@ -42,7 +43,7 @@ export function createDirectory(store: CatalogStore): Directory {
   function resolve(model: string, caller: AccountId): ServedModel | undefined {
     if (model.startsWith(idPrefix)) {
       const found = tables?.byId.get(model.slice(idPrefix.length));
-      return found?.owner === caller ? found : undefined;
+      return found && (found.adapter?.account ?? found.owner) === caller ? found : undefined;
     }
     const plain = named(model, caller);
     const colon = plain ? -1 : model.lastIndexOf(":");
@@ -63,7 +64,10 @@ export function createDirectory(store: CatalogStore): Directory {
       const untilNext = await store.untilNextPriceMs();
       // Offers first: an offer of a deployment that is not yet read would vanish for a moment the other way round.
       const offered = await store.offered();
-      tables = tabulate(await store.deployed(), offered, await store.noted());
+      const notes = await store.noted();
+      // Before the deployments: an adapter is served by one that is known.
+      const adapters = await store.adapters();
+      tables = tabulate(await store.deployed(), offered, notes, adapters, adapterPercent);
       untilNextPriceMs = untilNext;
     },
     resolve,
@@ -71,7 +75,10 @@ export function createDirectory(store: CatalogStore): Directory {
     list(caller) {
       const names = new Set([...(tables?.offered.keys() ?? []), ...(tables?.own.get(caller)?.keys() ?? [])]);
       const all = [...names].sort().map((name) => named(name, caller));
-      return all.filter((model): model is ServedModel => model !== undefined && model.status !== "failed");
+      return all.filter(
+        (model): model is ServedModel =>
+          model !== undefined && model.status !== "failed" && model.adapter?.isServed !== false,
+      );
     },
     countByStatus: () => tables?.statuses ?? new Map(),
   };
@@ -81,6 +88,8 @@ function tabulate(
   deployed: readonly DeployedModel[],
   offers: readonly OfferedModel[],
   notes: readonly NotedModel[],
+  adapters: readonly DeployedAdapter[],
+  adapterPercent: number,
 ): Tables {
   const noted = new Map(notes.map((note) => [keyOf(note.account, note.name), note]));
   const byDeployment = new Map<DeploymentId, DeployedModel>(deployed.map((one) => [one.deployId, one]));
@@ -104,7 +113,49 @@ function tabulate(
     const one = byDeployment.get(offer.deployId);
     if (one) offered.set(offer.name, publicModel(one, offer, noted.get(keyOf(one.account, offer.name))));
   }
+  for (const one of adapters) {
+    const base = one.base.kind === "offered" ? offered.get(one.base.name) : byId.get(one.base.deployId);
+    if (!base) continue;
+    const served = adaptedModel(one, base, adapterPercent);
+    byId.set(one.id, served);
+    const names = own.get(one.account) ?? new Map<string, ServedModel>();
+    own.set(one.account, names);
+    const other = names.get(one.name);
+    if (!other || other.status === "failed") names.set(one.name, served);
+  }
   return { offered, own, byId, shown, statuses };
+}
+
+function adaptedModel(one: DeployedAdapter, base: ServedModel, percent: number): ServedModel {
+  return Object.freeze({
+    ...base,
+    name: one.name,
+    // Unique on an instance that holds adapters of several accounts.
+    servedName: one.id,
+    version: one.revision,
+    description: one.description,
+    rates: surcharged(base.rates, percent),
+    createdAtMs: one.createdAtMs,
+    status: one.isFailed ? "failed" : base.status,
+    about: noAbout,
+    takesAdapters: false,
+    adapter: { id: one.id, account: one.account, baseName: base.name, isServed: one.isServed },
+  });
+}
+
+/** Rounded up, each rate by itself. */
+function surcharged({ units, ...tokens }: TokenRates, percent: number): TokenRates {
+  const more = (rate: bigint) => (rate * BigInt(100 + percent) + 99n) / 100n;
+  return {
+    input: more(tokens.input),
+    cachedInput: more(tokens.cachedInput),
+    output: more(tokens.output),
+    ...(units
+      ? {
+          units: { ...units, characters: more(units.characters), audio: more(units.audio), images: more(units.images) },
+        }
+      : {}),
+  };
 }
 
 const keyOf = (account: AccountId, name: string) => `${account} ${name}`;
@@ -127,6 +178,7 @@ function ownModel(one: DeployedModel, note: NotedModel | undefined): ServedModel
     createdAtMs: one.createdAtMs,
     status: one.status,
     engine: one.engine,
+    takesAdapters: one.takesAdapters,
     about: aboutOf(note),
     gpus: one.gpus,
     quantization: quantizationOf(one.weightsFile),

@@ -1,4 +1,4 @@
-import type { AccountId, DeploymentId } from "../../proto/ids.ts";
+import type { AccountId, AdapterId, DeploymentId } from "../../proto/ids.ts";
 import type { TokenRates } from "../../proto/money.ts";
 import type { ModelAbout } from "./model-meta.ts";
 
@@ -34,6 +34,19 @@ export interface ServedModel {
   readonly gpus?: { readonly type: string; readonly count: number } | undefined;
   /** Of its weights' names, such as Q4_1; absent: they do not say. */
   readonly quantization?: string | undefined;
+  /** LoRA adapters can be put on it. */
+  readonly takesAdapters: boolean;
+  /** This is one: all else is its base's, but name, price and what the engine calls it. */
+  readonly adapter?: ServedAdapter;
+}
+
+export interface ServedAdapter {
+  readonly id: AdapterId;
+  /** Whose it is; `owner` owns the instances. */
+  readonly account: AccountId;
+  readonly baseName: string;
+  /** Some instance has served it: it is listed. */
+  readonly isServed: boolean;
 }
 
 /** The models in memory, kept fresh by pushed changes: no database call. */

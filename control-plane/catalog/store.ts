@@ -1,5 +1,5 @@
 // What the catalogue needs kept. Implemented by store/catalog-store.ts.
-import type { AccountId, DeploymentId } from "../../proto/ids.ts";
+import type { AccountId, AdapterId, DeploymentId } from "../../proto/ids.ts";
 import type { TokenRates } from "../../proto/money.ts";
 import type { MetaChange, ModelAbout, ModelPapers } from "./model-meta.ts";
 
@@ -13,6 +13,8 @@ export interface DeployedModel {
   readonly version: string;
   readonly task: string;
   readonly engine: "stoker" | "external";
+  /** Its instances take LoRA adapters while they run. */
+  readonly takesAdapters: boolean;
   readonly status: string;
   readonly maxBatchSize: number;
   /** As an instance reported, or as asked for; 0 unknown. */
@@ -56,6 +58,23 @@ export interface OfferedModel {
   readonly createdAtMs: number;
 }
 
+/** A LoRA adapter that did not end. */
+export interface DeployedAdapter {
+  readonly id: AdapterId;
+  readonly account: AccountId;
+  readonly name: string;
+  readonly revision: string;
+  readonly description: string;
+  /** Of the base: a model that is offered to every account, by its name, or else a deployment. */
+  readonly base:
+    | { readonly kind: "offered"; readonly name: string }
+    | { readonly kind: "own"; readonly deployId: DeploymentId };
+  readonly isFailed: boolean;
+  /** Some instance has served it. */
+  readonly isServed: boolean;
+  readonly createdAtMs: number;
+}
+
 export interface Offer {
   readonly name: string;
   readonly deployId: DeploymentId;
@@ -68,6 +87,7 @@ export interface CatalogStore {
   noted(): Promise<readonly NotedModel[]>;
   /** Deployments that are not deleted. */
   deployed(): Promise<readonly DeployedModel[]>;
+  adapters(): Promise<readonly DeployedAdapter[]>;
   /** Models offered to every account, at the price that is effective now. */
   offered(): Promise<readonly OfferedModel[]>;
   /** Until the next price of a model takes effect, by the clock that `offered` reads; undefined: none is set. */

@@ -202,11 +202,11 @@ export function checkRepo(
 }
 
 /** With the owner's name before one that has none. Throws DeploymentRefused. */
-export function fullName(given: string, displayName: string): string {
+export function fullName(given: string, displayName: string, field = "model_name"): string {
   const name = given.includes("/") ? given : `${displayName}/${given}`;
   if (!nameForm.test(name) || name.includes("..")) {
     throw refusedField(
-      "model_name",
+      field,
       "the model name is written owner/name, in letters, digits, dots, dashes and underscores; " +
         "a name without owner gets your display name before it.",
     );

@@ -4,7 +4,7 @@ import type { HostRecord } from "../fleet/host.ts";
 import type { NodeWeights } from "../fleet/store.ts";
 import type { ContainerParts, Deployment, WeightsSource } from "./deployment.ts";
 import { type Resources, resourcesOf } from "./resources.ts";
-import type { DeploymentStore, DesiredAgentInstance } from "./store.ts";
+import type { Adapter, DeploymentStore, DesiredAdapter, DesiredAgentInstance } from "./store.ts";
 
 export interface DesiredInstance extends Resources {
   readonly instanceId: InstanceId;
@@ -28,6 +28,13 @@ export interface DesiredInstance extends Resources {
   /** Of a rented container. `firstStart` is never logged. */
   readonly rental: (ContainerParts & { readonly firstStart: string }) | undefined;
   readonly agentInstance: DesiredAgentInstance | undefined;
+  /** To be held while it serves. */
+  readonly adapters: readonly OpenAdapter[];
+}
+
+interface OpenAdapter extends Pick<Adapter, "id" | "repo" | "revision"> {
+  /** Empty without one. Never logged. */
+  readonly token: string;
 }
 
 /** Everything one host is to run, and what it is to remove: nothing else is ever removed. */
@@ -52,7 +59,14 @@ export async function desiredSet(
   if (!rows) return undefined;
   const instances = await Promise.all(
     rows.instances.map(
-      async ({ instance, deployment, weights, weightsToken, agentInstance }): Promise<DesiredInstance | undefined> => {
+      async ({
+        instance,
+        deployment,
+        weights,
+        weightsToken,
+        agentInstance,
+        adapters,
+      }): Promise<DesiredInstance | undefined> => {
         const secrets = await secretsOf(deployment, weightsToken, deps);
         return (
           secrets && {
@@ -71,6 +85,7 @@ export async function desiredSet(
             image: deployment.image ?? "",
             externalUrl: deployment.externalUrl ?? "",
             agentInstance,
+            adapters: await Promise.all(adapters.map((adapter) => opened(adapter, deps))),
             gpuMemoryBytes: instance.gpuMemoryBytes,
             ...(agentInstance ?? resourcesOf(instance.gpuUuids, host.inventory, instance.gpuShare)),
           }
@@ -100,6 +115,20 @@ async function secretsOf(
   }
   if (!container) return { weightsToken: secret, rental: undefined };
   return { weightsToken: "", rental: { ...container, firstStart: secret } };
+}
+
+/** Without its token where that does not open: the host says what the hub then answers. */
+async function opened(
+  { id, account, repo, revision, token }: DesiredAdapter,
+  { openToken, log }: Pick<Parameters<typeof desiredSet>[0], "openToken" | "log">,
+): Promise<OpenAdapter> {
+  try {
+    return { id, repo, revision, token: token ? await openToken(account, token) : "" };
+  } catch (error) {
+    if ((error as { code?: unknown }).code === "store_away") throw error;
+    log.error({ err: error, adapter: id, alert: "sealed_secret_unreadable" }, "an adapter's secret does not open");
+    return { id, repo, revision, token: "" };
+  }
 }
 
 /** The name the engine knows. */

@@ -40,6 +40,21 @@ export class DeploymentRefused extends ServiceError {
   readonly code = "invalid_deployment";
 }
 
+/** A field of a wish for an adapter that cannot be granted; the edge renders it as a validation answer for `param`. */
+export class AdapterRefused extends ServiceError {
+  readonly code = "invalid_adapter";
+  constructor(field: string, why: string) {
+    super(`${field}: ${why}`, { param: field });
+  }
+}
+
+export class AdapterNotFound extends ServiceError {
+  readonly code = "adapter_not_found";
+  constructor(name: string) {
+    super(`There is no adapter ${name.slice(0, 200)} in your account. \`GET /v1/user/loras\` lists yours.`);
+  }
+}
+
 export class ExtraArgRefused extends ServiceError {
   readonly code = "extra_arg_refused";
   constructor(message: string) {

@@ -61,4 +61,5 @@ export function createObserver(deps: {
   };
 }
 
-const textOf = (seen: Observation) => Object.values(seen).join("\u0000");
+const textOf = ({ adapters, ...seen }: Observation) =>
+  [...Object.values(seen), JSON.stringify(adapters)].join("\u0000");

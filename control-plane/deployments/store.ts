@@ -1,11 +1,11 @@
 // What deployments need kept. Implemented by store/deployments-store.ts. Every method that a customer can reach takes the
 // account; every write names what it saw.
-
 import type { GpuType } from "../../proto/gpu.ts";
-import type { AccountId, DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
+import type { AccountId, AdapterId, DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 import type { InstancePhase } from "../../proto/instance-phase.ts";
 import type { NodeWeights } from "../fleet/store.ts";
 import type { GpuUse } from "../quotas/gpu-limits.ts";
+import type { Adapter, AdapterNews } from "./adapter.ts";
 import type {
   Deployment,
   DeploymentKind,
@@ -17,8 +17,16 @@ import type {
 import type { Outcome } from "./lifecycle.ts";
 import type { GpuMinimums } from "./place-reserve.ts";
 
-export type { Deployment, DeploymentKind, DeploymentStatus, GpuMinimums, Instance, WeightsSource };
-
+export type {
+  Adapter,
+  AdapterNews,
+  Deployment,
+  DeploymentKind,
+  DeploymentStatus,
+  GpuMinimums,
+  Instance,
+  WeightsSource,
+};
 export type NewDeployment = Omit<
   Deployment,
   | "status"
@@ -110,6 +118,7 @@ export interface Observation {
   /** 0 and empty for what is not reached by SSH. */
   readonly sshPort: number;
   readonly sshAddress: string;
+  readonly adapters: readonly AdapterNews[];
 }
 
 export type Present = Pick<Observation, "instanceId" | "deployId" | "gpuUuids">;
@@ -120,6 +129,12 @@ export interface DesiredRow {
   readonly weights: WeightsSource;
   readonly weightsToken: Buffer | null;
   readonly agentInstance: DesiredAgentInstance | undefined;
+  /** To be held while it serves. */
+  readonly adapters: readonly DesiredAdapter[];
+}
+
+export interface DesiredAdapter extends Pick<Adapter, "id" | "account" | "repo" | "revision"> {
+  readonly token: Buffer | null;
 }
 
 /** Of engine agent_instance. */
@@ -248,6 +263,40 @@ export interface DeploymentStore {
   ): Promise<{ readonly isFenced: boolean; readonly unknown: readonly InstanceId[] }>;
   /** Undefined when the host is unknown. */
   desired(host: HostId): Promise<DesiredRows | undefined>;
+}
+
+export type NewAdapter = Pick<
+  Adapter,
+  "id" | "account" | "name" | "baseDeployId" | "baseModel" | "repo" | "revision" | "isPrivate" | "description"
+> & { readonly isBasePublic: boolean; readonly token: Buffer | null };
+
+/** Where an adapter stands for callers that wait for it. `full`: all places are taken by adapters that were used just now. */
+export type AdapterStanding = "wanted" | "trouble" | "full" | "failed" | "gone";
+
+export interface AdapterStore {
+  /**
+   * `name_taken`: a live deployment or adapter of the account has it; `too_many`: above `most` of the account. It is wanted at
+   * once while the base has fewer than `room`.
+   */
+  insert(next: NewAdapter, most: number, room: number): Promise<Adapter | "name_taken" | "account_gone" | "too_many">;
+  /** By name the live one, or else the last that failed. */
+  find(name: string, account: AccountId): Promise<Adapter | undefined>;
+  get(id: AdapterId, account: AccountId): Promise<Adapter | undefined>;
+  /** Newest first; not those that were deleted. Of one base, as it was named. */
+  list(account: AccountId, baseModel: string | undefined): Promise<readonly Adapter[]>;
+  change(
+    id: AdapterId,
+    account: AccountId,
+    change: { readonly isPrivate?: boolean; readonly description?: string },
+  ): Promise<boolean>;
+  /** False when it was gone. Hosts unload it. */
+  remove(id: AdapterId, account: AccountId): Promise<boolean>;
+  /** It was used; written down now and then. */
+  used(id: AdapterId, account: AccountId): Promise<void>;
+  /** Somebody waits for it: it is wanted from now on, in the place of the one used longest ago where there is no room. */
+  want(id: AdapterId, account: AccountId, mostHeld: Readonly<Record<string, number>>): Promise<AdapterStanding>;
+  /** Drops those not used for so long, follows bases to other deployments, ends those whose base is gone. Returns of how many. */
+  tend(idleMs: number): Promise<number>;
 }
 
 /** A run like others before it: nothing else changes what it takes. */

@@ -60,8 +60,9 @@ export function createRoutingTable(deps: {
       byDeployment = next;
       isLoaded = true;
     },
-    ready(deployment) {
-      const group = byDeployment.get(deployment) ?? [];
+    ready(deployment, adapter) {
+      const all = byDeployment.get(deployment) ?? [];
+      const group = adapter === undefined ? all : all.filter((route) => route.adapters?.has(adapter));
       const isUsable = (route: OwnRoute) =>
         !refused.has(route.instanceId) && deps.clocks.state(route.hostId) === "live";
       // The usual case makes no new array: this is on the path of every request.

@@ -1,5 +1,5 @@
 // What the fleet needs kept. Implemented by store/fleet-store.ts.
-import type { DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
+import type { AdapterId, DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 import type { Gpu, GpuClaim, HostOperation, HostRecord, Inventory, UnknownInstance } from "./host.ts";
 import type { AgedLive, HostLive } from "./live.ts";
 import type { PlacedOn } from "./rebalance.ts";
@@ -40,6 +40,8 @@ export interface RouteRow {
   readonly origin: string;
   readonly ticketKey: Buffer;
   readonly maxBatchSize: number;
+  /** LoRA adapters that it holds. */
+  readonly adapters: ReadonlySet<AdapterId>;
   readonly nodeEpoch: bigint;
 }
 

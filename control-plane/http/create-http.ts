@@ -22,6 +22,7 @@ import { plainLines } from "./plain-lines.ts";
 import { RelayFront } from "./relay-front.ts";
 import { refusalOf, renderError } from "./render-error.ts";
 import { RequestState, type StateDeps } from "./request-state.ts";
+import { addAdapterRoutes } from "./routes/adapters.ts";
 import { addAdminRoutes } from "./routes/admin.ts";
 import { addAdminAccountRoutes } from "./routes/admin-accounts.ts";
 import { addAdminAuditRoutes } from "./routes/admin-audit.ts";
@@ -175,6 +176,7 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     addCliLoginRoutes(endpoints, routes, deps);
     addModelRoutes(endpoints, deps.spine.models);
     addModelRecordRoutes(endpoints, deps);
+    addAdapterRoutes(endpoints, deps);
     addDeployRoutes(endpoints, deps);
     addPlacementRoutes(endpoints, deps);
     addDeployHubRoutes(endpoints, deps);

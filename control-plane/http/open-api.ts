@@ -18,6 +18,7 @@ export const openApi: FastifyDynamicSwaggerOptions = {
       { name: "voices", description: "Voices to speak in" },
       { name: "models", description: "What can be used" },
       { name: "deployments", description: "Dedicated models" },
+      { name: "lora", description: "LoRA adapters" },
       { name: "containers", description: "Rented GPUs with SSH" },
       { name: "account", description: "The account of a key" },
       { name: "billing", description: "Use and funds" },

@@ -113,6 +113,8 @@ const statusOf = new Map<ErrorClass, number>([
   [deployments.BaseModelUnknown, 404],
   [deployments.DeploymentGone, 410],
   [deployments.DeploymentRefused, 422],
+  [deployments.AdapterRefused, 422],
+  [deployments.AdapterNotFound, 404],
   [deployments.ExtraArgRefused, 422],
   [deployments.NoFunds, 402],
   [deployments.AccountSuspended, 423],

@@ -16,7 +16,7 @@ export function renderModelList(models: readonly ServedModel[]): ModelList {
         created: Math.floor(model.createdAtMs / 1000),
         owned_by: slash > 0 ? model.name.slice(0, slash) : "stoker",
         root: model.name,
-        parent: null,
+        parent: model.adapter?.baseName ?? null,
         metadata: {
           description: model.description,
           context_length: model.contextLength,
@@ -54,7 +54,7 @@ export function renderModelSummaries(models: readonly ServedModel[], hourRates: 
       quantization: model.quantization ?? null,
       mmlu: null,
       expected: null,
-      private: model.isPublic || about?.isShown ? 0 : 1,
+      private: (model.isPublic && !model.adapter) || about?.isShown ? 0 : 1,
       is_partner: false,
     };
   });

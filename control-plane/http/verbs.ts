@@ -36,6 +36,7 @@ import type { OfferedModel } from "../catalog/store.ts";
 import type { Offer } from "../containers/availability.ts";
 import type { Container } from "../containers/container.ts";
 import type { ContainerRequest } from "../containers/create.ts";
+import type { Adapters } from "../deployments/adapters.ts";
 import type { DryRun, GpuOffer } from "../deployments/availability.ts";
 import type { SettingsUpdate } from "../deployments/change.ts";
 import type { DeployRequest } from "../deployments/create.ts";
@@ -168,6 +169,7 @@ export interface HttpDeps {
     Partial<Pick<Spine, "limits">>;
   readonly deployments: DeploymentVerbs;
   readonly modelRecords: ModelRecords;
+  readonly adapters: Adapters;
   readonly placement: PlacementVerbs;
   readonly containers: ContainerVerbs;
   readonly agentInstances: AgentInstances;

@@ -2,9 +2,9 @@
 // it is, let through in the order they came as places come free. Nothing is held of their money meanwhile. Their waiting
 // is what wakes the deployment and keeps it awake.
 // Invariants: whoever waits leaves exactly once, also when the client goes; one loop per deployment, ended with its last waiter.
-import type { AccountId, DeploymentId } from "../../proto/ids.ts";
+import type { AccountId, AdapterId, DeploymentId } from "../../proto/ids.ts";
 import { InsufficientFunds } from "../billing/hold.ts";
-import type { ServedModel } from "../catalog/served-model.ts";
+import type { ServedAdapter, ServedModel } from "../catalog/served-model.ts";
 import type { Routes } from "../fleet/routes.ts";
 import type { AnswerSink } from "./answer-sink.ts";
 import { ModelNotReady } from "./errors.ts";
@@ -18,7 +18,7 @@ export type StartState =
 export interface ColdStartDeps {
   readonly routes: Pick<Routes, "ready">;
   /** Asks for an instance; throws when the database is away. */
-  readonly ask: (id: DeploymentId, owner: AccountId) => Promise<StartState>;
+  readonly ask: (id: DeploymentId, owner: AccountId, adapter: ServedAdapter | undefined) => Promise<StartState>;
   readonly limits?: Partial<ColdStartLimits>;
   /** Monotonic ms. */
   readonly clock?: () => number;
@@ -78,26 +78,27 @@ const unknown: StartState = { kind: "coming", phase: "initializing", etaSeconds:
 export function createColdStarts(deps: ColdStartDeps): ColdStarts {
   const limits = { ...coldStartLimits, ...deps.limits };
   const clock = deps.clock ?? (() => performance.now());
-  const groups = new Map<DeploymentId, Group>();
+  /** By deployment, and by adapter where they wait for one. */
+  const groups = new Map<DeploymentId | AdapterId, Group>();
   let isClosed = false;
 
-  async function run({ deployId, owner }: ServedModel, group: Group): Promise<void> {
+  async function run(model: ServedModel, group: Group): Promise<void> {
     let askMs = clock();
     while (group.waiters.size > 0) {
       if (clock() >= askMs) {
-        await ask(deployId, owner, group);
+        await ask(model, group);
         askMs = clock() + limits.askEveryMs;
       }
       // Also before the first look: an instance that has a route and refuses would else be asked without a pause.
       await new Promise((resolve) => setTimeout(resolve, limits.lookEveryMs));
-      look(deployId, group);
+      look(model, group);
     }
-    groups.delete(deployId);
+    groups.delete(keyOf(model));
   }
 
-  async function ask(id: DeploymentId, owner: AccountId, group: Group): Promise<void> {
+  async function ask({ deployId, owner, adapter }: ServedModel, group: Group): Promise<void> {
     try {
-      group.state = await deps.ask(id, owner);
+      group.state = await deps.ask(deployId, owner, adapter);
     } catch {
       // Nobody can be told anything new and nothing can be woken; what is on its way may still come.
       group.state = {
@@ -109,9 +110,9 @@ export function createColdStarts(deps: ColdStartDeps): ColdStarts {
     group.stuckSinceMs = group.state.kind === "stuck" ? (group.stuckSinceMs ?? clock()) : undefined;
   }
 
-  function look(id: DeploymentId, group: Group): void {
+  function look(model: ServedModel, group: Group): void {
     const nowMs = clock();
-    let places = placesOf(deps.routes, id);
+    let places = placesOf(deps.routes, model);
     const refusal = refusalOf(group, nowMs, limits.stuckMs);
     for (const waiter of group.waiters) {
       if (waiter.sink.isGone) waiter.leave("gone");
@@ -127,7 +128,7 @@ export function createColdStarts(deps: ColdStartDeps): ColdStarts {
 
   return {
     wait(model, isStream, sink, sinceMs) {
-      const group = groups.get(model.deployId) ?? { waiters: new Set(), state: unknown, stuckSinceMs: undefined };
+      const group = groups.get(keyOf(model)) ?? { waiters: new Set(), state: unknown, stuckSinceMs: undefined };
       const isFull = group.waiters.size >= Math.max(limits.fewestWaiters, 8 * model.maxBatchSize);
       if (isFull || isClosed) return Promise.reject(notReady(model, group.state));
       const nowMs = clock();
@@ -147,8 +148,8 @@ export function createColdStarts(deps: ColdStartDeps): ColdStarts {
         };
         sink.listener = { clientGone: () => waiter.leave("gone"), stalled() {}, drained() {} };
         group.waiters.add(waiter);
-        if (groups.has(model.deployId)) return;
-        groups.set(model.deployId, group);
+        if (groups.has(keyOf(model))) return;
+        groups.set(keyOf(model), group);
         void run(model, group);
       });
     },
@@ -160,10 +161,13 @@ export function createColdStarts(deps: ColdStartDeps): ColdStarts {
   };
 }
 
+const keyOf = ({ adapter, deployId }: ServedModel) => adapter?.id ?? deployId;
+
 /** As many as an agent's own queue takes beside those that run. */
-function placesOf(routes: Pick<Routes, "ready">, id: DeploymentId): number {
+function placesOf(routes: Pick<Routes, "ready">, { deployId, adapter }: ServedModel): number {
   let places = 0;
-  for (const { maxBatchSize, inFlight } of routes.ready(id)) places += Math.max(0, 4 * maxBatchSize - inFlight);
+  for (const { maxBatchSize, inFlight } of routes.ready(deployId, adapter?.id))
+    places += Math.max(0, 4 * maxBatchSize - inFlight);
   return places;
 }
 

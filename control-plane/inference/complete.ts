@@ -2,6 +2,7 @@
 import { costOf, nano } from "../../proto/money.ts";
 import type { Caller } from "../accounts/caller.ts";
 import type { RequestLabels } from "../billing/request-labels.ts";
+import type { ServedAdapter } from "../catalog/served-model.ts";
 import { RateLimited } from "../quotas/errors.ts";
 import { type Admission, type AdmitDeps, admit } from "./admit.ts";
 import type { AnswerSink } from "./answer-sink.ts";
@@ -12,6 +13,8 @@ import { type RelayDeps, type RelayEnd, relay } from "./relay.ts";
 
 export interface Spine extends AdmitDeps, RelayDeps {
   readonly labels: Pick<RequestLabels, "note">;
+  /** Told of every request on an adapter: those not used give their place away. Must not throw or wait. */
+  readonly adapterUse?: (adapter: ServedAdapter) => void;
   /** Undefined: nobody waits for an instance. */
   readonly coldStarts?: ColdStarts;
 }
@@ -48,6 +51,7 @@ export async function complete(
     }
     if (admission.isLowered) trace.loweredMaxTokens = admission.maxTokens;
     noteMarks(spine, caller, completion, trace);
+    if (admission.model.adapter) spine.adapterUse?.(admission.model.adapter);
     let end = notStarted;
     try {
       end = await relay(spine, admission, wanted, sink, trace);

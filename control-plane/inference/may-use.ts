@@ -15,7 +15,8 @@ export function mayUse(
 /** Whether any spelling of the model is listed. */
 export function isListed(
   models: ReadonlySet<string> | null,
-  { name, version, deployId }: Pick<ServedModel, "name" | "version" | "deployId">,
+  { name, version, deployId, adapter }: Pick<ServedModel, "name" | "version" | "deployId" | "adapter">,
 ): boolean {
-  return models === null || [name, `${name}:${version}`, `deploy_id:${deployId}`].some((one) => models.has(one));
+  const id = adapter?.id ?? deployId;
+  return models === null || [name, `${name}:${version}`, `deploy_id:${id}`].some((one) => models.has(one));
 }

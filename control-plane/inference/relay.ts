@@ -69,7 +69,7 @@ export async function relay(
 
   while (tried.length < mostAttempts) {
     if (sink.isGone) return { kind: "client-gone", ranAttempt, usage: undefined, frames: 0, error: undefined };
-    const ready = deps.routes.ready(model.deployId);
+    const ready = deps.routes.ready(model.deployId, model.adapter?.id);
     const route = pickRoute(ready, tried, ready.length > 1 ? affinityOf(completion, admission.account) : 0);
     if (!route) break;
     if (completion.failFast === true && route.inFlight + completion.n > route.maxBatchSize) {

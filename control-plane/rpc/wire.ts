@@ -1,4 +1,5 @@
 // Wire messages to domain records and back; nothing else. A field an agent left out reads as its zero.
+import type { AdapterReport__Output } from "../../proto/gen/stoker/fleet/v1/AdapterReport.ts";
 import type { DesiredState } from "../../proto/gen/stoker/fleet/v1/DesiredState.ts";
 import type { Hello__Output } from "../../proto/gen/stoker/fleet/v1/Hello.ts";
 import type { InstanceReport__Output } from "../../proto/gen/stoker/fleet/v1/InstanceReport.ts";
@@ -6,16 +7,17 @@ import type { InstanceSpec } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.
 import type { Inventory__Output } from "../../proto/gen/stoker/fleet/v1/Inventory.ts";
 import type { KeptWeights__Output } from "../../proto/gen/stoker/fleet/v1/KeptWeights.ts";
 import { isGpuType } from "../../proto/gpu.ts";
-import type { DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
+import type { AdapterId, DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 import { isInstancePhase } from "../../proto/instance-phase.ts";
 import type { DesiredInstance, DesiredSet } from "../deployments/desired.ts";
-import type { Observation } from "../deployments/store.ts";
+import type { AdapterNews, Observation } from "../deployments/store.ts";
 import { type Inventory, weightsKey } from "../fleet/host.ts";
 import type { Hello } from "../fleet/membership.ts";
 import type { NodeWeightsNews } from "../fleet/store.ts";
 import { whyNotSpokenWith } from "./agent-version.ts";
 
 const mostKept = 1_000;
+const mostAdapters = 256;
 
 /** `why` when the message cannot be the introduction of `host`, whose certificate came. */
 export function readHello(wire: Hello__Output, host: HostId): { readonly hello: Hello } | { readonly why: string } {
@@ -102,7 +104,24 @@ export function readObservation(wire: InstanceReport__Output): Observation | und
     identity: wire.identity.slice(0, 256),
     sshPort: wire.sshPort,
     sshAddress: wire.sshAddress.slice(0, 253),
+    adapters: wire.adapters.slice(0, mostAdapters).flatMap((one) => readAdapter(one) ?? []),
   };
+}
+
+const adapterPhases = ["downloading", "loading", "ready", "failed"] as const;
+
+/** Undefined for a phase this version does not know. */
+function readAdapter(wire: AdapterReport__Output): AdapterNews | undefined {
+  const phase = adapterPhases.find((one) => one === wire.phase);
+  return (
+    phase && {
+      id: wire.id.slice(0, 64) as AdapterId,
+      phase,
+      failCode: wire.failCode.slice(0, 64),
+      failMessage: wire.failMessage.slice(0, 4_096),
+      isFinal: wire.isFinal,
+    }
+  );
 }
 
 /** News of what the operator asked for; the rest of a host's cache is its own affair. */
@@ -181,6 +200,10 @@ function writeSpec(want: DesiredInstance): InstanceSpec {
     externalUrl: want.externalUrl,
     draining: false,
     chatTemplate: weights.chatTemplate ?? "",
+    adapters: want.adapters.map(({ id, repo, revision, token }) => ({
+      id,
+      weights: { repo, revision, token, format: "lora" },
+    })),
     rental: want.rental ? { sshKeys: [...want.rental.sshKeys], firstStart: want.rental.firstStart } : null,
   };
 }

@@ -1,11 +1,14 @@
 import { type Kysely, sql, type Transaction } from "kysely";
-import type { AccountId, DeploymentId } from "../../proto/ids.ts";
+import type { AccountId, AdapterId, DeploymentId } from "../../proto/ids.ts";
 import { pricedPixels, type TokenRates } from "../../proto/money.ts";
 import type { CatalogStore, Offer, OfferedModel } from "../catalog/store.ts";
 import { asked } from "./asked.ts";
 import { announce } from "./change-feed.ts";
 import { inTransaction } from "./database.ts";
 import type { Database } from "./schema.ts";
+
+/** Those that take LoRA adapters while they run. */
+const adapterEngines: ReadonlySet<string> = new Set(["stoker", "vllm"]);
 
 export function createCatalogStore(db: Kysely<Database>): CatalogStore {
   return asked<CatalogStore>({
@@ -41,6 +44,7 @@ export function createCatalogStore(db: Kysely<Database>): CatalogStore {
         version: row.version,
         task: row.task,
         engine: row.engine === "stoker" ? "stoker" : "external",
+        takesAdapters: row.task === "text-generation" && adapterEngines.has(row.engine),
         status: row.status,
         maxBatchSize: row.max_batch_size,
         contextLength: row.reported_length || row.context_length,
@@ -67,6 +71,29 @@ export function createCatalogStore(db: Kysely<Database>): CatalogStore {
         deprecatedAtMs: row.deprecated_at?.getTime() ?? null,
         sunsetAtMs: row.sunset_at?.getTime() ?? null,
         replacedBy: row.replaced_by,
+      }));
+    },
+
+    async adapters() {
+      const rows = await db
+        .selectFrom("adapter")
+        .select(["adapter_id", "account_id", "name", "revision", "description", "status", "created_at"])
+        .select(["is_base_public", "base_model", "base_deploy_id"])
+        .where("status", "!=", "deleted")
+        .orderBy("created_at")
+        .execute();
+      return rows.map((row) => ({
+        id: row.adapter_id as AdapterId,
+        account: row.account_id as AccountId,
+        name: row.name,
+        revision: row.revision,
+        description: row.description,
+        base: row.is_base_public
+          ? { kind: "offered", name: row.base_model }
+          : { kind: "own", deployId: row.base_deploy_id as DeploymentId },
+        isFailed: row.status === "failed",
+        isServed: row.status === "deployed",
+        createdAtMs: row.created_at.getTime(),
       }));
     },
 

@@ -1,5 +1,6 @@
 import { type Kysely, sql } from "kysely";
 import type { DeploymentKind, DeploymentStore } from "../deployments/store.ts";
+import { isAdapterName } from "./adapter-rows.ts";
 import { asked } from "./asked.ts";
 import { announce } from "./change-feed.ts";
 import { inTransaction, uniqueViolation } from "./database.ts";
@@ -17,14 +18,15 @@ export function createDeploymentStore(db: Kysely<Database>): DeploymentStore {
   return asked<DeploymentStore>({
     async insert(next, check) {
       try {
-        const isMade = await inTransaction(db, async (trx) => {
-          if (!(await lockAccount(trx, next.account))) return false;
+        const refusal = await inTransaction(db, async (trx) => {
+          if (!(await lockAccount(trx, next.account))) return "account_gone";
+          if (next.kind === "model" && (await isAdapterName(trx, next.account, next.modelName))) return "name_taken";
           check(await readGpuUse(trx, next.account, next.gpu, undefined));
           await insertDeployment(trx, next);
           await announce(trx, "deployment", next.id);
-          return true;
+          return undefined;
         });
-        if (!isMade) return "account_gone";
+        if (refusal) return refusal;
       } catch (error) {
         if (uniqueViolation(error) === "deployment_name") return "name_taken";
         throw error;

@@ -1,6 +1,7 @@
 import type { Kysely } from "kysely";
 import type { DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 import type { DesiredRows } from "../deployments/store.ts";
+import { adaptersOf } from "./adapter-rows.ts";
 import { agentRows } from "./agent-rows.ts";
 import { asDeployment, asInstance, selectDeployments } from "./deployment-rows.ts";
 import { readSpecs } from "./deployment-specs.ts";
@@ -33,6 +34,7 @@ export function desiredRows(db: Kysely<Database>, hostId: HostId): Promise<Desir
       const deployments = ids.length > 0 ? await selectDeployments(trx).where("d.deploy_id", "in", ids).execute() : [];
       const specs = await readSpecs(trx, ids);
       const agents = await agentRows(trx, ids);
+      const adapters = await adaptersOf(trx, ids);
       const byId = new Map(deployments.map((row) => [row.deploy_id as DeploymentId, row]));
       return {
         nodeEpoch: host.node_epoch,
@@ -54,6 +56,7 @@ export function desiredRows(db: Kysely<Database>, hostId: HostId): Promise<Desir
               weights: record.weights,
               weightsToken: deployment.weights_token,
               agentInstance: agents.get(record.id),
+              adapters: adapters.get(record.id) ?? [],
             },
           ];
         }),

@@ -28,7 +28,14 @@ export async function endAccount(
     .where("status", "<>", "deleted")
     .limit(1)
     .executeTakeFirst();
-  if (left) return "has_deployments";
+  const adapter = await trx
+    .selectFrom("adapter")
+    .select("adapter_id")
+    .where("account_id", "=", account)
+    .where("status", "<>", "deleted")
+    .limit(1)
+    .executeTakeFirst();
+  if (left || adapter) return "has_deployments";
   // Requests that wait for their webhook go as well, with the calls that tell of them: nobody is there to hear it.
   const ownRows = [
     "login_session",

@@ -1,6 +1,6 @@
 import { type Kysely, type Selectable, sql, type Transaction } from "kysely";
 import { type GpuType, isGpuType } from "../../proto/gpu.ts";
-import type { AccountId, DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
+import type { AccountId, AdapterId, DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 import type {
   FleetStore,
   GpuClaim,
@@ -189,7 +189,7 @@ export function createFleetStore(db: Kysely<Database>, seal: TicketKeySeal): Fle
         .innerJoin("host as h", "h.host_id", "i.host_id")
         .innerJoin("deployment as d", "d.deploy_id", "i.deploy_id")
         .select(["i.instance_id", "i.deploy_id", "i.host_id", "h.advertise", "h.ticket_key", "h.node_epoch"])
-        .select("d.max_batch_size")
+        .select(["d.max_batch_size", "i.adapters"])
         .where("d.kind", "=", "model")
         .where("i.phase", "=", "ready")
         .where("i.tombstoned_at", "is", null)
@@ -212,6 +212,7 @@ export function createFleetStore(db: Kysely<Database>, seal: TicketKeySeal): Fle
         origin: row.advertise,
         ticketKey: seal.open(row.ticket_key, row.host_id as HostId),
         maxBatchSize: row.max_batch_size,
+        adapters: new Set(row.adapters as AdapterId[]),
         nodeEpoch: row.node_epoch,
       }));
     },

@@ -17,6 +17,7 @@ import * as agentInstances from "./migrations/0012-agent-instances.ts";
 import * as nodeWeights from "./migrations/0014-node-weights.ts";
 import * as placement from "./migrations/0015-placement.ts";
 import * as scaling from "./migrations/0016-scaling.ts";
+import * as adapters from "./migrations/0017-adapters.ts";
 import * as hostOperations from "./migrations/0018-host-operations.ts";
 import * as webhooks from "./migrations/0019-webhooks.ts";
 import * as files from "./migrations/0020-files.ts";
@@ -40,6 +41,7 @@ const migrations: Record<string, Migration> = {
   "0015-placement": placement,
   "0012-agent-instances": agentInstances,
   "0016-scaling": scaling,
+  "0017-adapters": adapters,
   "0018-host-operations": hostOperations,
   "0019-webhooks": webhooks,
   "0020-files": files,

@@ -2,6 +2,7 @@
 import { type Kysely, sql, type Transaction } from "kysely";
 import type { HostId, InstanceId } from "../../proto/ids.ts";
 import type { Observation, Present } from "../deployments/store.ts";
+import { observeAdapters } from "./adapter-rows.ts";
 import { announce } from "./change-feed.ts";
 import { inTransaction } from "./database.ts";
 import type { Database } from "./schema.ts";
@@ -40,7 +41,8 @@ export async function writeObservations(
         row.observed_generation !== seen.generation ||
         row.fail_code !== seen.failCode ||
         row.context_length !== seen.contextLength;
-      if (isNews) changed.add(row.deploy_id);
+      const isOther = await observeAdapters(trx, row, seen.adapters);
+      if (isNews || isOther) changed.add(row.deploy_id);
     }
     const isForgotten = await forget(trx, host, removed, changed);
     const strangers = present.filter((one) => !known.has(one.instanceId));

@@ -1,6 +1,7 @@
 // Table types for Kysely. bigint columns arrive as bigint (store/database.ts sets the parser); times are timestamptz.
 // Money is nano-USD. Every table that a customer can see carries account_id.
 import type { AccountsTables } from "./schema/accounts.ts";
+import type { AdaptersTables } from "./schema/adapters.ts";
 import type { AgentInstancesTables } from "./schema/agent-instances.ts";
 import type { DeploymentsTables } from "./schema/deployments.ts";
 import type { EnrolmentTables } from "./schema/enrolment.ts";
@@ -36,6 +37,7 @@ export interface Database
     PlacementTables,
     HostOperationsTables,
     FilesTables,
+    AdaptersTables,
     AgentInstancesTables,
     ModelMetaTables,
     VoicesTables,

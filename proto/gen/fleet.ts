@@ -1,6 +1,8 @@
 import type * as grpc from '@grpc/grpc-js';
 import type { MessageTypeDefinition } from '@grpc/proto-loader';
 
+import type { Adapter as _stoker_fleet_v1_Adapter, Adapter__Output as _stoker_fleet_v1_Adapter__Output } from './stoker/fleet/v1/Adapter.ts';
+import type { AdapterReport as _stoker_fleet_v1_AdapterReport, AdapterReport__Output as _stoker_fleet_v1_AdapterReport__Output } from './stoker/fleet/v1/AdapterReport.ts';
 import type { AgentInstance as _stoker_fleet_v1_AgentInstance, AgentInstance__Output as _stoker_fleet_v1_AgentInstance__Output } from './stoker/fleet/v1/AgentInstance.ts';
 import type { AgentMessage as _stoker_fleet_v1_AgentMessage, AgentMessage__Output as _stoker_fleet_v1_AgentMessage__Output } from './stoker/fleet/v1/AgentMessage.ts';
 import type { Certificate as _stoker_fleet_v1_Certificate, Certificate__Output as _stoker_fleet_v1_Certificate__Output } from './stoker/fleet/v1/Certificate.ts';
@@ -43,6 +45,8 @@ export interface ProtoGrpcType {
   stoker: {
     fleet: {
       v1: {
+        Adapter: MessageTypeDefinition<_stoker_fleet_v1_Adapter, _stoker_fleet_v1_Adapter__Output>
+        AdapterReport: MessageTypeDefinition<_stoker_fleet_v1_AdapterReport, _stoker_fleet_v1_AdapterReport__Output>
         AgentInstance: MessageTypeDefinition<_stoker_fleet_v1_AgentInstance, _stoker_fleet_v1_AgentInstance__Output>
         AgentMessage: MessageTypeDefinition<_stoker_fleet_v1_AgentMessage, _stoker_fleet_v1_AgentMessage__Output>
         Certificate: MessageTypeDefinition<_stoker_fleet_v1_Certificate, _stoker_fleet_v1_Certificate__Output>

@@ -120,7 +120,10 @@ export class LlamaEngine implements TextEngine {
       await this.#adapters.load(name, path);
     } catch (error) {
       if (!(error instanceof AdapterRefusal)) throw error;
-      throw new EngineRefusal("adapter", error.message, { param: "lora_path", cause: error });
+      throw new EngineRefusal(error.needsRoom ? "adapter_room" : "adapter", error.message, {
+        param: "lora_path",
+        cause: error,
+      });
     }
   }
 

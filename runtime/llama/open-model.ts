@@ -153,6 +153,7 @@ async function load(options: ModelOptions, onLog: (level: string, line: string) 
       if (bytes > left)
         throw new AdapterRefusal(
           `an adapter needs a context of its own, which takes ${mib(bytes)} MiB; ${mib(Math.max(0, left))} MiB are left. Unload another adapter, or deploy with more memory or a shorter context`,
+          { needsRoom: true },
         );
       const adapted = await newContext(count, file).catch((error: unknown) => {
         throw new AdapterRefusal("llama.cpp refuses this adapter: is it for another base model, or damaged?", {

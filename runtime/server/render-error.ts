@@ -26,6 +26,8 @@ export function renderError(error: unknown): RequestError {
       return param
         ? new RequestError(400, message, { param, cause: error })
         : new RequestError(404, message, { param: "model", code: "model_not_found", cause: error });
+    case "adapter_room":
+      return new RequestError(503, message, { param, code: "adapter_no_room", cause: error });
     case "constraint":
       return new RequestError(400, message, { param: param ?? "response_format", cause: error });
     default:

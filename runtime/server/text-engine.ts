@@ -108,7 +108,7 @@ export interface ChatPrompt {
 
 /** The engine refuses this request for a reason its sender may act on. */
 export class EngineRefusal extends Error {
-  readonly code: "prompt" | "constraint" | "context_length" | "busy" | "choices" | "adapter";
+  readonly code: "prompt" | "constraint" | "context_length" | "busy" | "choices" | "adapter" | "adapter_room";
   readonly param: string | undefined;
   constructor(code: EngineRefusal["code"], message: string, options: { param?: string; cause?: unknown } = {}) {
     super(message, { cause: options.cause });

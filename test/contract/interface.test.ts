@@ -8,21 +8,11 @@ import { interfaceAliases, interfaceOperations } from "./interface-operations.ts
 /** Not built yet: `METHOD path` for an operation, `METHOD path status` for one of its statuses. */
 const notYet: ReadonlySet<string> = new Set(
   `
-DELETE /lora-model/{lora_model_name}
-DELETE /v1/lora/{lora_name}
 GET /console
-GET /models/lora/list
 GET /v1/batches
 GET /v1/batches/{batch_id}
-GET /v1/lora/{lora_name}
-GET /v1/lora/{lora_name}/status
-GET /v1/model/{model_name}/loras
-GET /v1/user/loras
-PATCH /v1/lora/{lora_name}
-POST /lora-model
 POST /v1/batches
 POST /v1/batches/{batch_id}/cancel
-POST /v1/lora/create
 `
     .trim()
     .split("\n"),

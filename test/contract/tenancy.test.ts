@@ -162,6 +162,11 @@ beforeAll(async () => {
     gpu: "other",
     hf: { repo: "HuggingFaceTB/SmolLM2-135M-Instruct" },
   });
+  const adapted = await made(ada, "POST", "/lora-model", {
+    hf_model_name: "ada/secret-lora",
+    lora_model_name: "ada-of-tenancy/secret-lora",
+    base_model_name: "ada-of-tenancy/secret-model",
+  });
   const ssh = await made(ada, "POST", "/v1/ssh_keys", {
     name: "ada's laptop",
     key: "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl ada",
@@ -178,6 +183,8 @@ beforeAll(async () => {
     "/v1/logs deploy_id": own(deployed["deploy_id"]),
     "/v1/deployment_logs deploy_id": own(deployed["deploy_id"]),
     "/v1/inference/deploy deploy_id": own(deployed["deploy_id"]),
+    "/v1/lora lora_name": own(adapted["model_name"]),
+    "/lora-model lora_model_name": own(adapted["model_name"]),
     "/v1/ssh_keys id": own(ssh["id"]),
     "/v1/containers container_id": own(await rentedBy(ada)),
     "/v1/api-tokens api_token": own(token["token_id"]),

@@ -37,6 +37,7 @@ export function instanceSpec(over: Partial<InstanceSpec__Output> = {}): Instance
     agentInstance: null,
     rental: null,
     gpuMemoryBytes: "0",
+    adapters: [],
     ...over,
   };
 }

@@ -18,6 +18,7 @@ import { RateMeters } from "../../control-plane/quotas/rate-limiter.ts";
 import { defaultRateLimits } from "../../control-plane/quotas/rate-limits.ts";
 import type { AccountId, DeploymentId, HostId, InstanceId, KeyId, LeaseId } from "../../proto/ids.ts";
 import { type NanoUsd, nano } from "../../proto/money.ts";
+import { fakeAdapters } from "./adapter-ports.ts";
 import { fakeAgentInstances } from "./agent-instance-ports.ts";
 import { fakeContainers } from "./container-ports.ts";
 import { deployment, fakeDeployments } from "./deployment-ports.ts";
@@ -161,6 +162,7 @@ export function servedModel(change: Partial<ServedModel> = {}): ServedModel {
     createdAtMs: 1_786_000_000_000,
     status: "deployed",
     engine: "stoker",
+    takesAdapters: true,
     ...change,
   };
 }
@@ -238,6 +240,7 @@ export function fakePorts() {
     },
     deployments: fakeDeployments(ada.account, one),
     modelRecords: fakeModelRecords(),
+    adapters: fakeAdapters(ada.account),
     placement: {
       gpus: () =>
         Promise.resolve([

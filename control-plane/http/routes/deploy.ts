@@ -1,8 +1,10 @@
 import { Type } from "typebox";
 import type { DeploymentId } from "../../../proto/ids.ts";
 import { type DeploymentStatus, deploymentStatuses } from "../../deployments/deployment.ts";
+import { AdapterNotFound, DeploymentNotFound } from "../../deployments/errors.ts";
 import type { Endpoints } from "../endpoint.ts";
 import { BadRequest } from "../errors.ts";
+import { renderLoraDeployment } from "../render-adapter.ts";
 import { renderDeployment } from "../render-deployment.ts";
 import { DeployId, DeployLlmRequest, DeploymentRecord, UpdateRequest } from "../schemas/deployment.ts";
 import type { HttpDeps } from "../verbs.ts";
@@ -21,7 +23,10 @@ interface Settings {
   readonly inactive_shutdown?: number | null;
 }
 
-export function addDeployRoutes(endpoints: Endpoints, { deployments }: Pick<HttpDeps, "deployments">): void {
+export function addDeployRoutes(
+  endpoints: Endpoints,
+  { deployments, adapters }: Pick<HttpDeps, "deployments" | "adapters">,
+): void {
   endpoints.add({
     method: "POST",
     path: "/deploy/llm",
@@ -68,8 +73,13 @@ export function addDeployRoutes(endpoints: Endpoints, { deployments }: Pick<Http
     query: Type.Object({ status: Type.Optional(Type.String({ description: "Comma list of statuses" })) }),
     answer: Type.Array(DeploymentRecord),
     refusals: [400, 503],
-    handler: async ({ caller, query }) =>
-      (await deployments.list(caller, statusesOf(query.status))).map(renderDeployment),
+    async handler({ caller, query }) {
+      const statuses = statusesOf(query.status);
+      const own = (await adapters.list(caller.account, undefined)).filter(
+        ({ status }) => statuses === undefined || statuses.includes(status),
+      );
+      return [...(await deployments.list(caller, statuses)).map(renderDeployment), ...own.map(renderLoraDeployment)];
+    },
   });
 
   const params = DeployId;
@@ -82,8 +92,11 @@ export function addDeployRoutes(endpoints: Endpoints, { deployments }: Pick<Http
     params,
     answer: DeploymentRecord,
     refusals,
-    handler: async ({ caller, params }) =>
-      renderDeployment(await deployments.get(caller, params.deploy_id as DeploymentId)),
+    handler: ({ caller, params }) =>
+      orAdapter(
+        async () => renderDeployment(await deployments.get(caller, params.deploy_id as DeploymentId)),
+        async () => renderLoraDeployment(await adapters.get(caller, params.deploy_id)),
+      ),
   });
 
   endpoints.add({
@@ -130,9 +143,23 @@ export function addDeployRoutes(endpoints: Endpoints, { deployments }: Pick<Http
       answer: DeployId,
       refusals: [400, ...refusals, ...("more" in rest ? rest.more : [])],
       async handler({ caller, params }) {
-        await verb.call(deployments, caller, params.deploy_id as DeploymentId);
+        const change = () => verb.call(deployments, caller, params.deploy_id as DeploymentId);
+        if (method === "DELETE") await orAdapter(change, () => adapters.remove(caller, params.deploy_id));
+        else await change();
         return { deploy_id: params.deploy_id };
       },
+    });
+  }
+}
+
+/** Adapters have an id among those of deployments. */
+async function orAdapter<A, B>(ofDeployment: () => Promise<A>, ofAdapter: () => Promise<B>): Promise<A | B> {
+  try {
+    return await ofDeployment();
+  } catch (error) {
+    if (!(error instanceof DeploymentNotFound)) throw error;
+    return ofAdapter().catch((other) => {
+      throw other instanceof AdapterNotFound ? error : other;
     });
   }
 }

@@ -111,6 +111,8 @@ export interface DeploymentsTables {
     ssh_address: Generated<string>;
     /** When it first served. */
     ready_at: Time | null;
+    /** LoRA adapters that requests at it may name, by id. */
+    adapters: Generated<string[]>;
     /** Set when it must go; the host removes it and confirms, then the row goes. */
     tombstoned_at: Time | null;
     created_at: DefaultTime;

@@ -124,6 +124,7 @@ describe("an agent's session", () => {
           identity: "",
           sshPort: 0,
           sshAddress: "",
+          adapters: [],
         },
       ],
       [],

@@ -19,6 +19,7 @@ const deployed = (
   version: `v-${id}`,
   task: "text-generation",
   engine: "stoker",
+  takesAdapters: true,
   status: "deployed",
   maxBatchSize: 4,
   contextLength: 2048,
@@ -39,6 +40,7 @@ async function directory(models: DeployedModel[], offers: OfferedModel[] = [], n
     deployed: async () => models,
     noted: async () => notes,
     offered: async () => offers,
+    adapters: async () => [],
     untilNextPriceMs: async () => undefined,
     offer: async () => undefined,
   });

@@ -12,6 +12,7 @@ const row = (id: string, host = "h", over: Partial<RouteRow> = {}): RouteRow => 
   origin: `http://${host}`,
   ticketKey: Buffer.alloc(32),
   maxBatchSize: 4,
+  adapters: new Set(),
   nodeEpoch: 1n,
   ...over,
 });

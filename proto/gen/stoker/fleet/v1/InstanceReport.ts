@@ -1,5 +1,6 @@
 // Original file: proto/fleet/v1/fleet.proto
 
+import type { AdapterReport as _stoker_fleet_v1_AdapterReport, AdapterReport__Output as _stoker_fleet_v1_AdapterReport__Output } from '../../../stoker/fleet/v1/AdapterReport.ts';
 import type { Long } from '@grpc/proto-loader';
 
 export interface InstanceReport {
@@ -27,6 +28,7 @@ export interface InstanceReport {
   'sshPort'?: (number);
   'sshAddress'?: (string);
   'finished'?: (number | string | Long);
+  'adapters'?: (_stoker_fleet_v1_AdapterReport)[];
   '_cpuRatio'?: "cpuRatio";
   '_kvCacheRatio'?: "kvCacheRatio";
 }
@@ -56,6 +58,7 @@ export interface InstanceReport__Output {
   'sshPort': (number);
   'sshAddress': (string);
   'finished': (string);
+  'adapters': (_stoker_fleet_v1_AdapterReport__Output)[];
   '_cpuRatio'?: "cpuRatio";
   '_kvCacheRatio'?: "kvCacheRatio";
 }

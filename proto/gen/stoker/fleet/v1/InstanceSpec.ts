@@ -3,6 +3,7 @@
 import type { Weights as _stoker_fleet_v1_Weights, Weights__Output as _stoker_fleet_v1_Weights__Output } from '../../../stoker/fleet/v1/Weights.ts';
 import type { AgentInstance as _stoker_fleet_v1_AgentInstance, AgentInstance__Output as _stoker_fleet_v1_AgentInstance__Output } from '../../../stoker/fleet/v1/AgentInstance.ts';
 import type { Rental as _stoker_fleet_v1_Rental, Rental__Output as _stoker_fleet_v1_Rental__Output } from '../../../stoker/fleet/v1/Rental.ts';
+import type { Adapter as _stoker_fleet_v1_Adapter, Adapter__Output as _stoker_fleet_v1_Adapter__Output } from '../../../stoker/fleet/v1/Adapter.ts';
 import type { Long } from '@grpc/proto-loader';
 
 export interface InstanceSpec {
@@ -26,6 +27,7 @@ export interface InstanceSpec {
   'agentInstance'?: (_stoker_fleet_v1_AgentInstance | null);
   'rental'?: (_stoker_fleet_v1_Rental | null);
   'gpuMemoryBytes'?: (number | string | Long);
+  'adapters'?: (_stoker_fleet_v1_Adapter)[];
 }
 
 export interface InstanceSpec__Output {
@@ -49,4 +51,5 @@ export interface InstanceSpec__Output {
   'agentInstance': (_stoker_fleet_v1_AgentInstance__Output | null);
   'rental': (_stoker_fleet_v1_Rental__Output | null);
   'gpuMemoryBytes': (string);
+  'adapters': (_stoker_fleet_v1_Adapter__Output)[];
 }

@@ -1,0 +1,43 @@
+// Adapters as engines see them: one folder per instance, which a container has mounted before it starts, and in it one per adapter.
+import { chmod, copyFile, mkdir, readdir, rename, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { adaptersTarget } from "../engines/adapters-mount.ts";
+
+export const adapterConfig = "adapter_config.json";
+/** Nothing else of a repository is shown to an engine. */
+const files = [adapterConfig, "adapter_model.safetensors"] as const;
+
+export interface AdapterFiles {
+  /** Copies what lies in `source`, whole or not at all; returns the path as the instance's engine sees it. */
+  show(source: string, instanceId: string, id: string): Promise<string>;
+  hide(instanceId: string, id: string): Promise<void>;
+  /** Drops the folders of all other instances. */
+  keep(instanceIds: ReadonlySet<string>): Promise<void>;
+}
+
+/** `isContained`: engines run in containers, which see their folder at `adaptersTarget`. */
+export function createAdapterFiles(folder: string, isContained: boolean): AdapterFiles {
+  return {
+    async show(source, instanceId, id) {
+      const own = join(folder, instanceId);
+      await mkdir(own, { recursive: true, mode: 0o755 });
+      const fresh = join(own, `${id}.new`);
+      await rm(fresh, { recursive: true, force: true });
+      await mkdir(fresh, { mode: 0o755 });
+      // Whatever the agent's own mask: the engine is another user.
+      await chmod(fresh, 0o755);
+      for (const name of files) {
+        await copyFile(join(source, name), join(fresh, name));
+        await chmod(join(fresh, name), 0o644);
+      }
+      await rm(join(own, id), { recursive: true, force: true });
+      await rename(fresh, join(own, id));
+      return isContained ? `${adaptersTarget}/${id}` : join(own, id);
+    },
+    hide: (instanceId, id) => rm(join(folder, instanceId, id), { recursive: true, force: true }),
+    async keep(instanceIds) {
+      for (const name of await readdir(folder).catch(() => []))
+        if (!instanceIds.has(name)) await rm(join(folder, name), { recursive: true, force: true });
+    },
+  };
+}

@@ -1,0 +1,288 @@
+// LoRA adapters of the instances of this host: fetched, checked, shown to the engine, and loaded while it serves. Level-triggered:
+// every look compares what is wanted with what each engine holds, which is forgotten with the engine's life.
+// INVARIANTS: an adapter is told as ready only while requests may name it; one that goes is told first and unloaded later, so
+// that nobody is sent to it meanwhile; an engine is asked to load one at a time.
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as wait } from "node:timers/promises";
+import type { Logger } from "pino";
+import type { Adapter__Output } from "../../proto/gen/stoker/fleet/v1/Adapter.ts";
+import type { AdapterReport } from "../../proto/gen/stoker/fleet/v1/AdapterReport.ts";
+import type { DesiredState__Output } from "../../proto/gen/stoker/fleet/v1/DesiredState.ts";
+import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
+import type { Weights__Output } from "../../proto/gen/stoker/fleet/v1/Weights.ts";
+import type { RouteTarget } from "../reconcile/ports.ts";
+import { AdapterFailure, asFailure } from "./adapter-failure.ts";
+import { type AdapterFiles, adapterConfig } from "./adapter-files.ts";
+import { whyAdapterRefused } from "./check-adapter.ts";
+import { type EngineAdapters, engineAdapters } from "./engine-adapters.ts";
+
+export interface Adapters {
+  setDesired(desired: DesiredState__Output): void;
+  /** The whole set, every time. */
+  setTargets(targets: readonly RouteTarget[]): void;
+  report(instanceId: string): readonly AdapterReport[];
+  /** Until aborted. */
+  run(signal: AbortSignal): Promise<void>;
+}
+
+export interface AdapterDeps {
+  readonly ensure: (weights: Weights__Output, signal: AbortSignal) => Promise<string>;
+  readonly files: AdapterFiles;
+  readonly onNews: () => void;
+  /** Monotonic ms. */
+  readonly clock: () => number;
+  /** Between the word that nobody is to be sent there any more and the unloading. */
+  readonly leaveMs?: number;
+  readonly retryMs?: number;
+  readonly log: Logger;
+}
+
+type One =
+  | { readonly phase: "downloading" | "loading"; readonly stop: AbortController }
+  | { readonly phase: "ready" }
+  | { readonly phase: "leaving"; readonly sinceMs: number }
+  | { readonly phase: "unloading" }
+  | { readonly phase: "failed"; readonly failure: AdapterFailure; readonly retryAtMs: number; readonly times: number };
+
+/** Of one engine process or container. */
+interface Life {
+  readonly identity: string;
+  readonly ones: Map<string, One>;
+  isRead: boolean;
+  turn: Promise<unknown>;
+}
+
+const idForm = /^[A-Za-z0-9][\w.-]{0,63}$/;
+const everyMs = 1_000;
+const longestRetryMs = 600_000;
+
+export function createAdapters(deps: AdapterDeps): Adapters {
+  const { log, clock, files } = deps;
+  const leaveMs = deps.leaveMs ?? 5_000;
+  const retryMs = deps.retryMs ?? 5_000;
+  let wanted = new Map<string, InstanceSpec__Output>();
+  let targets: readonly RouteTarget[] = [];
+  let isTold = false;
+  let mustSweep = false;
+  const lives = new Map<string, Life>();
+  const running = new Set<Promise<void>>();
+  let wake = () => {};
+
+  const set = (life: Life, id: string, one: One | undefined): void => {
+    if (one) life.ones.set(id, one);
+    else life.ones.delete(id);
+    deps.onNews();
+  };
+
+  function lifeOf({ instanceId, origin, identity = origin }: RouteTarget): Life {
+    const known = lives.get(instanceId);
+    if (known?.identity === identity) return known;
+    if (known) end(known);
+    const fresh: Life = { identity, ones: new Map(), isRead: false, turn: Promise.resolve() };
+    lives.set(instanceId, fresh);
+    return fresh;
+  }
+
+  function end(life: Life): void {
+    for (const one of life.ones.values()) if ("stop" in one) one.stop.abort();
+    life.ones.clear();
+  }
+
+  function begin(work: Promise<void>): void {
+    const tracked = work.finally(() => {
+      running.delete(tracked);
+      wake();
+    });
+    running.add(tracked);
+  }
+
+  async function load(
+    spec: InstanceSpec__Output,
+    target: RouteTarget,
+    life: Life,
+    engine: EngineAdapters,
+    { id, weights }: Adapter__Output,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const before = life.ones.get(id);
+    const stop = new AbortController();
+    const both = AbortSignal.any([signal, stop.signal]);
+    set(life, id, { phase: "downloading", stop });
+    try {
+      if (!weights) throw new AdapterFailure("bad_spec", "the adapter names no repository.", { isFinal: true });
+      const source = await deps.ensure(weights, both);
+      const config = await readFile(join(source, adapterConfig), "utf8");
+      const why = whyAdapterRefused(config, spec.weights?.repo ?? "", engine.mostRank);
+      if (why !== undefined)
+        throw new AdapterFailure(
+          "adapter_refused",
+          `the adapter ${weights.repo} is refused: ${why}; put it on the model it was made for, or train it anew.`,
+          { isFinal: true },
+        );
+      const mine = life.turn.then(async () => {
+        both.throwIfAborted();
+        set(life, id, { phase: "loading", stop });
+        const path = await files.show(source, spec.instanceId, id);
+        await engine.load(target.origin, id, path, both);
+      });
+      life.turn = mine.catch(() => {});
+      await mine;
+      set(life, id, { phase: "ready" });
+      log.info({ instance: spec.instanceId, adapter: id }, "adapter loaded");
+    } catch (error) {
+      // Not wanted any more, or the engine ended: what it holds of it is read at its next look.
+      if (both.aborted) {
+        life.isRead = false;
+        if (life.ones.has(id)) set(life, id, undefined);
+        return;
+      }
+      const failure = asFailure(error);
+      const times = before?.phase === "failed" ? before.times + 1 : 1;
+      const pauseMs = Math.min(longestRetryMs, retryMs * 2 ** (times - 1));
+      set(life, id, { phase: "failed", failure, times, retryAtMs: clock() + pauseMs });
+      log.warn({ err: failure, instance: spec.instanceId, adapter: id }, "an adapter was not loaded");
+    }
+  }
+
+  async function unload(
+    instanceId: string,
+    target: RouteTarget,
+    life: Life,
+    engine: EngineAdapters,
+    id: string,
+    signal: AbortSignal,
+  ) {
+    const mine = life.turn.then(() => engine.unload(target.origin, id, signal));
+    life.turn = mine.catch(() => {});
+    try {
+      await mine;
+      await files.hide(instanceId, id);
+      life.ones.delete(id);
+      log.info({ instance: instanceId, adapter: id }, "adapter unloaded");
+    } catch (error) {
+      if (life.ones.has(id)) life.ones.set(id, { phase: "leaving", sinceMs: clock() });
+      if (!signal.aborted) log.warn({ err: error, adapter: id }, "an adapter was not unloaded; it is tried again");
+    }
+  }
+
+  /** What the engine holds already, of an agent before this one or of a load that was cut short. */
+  async function read(target: RouteTarget, life: Life, engine: EngineAdapters, signal: AbortSignal): Promise<void> {
+    const names = await engine.list(target.origin, signal);
+    life.isRead = true;
+    for (const name of names) if (idForm.test(name) && !life.ones.has(name)) set(life, name, { phase: "ready" });
+  }
+
+  async function lookAt(spec: InstanceSpec__Output, target: RouteTarget, signal: AbortSignal): Promise<void> {
+    const life = lifeOf(target);
+    const list = spec.adapters.filter(({ id }) => idForm.test(id));
+    const engine = engineAdapters(spec.engine);
+    if (!engine) {
+      for (const { id } of list) if (!life.ones.has(id)) set(life, id, unsupported(spec.engine));
+      return;
+    }
+    // Also where nothing is wanted: an agent before this one may have loaded some.
+    if (!life.isRead) await read(target, life, engine, signal);
+    const ids = new Set(list.map(({ id }) => id));
+    for (const adapter of list) {
+      const one = life.ones.get(adapter.id);
+      if (one?.phase === "leaving") set(life, adapter.id, { phase: "ready" });
+      const isDue = one?.phase === "failed" && !one.failure.isFinal && clock() >= one.retryAtMs;
+      if (!one || isDue) begin(load(spec, target, life, engine, adapter, signal));
+    }
+    for (const [id, one] of life.ones) {
+      if (ids.has(id)) continue;
+      if (one.phase === "failed") set(life, id, undefined);
+      else if (one.phase === "ready") set(life, id, { phase: "leaving", sinceMs: clock() });
+      else if (one.phase === "leaving" && clock() - one.sinceMs >= leaveMs) {
+        life.ones.set(id, { phase: "unloading" });
+        begin(unload(spec.instanceId, target, life, engine, id, signal));
+      } else if ("stop" in one) one.stop.abort();
+    }
+  }
+
+  async function look(signal: AbortSignal): Promise<void> {
+    const seen = new Set<string>(targets.map(({ instanceId }) => instanceId));
+    for (const [id, life] of lives) {
+      if (seen.has(id)) continue;
+      end(life);
+      lives.delete(id);
+    }
+    await Promise.all(
+      targets.map(async (target) => {
+        const spec = wanted.get(target.instanceId);
+        if (!spec || !target.ready || target.draining) return;
+        await lookAt(spec, target, signal).catch((error) => {
+          if (!signal.aborted)
+            log.debug({ err: error, instance: target.instanceId }, "an engine's adapters are unknown");
+        });
+      }),
+    );
+    if (isTold && mustSweep) {
+      mustSweep = false;
+      await files.keep(new Set([...wanted.keys(), ...seen]));
+    }
+  }
+
+  /** Something is due by the clock, or an engine was not asked yet. */
+  const isRestless = () =>
+    [...lives.values()].some(
+      ({ ones, isRead }) =>
+        !isRead ||
+        [...ones.values()].some((one) => one.phase === "leaving" || (one.phase === "failed" && !one.failure.isFinal)),
+    );
+
+  return {
+    setDesired(desired) {
+      wanted = new Map(desired.instances.map((spec) => [spec.instanceId, spec]));
+      isTold = true;
+      mustSweep = true;
+      wake();
+    },
+    setTargets(next) {
+      const isSame = textOf(next) === textOf(targets);
+      targets = next;
+      if (!isSame) wake();
+    },
+    report: (instanceId) =>
+      [...(lives.get(instanceId)?.ones ?? [])].flatMap(([id, one]): AdapterReport[] => {
+        if (one.phase === "leaving" || one.phase === "unloading") return [];
+        if (one.phase !== "failed") return [{ id, phase: one.phase }];
+        const { code, message, isFinal } = one.failure;
+        return [{ id, phase: one.phase, failCode: code, failMessage: message.slice(0, 2_000), isFinal }];
+      }),
+    async run(signal) {
+      while (!signal.aborted) {
+        const woken = new Promise<void>((resolve) => {
+          wake = resolve;
+        });
+        await look(signal).catch((error) => {
+          if (!signal.aborted) log.error({ err: error }, "a look at the adapters failed; the next is taken as usual");
+        });
+        const timer = new AbortController();
+        const pause = isRestless()
+          ? wait(everyMs, undefined, { signal: AbortSignal.any([signal, timer.signal]) }).catch(() => {})
+          : orAborted(signal);
+        await Promise.race([woken, pause]);
+        timer.abort();
+      }
+      await Promise.all(running);
+    },
+  };
+}
+
+function unsupported(engine: string): One {
+  const why = `the engine ${engine.slice(0, 40)} takes no adapters while it runs; deploy the base on our own runtime or vLLM.`;
+  const failure = new AdapterFailure("adapter_unsupported", why, { isFinal: true });
+  return { phase: "failed", failure, retryAtMs: 0, times: 1 };
+}
+
+const textOf = (targets: readonly RouteTarget[]) =>
+  JSON.stringify(
+    targets.map(({ instanceId, identity, origin, ready, draining }) => [instanceId, identity, origin, ready, draining]),
+  );
+
+function orAborted(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.resolve();
+  return new Promise((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
+}

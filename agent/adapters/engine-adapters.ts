@@ -1,0 +1,81 @@
+// What is asked of an engine about its adapters. Paths are those of its own server (engines/engine-traits.ts).
+import { type EngineTraits, engineTraits } from "../engines/engine-traits.ts";
+import { AdapterFailure } from "./adapter-failure.ts";
+
+export interface EngineAdapters {
+  /** Throws AdapterFailure. One that is loaded already is no failure. */
+  load(origin: string, name: string, path: string, signal: AbortSignal): Promise<void>;
+  unload(origin: string, name: string, signal: AbortSignal): Promise<void>;
+  /** Names it serves beside its own model. */
+  list(origin: string, signal: AbortSignal): Promise<readonly string[]>;
+  readonly mostRank: number;
+}
+
+const loadLimitMs = 300_000;
+const askLimitMs = 10_000;
+const mostText = 64 * 1024;
+
+/** Undefined for an engine that takes no adapters while it runs. */
+export function engineAdapters(engine: string): EngineAdapters | undefined {
+  const traits: EngineTraits | undefined = Object.hasOwn(engineTraits, engine)
+    ? engineTraits[engine as keyof typeof engineTraits]
+    : undefined;
+  if (!traits || traits.mostLoraRank === 0) return undefined;
+  return {
+    mostRank: traits.mostLoraRank,
+    async load(origin, name, path, signal) {
+      const answer = await post(`${origin}${traits.loadLora}`, { lora_name: name, lora_path: path }, signal);
+      const text = await textOf(answer);
+      // By an agent before this one: the name is its own, so it is the same.
+      if (answer.ok || /already/i.test(text)) return;
+      const hasNoRoom = /adapter_no_room/.test(text);
+      throw new AdapterFailure(
+        hasNoRoom ? "adapter_no_room" : "adapter_load_failed",
+        `the engine did not take the adapter (${answer.status}): ${text.slice(0, 500)}`,
+        { isFinal: answer.status >= 400 && answer.status < 500 && !hasNoRoom },
+      );
+    },
+    async unload(origin, name, signal) {
+      const answer = await post(`${origin}${traits.unloadLora}`, { lora_name: name }, signal);
+      const text = await textOf(answer);
+      // It is gone: what was wanted.
+      if (answer.ok || answer.status === 404 || /not found|cannot be found|not loaded/i.test(text)) return;
+      throw new Error(`the engine did not unload ${name} (${answer.status}): ${text.slice(0, 500)}`);
+    },
+    async list(origin, signal) {
+      const answer = await fetch(`${origin}/v1/models`, {
+        signal: AbortSignal.any([signal, AbortSignal.timeout(askLimitMs)]),
+      });
+      if (!answer.ok) throw new Error(`the engine does not list its models (${answer.status})`);
+      return namesIn(JSON.parse(await textOf(answer)));
+    },
+  };
+}
+
+const post = (url: string, body: object, signal: AbortSignal) =>
+  fetch(url, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(body),
+    signal: AbortSignal.any([signal, AbortSignal.timeout(loadLimitMs)]),
+  });
+
+/** An engine is not trusted with the agent's memory. */
+async function textOf(answer: Response): Promise<string> {
+  const parts: Buffer[] = [];
+  let bytes = 0;
+  for await (const part of answer.body ?? []) {
+    parts.push(Buffer.from(part));
+    bytes += part.length;
+    if (bytes > mostText) break;
+  }
+  return Buffer.concat(parts).toString("utf8", 0, mostText);
+}
+
+function namesIn(value: unknown): readonly string[] {
+  const { data } = (value ?? {}) as { data?: unknown };
+  if (!Array.isArray(data)) return [];
+  return data.flatMap(({ id, parent }: { id?: unknown; parent?: unknown }) =>
+    typeof id === "string" && typeof parent === "string" ? [id] : [],
+  );
+}

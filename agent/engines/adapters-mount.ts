@@ -1,0 +1,14 @@
+import { join } from "node:path";
+import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
+import type { HostFacts } from "./host-facts.ts";
+
+/** Where a container finds the LoRA adapters of its instance. */
+export const adaptersTarget = "/adapters";
+
+/** A folder that fills and empties while the engine runs; of language models alone. */
+export function adaptersMount(spec: InstanceSpec__Output, { adaptersDir }: HostFacts) {
+  if (adaptersDir === undefined || (spec.task !== "" && spec.task !== "text-generation"))
+    return { mounts: [], folders: [] };
+  const source = join(adaptersDir, spec.instanceId);
+  return { mounts: [{ source, target: adaptersTarget, readOnly: true }], folders: [source] };
+}

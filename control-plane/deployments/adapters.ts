@@ -1,0 +1,135 @@
+// LoRA adapters of an account: made, shown, changed, dropped. Hosts hear of them by the desired state of the base's instances.
+import { type AccountId, type AdapterId, randomId } from "../../proto/ids.ts";
+import type { LookAtRepo } from "../catalog/hub-look.ts";
+import type { ServedModel } from "../catalog/served-model.ts";
+import { mostHeld } from "./adapter.ts";
+import { checkRepo, fullName, type Owner } from "./create.ts";
+import { AccountEnded, AccountSuspended, AdapterNotFound, AdapterRefused, DeploymentNameTaken } from "./errors.ts";
+import type { Adapter, AdapterStore } from "./store.ts";
+
+export interface AdapterRequest {
+  readonly name: string;
+  readonly repo: string;
+  readonly revision: string | undefined;
+  readonly token: string | undefined;
+  /** Undefined: as the hub says. */
+  readonly baseModel: string | undefined;
+  readonly isPrivate: boolean;
+  readonly description: string;
+  /** What the caller calls them, for what is refused. */
+  readonly fields: { readonly name: string; readonly repo: string; readonly base: string };
+}
+
+export interface Adapters {
+  /** Throws AdapterRefused, DeploymentNameTaken, AccountSuspended, AccountEnded. */
+  create(owner: Owner, request: AdapterRequest): Promise<Adapter>;
+  /** By its name, or its id. These three throw AdapterNotFound. */
+  get(owner: Owner, name: string): Promise<Adapter>;
+  change(owner: Owner, name: string, change: { isPrivate?: boolean; description?: string }): Promise<Adapter>;
+  remove(owner: Owner, name: string): Promise<Adapter>;
+  /** All of the account's, or those of one base. */
+  list(account: AccountId, baseModel: string | undefined): Promise<readonly Adapter[]>;
+}
+
+const mostOfAccount = 100;
+/** A new one is loaded before anybody asks for it while its base holds fewer. */
+const room = Math.min(...Object.values(mostHeld));
+
+export function createAdapters(deps: {
+  readonly store: AdapterStore;
+  readonly resolve: (model: string, account: AccountId) => ServedModel | undefined;
+  /** Of what `resolve` knows. */
+  readonly refresh: () => Promise<void>;
+  readonly lookAtRepo: LookAtRepo;
+  readonly sealToken: (account: AccountId, token: string) => Promise<Buffer>;
+}): Adapters {
+  const { store } = deps;
+
+  async function baseOf({ account }: Owner, request: AdapterRequest, revision: string): Promise<ServedModel> {
+    const { base: field } = request.fields;
+    const look =
+      request.baseModel === undefined ? await deps.lookAtRepo(request.repo, revision, request.token) : undefined;
+    const name = request.baseModel ?? (look?.kind === "found" ? look.baseModel : undefined);
+    if (name === undefined)
+      throw new AdapterRefused(field, "the repository names no base model, or the hub does not answer; name it.");
+    let base = deps.resolve(name, account);
+    // It may have been deployed a moment ago.
+    if (!base) {
+      await deps.refresh();
+      base = deps.resolve(name, account);
+    }
+    if (!base || base.status === "failed")
+      throw new AdapterRefused(
+        field,
+        `no model ${name.slice(0, 200)} is served here; \`GET /models/lora/list\` lists those that take adapters, or deploy one of your own first.`,
+      );
+    if (!base.takesAdapters) throw new AdapterRefused(field, whyNone(base));
+    return base;
+  }
+
+  async function find({ account, displayName }: Owner, name: string): Promise<Adapter> {
+    const found = name.includes("/")
+      ? await store.find(name, account)
+      : ((await store.get(name as AdapterId, account)) ?? (await store.find(`${displayName}/${name}`, account)));
+    if (!found || found.status === "deleted") throw new AdapterNotFound(name);
+    return found;
+  }
+
+  return {
+    async create(owner, request) {
+      if (owner.suspendReason !== null) throw new AccountSuspended(owner.suspendReason);
+      const { fields } = request;
+      const name = fullName(request.name, owner.displayName, fields.name);
+      // Its status would stand at the path of another one's record.
+      if (name.endsWith("/status")) throw new AdapterRefused(fields.name, "an adapter cannot be called status.");
+      const revision = request.revision ?? "main";
+      checkRepo(request.repo, revision, { repo: fields.repo, revision: "revision" });
+      const base = await baseOf(owner, request, revision);
+      const taken = deps.resolve(name, owner.account);
+      if (taken && taken.status !== "failed") throw new DeploymentNameTaken(name);
+      const created = await store.insert(
+        {
+          id: randomId<"adapter">(16),
+          account: owner.account,
+          name,
+          baseDeployId: base.deployId,
+          baseModel: base.name,
+          isBasePublic: base.isPublic,
+          repo: request.repo,
+          revision,
+          token: request.token ? await deps.sealToken(owner.account, request.token) : null,
+          isPrivate: request.isPrivate,
+          description: request.description,
+        },
+        mostOfAccount,
+        room,
+      );
+      if (created === "account_gone") throw new AccountEnded();
+      if (created === "name_taken") throw new DeploymentNameTaken(name);
+      if (created === "too_many")
+        throw new AdapterRefused(
+          fields.name,
+          `an account has at most ${mostOfAccount} adapters; delete one that is not used any more.`,
+        );
+      return created;
+    },
+    get: find,
+    async change(owner, name, change) {
+      const { id, account } = await find(owner, name);
+      await store.change(id, account, change);
+      return find(owner, name);
+    },
+    async remove(owner, name) {
+      const found = await find(owner, name);
+      if (!(await store.remove(found.id, found.account))) throw new AdapterNotFound(name);
+      return { ...found, status: "deleted", held: 0 };
+    },
+    list: (account, baseModel) => store.list(account, baseModel),
+  };
+}
+
+function whyNone({ name, adapter, task }: ServedModel): string {
+  if (adapter) return `${name} is an adapter itself; name its base, ${adapter.baseName}.`;
+  if (task !== "text-generation") return `${name} does ${task}; adapters are taken by language models alone.`;
+  return `${name} is served by an engine that takes no adapters while it runs; deploy it on our own runtime (GGUF) or vLLM.`;
+}

@@ -1,0 +1,56 @@
+import type { Static } from "typebox";
+import type { Adapter } from "../deployments/adapter.ts";
+import { isoTime } from "./render-deployment.ts";
+import type { Lora, LoraStatus } from "./schemas/adapters.ts";
+import type { DeploymentRecord } from "./schemas/deployment.ts";
+
+export function renderLoraStatus(one: Adapter): Static<typeof LoraStatus> {
+  return {
+    lora_name: one.name,
+    base_model: one.baseModel,
+    deploy_id: one.id,
+    status: one.status,
+    fail_reason: one.failReason,
+    created_at: Math.floor(one.createdAtMs / 1000),
+    updated_at: Math.floor(one.updatedAtMs / 1000),
+  };
+}
+
+export function renderLora(one: Adapter): Static<typeof Lora> {
+  return {
+    ...renderLoraStatus(one),
+    source: { type: "huggingface", repo: one.repo, revision: one.revision },
+    private: one.isPrivate,
+    description: one.description,
+    instances: { running: one.held },
+  };
+}
+
+/** The deployment record of type `lora`: it runs on the instances of its base, and has none of its own. */
+export function renderLoraDeployment(one: Adapter): DeploymentRecord {
+  const isComing = ["initializing", "downloading", "deploying"].includes(one.status);
+  return {
+    type: "lora",
+    deploy_id: one.id,
+    model_name: one.name,
+    version: one.revision,
+    task: one.base.task,
+    status: one.status,
+    fail_reason: one.status === "failed" ? one.failReason : "",
+    created_at: isoTime(one.createdAtMs),
+    updated_at: isoTime(one.updatedAtMs),
+    instances: { running: one.held, pending: isComing ? 1 : 0, warming: 0 },
+    config: {
+      gpu: one.base.gpu,
+      num_gpus: one.base.numGpus,
+      max_batch_size: one.base.maxBatchSize,
+      weights: { repo: one.repo, revision: one.revision, token: one.hasToken ? "********" : null },
+    },
+    settings: { min_instances: 1, max_instances: 1, inactive_shutdown: null },
+    update_error: "",
+    rollout: { up_to_date: one.held, outdated: 0, booting: 0 },
+    extra_args: [],
+    progress: null,
+    pending_reasons: [],
+  };
+}

@@ -1,0 +1,167 @@
+// LoRA adapters. Names hold a slash: each path is served with it as it is, and described with it encoded.
+import { Type } from "typebox";
+import { AdapterRefused } from "../../deployments/errors.ts";
+import type { Endpoints } from "../endpoint.ts";
+import { renderLora, renderLoraDeployment, renderLoraStatus } from "../render-adapter.ts";
+import { renderModelSummaries } from "../render-models.ts";
+import { Lora, LoraChange, LoraCreateRequest, LoraModelRequest, LoraStatus, Loras } from "../schemas/adapters.ts";
+import { DeploymentRecord } from "../schemas/deployment.ts";
+import { ModelSummaries } from "../schemas/models.ts";
+import type { HttpDeps } from "../verbs.ts";
+
+const common = { tag: "lora", access: "key" } as const;
+const creating = { ...common, method: "POST", idempotent: true, answer: DeploymentRecord } as const;
+const creationRefusals = [400, 402, 404, 409, 423, 503];
+const one = { ...common, refusals: [404, 503] };
+
+const named = (name: string) =>
+  [
+    { at: `:${name}`, params: Type.Object({ [name]: Type.String() }), isHidden: false },
+    { at: ":owner/:name", params: Type.Object({ owner: Type.String(), name: Type.String() }), isHidden: true },
+  ] as const;
+const nameIn = (params: unknown) => Object.values(params as Record<string, string>).join("/");
+
+export function addAdapterRoutes(
+  endpoints: Endpoints,
+  { adapters, spine }: Pick<HttpDeps, "adapters"> & { readonly spine: Pick<HttpDeps["spine"], "models"> },
+): void {
+  endpoints.add({
+    ...creating,
+    path: "/lora-model",
+    summary: "Put a LoRA adapter of the hub on a language model that is served here",
+    body: LoraModelRequest,
+    refusals: creationRefusals,
+    handler: async ({ caller, body }) =>
+      renderLoraDeployment(
+        await adapters.create(caller, {
+          name: body.lora_model_name,
+          repo: body.hf_model_name,
+          revision: undefined,
+          token: body.hf_token || undefined,
+          baseModel: body.base_model_name || undefined,
+          isPrivate: true,
+          description: "",
+          fields: { name: "lora_model_name", repo: "hf_model_name", base: "base_model_name" },
+        }),
+      ),
+  });
+
+  endpoints.add({
+    ...creating,
+    path: "/v1/lora/create",
+    summary: "The same, with a description",
+    body: LoraCreateRequest,
+    refusals: creationRefusals,
+    async handler({ caller, body }) {
+      const { source } = body;
+      if (source.type !== "huggingface" || !source.repo)
+        throw new AdapterRefused(
+          "source",
+          "adapters are taken from the hub alone; give type huggingface and the repository, in PEFT format with safetensors.",
+        );
+      return renderLoraDeployment(
+        await adapters.create(caller, {
+          name: body.lora_name,
+          repo: source.repo,
+          revision: source.revision || undefined,
+          token: source.token || undefined,
+          baseModel: body.base_model,
+          isPrivate: body.private ?? true,
+          description: body.description ?? "",
+          fields: { name: "lora_name", repo: "source", base: "base_model" },
+        }),
+      );
+    },
+  });
+
+  for (const { at, params, isHidden } of named("lora_name")) {
+    endpoints.add({
+      ...one,
+      method: "GET",
+      path: `/v1/lora/${at}/status`,
+      summary: "How far an adapter is",
+      isHidden,
+      params,
+      answer: LoraStatus,
+      handler: async ({ caller, params }) => renderLoraStatus(await adapters.get(caller, nameIn(params))),
+    });
+    endpoints.add({
+      ...one,
+      method: "GET",
+      path: `/v1/lora/${at}`,
+      summary: "One adapter",
+      isHidden,
+      params,
+      answer: Lora,
+      handler: async ({ caller, params }) => renderLora(await adapters.get(caller, nameIn(params))),
+    });
+    endpoints.add({
+      ...one,
+      method: "PATCH",
+      path: `/v1/lora/${at}`,
+      summary: "Change what is said of an adapter",
+      isHidden,
+      params,
+      body: LoraChange,
+      refusals: [400, ...one.refusals],
+      answer: Lora,
+      handler: async ({ caller, params, body }) =>
+        renderLora(
+          await adapters.change(caller, nameIn(params), {
+            ...(body.private == null ? {} : { isPrivate: body.private }),
+            ...(body.description == null ? {} : { description: body.description }),
+          }),
+        ),
+    });
+  }
+
+  for (const prefix of ["/v1/lora", "/lora-model"])
+    for (const { at, params, isHidden } of named(prefix === "/v1/lora" ? "lora_name" : "lora_model_name"))
+      endpoints.add({
+        ...one,
+        method: "DELETE",
+        path: `${prefix}/${at}`,
+        summary: "Drop an adapter; its name is free at once",
+        isHidden,
+        params,
+        answer: DeploymentRecord,
+        handler: async ({ caller, params }) => renderLoraDeployment(await adapters.remove(caller, nameIn(params))),
+      });
+
+  for (const { at, params, isHidden } of named("model_name"))
+    endpoints.add({
+      ...common,
+      method: "GET",
+      path: `/v1/model/${at}/loras`,
+      summary: "Your adapters of one base model",
+      isHidden,
+      params,
+      answer: Loras,
+      refusals: [503],
+      handler: async ({ caller, params }) => (await adapters.list(caller.account, nameIn(params))).map(renderLora),
+    });
+
+  endpoints.add({
+    ...common,
+    method: "GET",
+    path: "/v1/user/loras",
+    summary: "Your adapters",
+    answer: Loras,
+    refusals: [503],
+    handler: async ({ caller }) => (await adapters.list(caller.account, undefined)).map(renderLora),
+  });
+
+  endpoints.add({
+    method: "GET",
+    path: "/models/lora/list",
+    summary: "Models offered to every account that take LoRA adapters",
+    tag: "models",
+    access: "public",
+    answer: ModelSummaries,
+    handler: ({ caller }) =>
+      renderModelSummaries(
+        spine.models.list(caller.account).filter((one) => one.takesAdapters),
+        new Map(),
+      ),
+  });
+}

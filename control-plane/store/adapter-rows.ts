@@ -1,0 +1,145 @@
+// LoRA adapters inside the transactions of others: what hosts are told of them, and what hosts say.
+import { type Kysely, type Selectable, sql, type Transaction } from "kysely";
+import type { AccountId, AdapterId, DeploymentId } from "../../proto/ids.ts";
+import type { AdapterNews, DesiredAdapter } from "../deployments/store.ts";
+import { announce } from "./change-feed.ts";
+import { bumpHost } from "./deployment-changes.ts";
+import type { Database } from "./schema.ts";
+
+/** Served, or on its way. */
+export const ended = ["deleted", "failed"] as const;
+const coming = ["initializing", "downloading", "deploying"] as const;
+
+/** What the instances of each of these deployments are to hold. */
+export async function adaptersOf(
+  db: Kysely<Database>,
+  deployIds: readonly DeploymentId[] | readonly string[],
+): Promise<ReadonlyMap<string, readonly DesiredAdapter[]>> {
+  if (deployIds.length === 0) return new Map();
+  const rows = await db
+    .selectFrom("adapter")
+    .select(["adapter_id", "account_id", "base_deploy_id", "repo", "revision", "token"])
+    .where("base_deploy_id", "in", [...deployIds])
+    .where("status", "not in", [...ended])
+    .where("is_wanted", "=", true)
+    .orderBy("adapter_id")
+    .execute();
+  const byBase = Map.groupBy(rows, (row) => row.base_deploy_id);
+  return new Map([...byBase].map(([base, all]) => [base, all.map(asDesired)]));
+}
+
+const asDesired = (row: {
+  adapter_id: string;
+  account_id: string;
+  repo: string;
+  revision: string;
+  token: Buffer | null;
+}): DesiredAdapter => ({
+  id: row.adapter_id as AdapterId,
+  account: row.account_id as AccountId,
+  repo: row.repo,
+  revision: row.revision,
+  token: row.token,
+});
+
+/** Call under the account's lock: its deployments and adapters have their names from one set. */
+export async function isAdapterName(trx: Transaction<Database>, account: AccountId, name: string): Promise<boolean> {
+  const found = await trx
+    .selectFrom("adapter")
+    .select("adapter_id")
+    .where("account_id", "=", account)
+    .where("name", "=", name)
+    .where("status", "not in", [...ended])
+    .executeTakeFirst();
+  return found !== undefined;
+}
+
+/** What a host says of the adapters at one of its instances. True when callers may be served differently now. */
+export async function observeAdapters(
+  trx: Transaction<Database>,
+  {
+    instance_id,
+    deploy_id,
+    adapters,
+  }: Pick<Selectable<Database["instance"]>, "instance_id" | "deploy_id" | "adapters">,
+  news: readonly AdapterNews[],
+): Promise<boolean> {
+  const held = news.flatMap(({ id, phase }) => (phase === "ready" ? [id] : [])).sort();
+  let isOther = held.join() !== [...adapters].sort().join();
+  if (isOther)
+    await trx.updateTable("instance").set({ adapters: held }).where("instance_id", "=", instance_id).execute();
+  for (const one of news) isOther = (await observeOne(trx, deploy_id, one)) || isOther;
+  return isOther;
+}
+
+/** One that was ever served is not failed by the trouble of one host. */
+async function observeOne(trx: Transaction<Database>, baseDeployId: string, one: AdapterNews): Promise<boolean> {
+  const { numUpdatedRows } = await trx
+    .updateTable("adapter")
+    .set({ ...changeBy(one), updated_at: sql<Date>`now()` })
+    .where("adapter_id", "=", one.id)
+    // A host speaks of adapters of what it runs.
+    .where("base_deploy_id", "=", baseDeployId)
+    .where("status", "not in", [...ended])
+    .where(isNewBy(one))
+    .executeTakeFirst();
+  return numUpdatedRows > 0n;
+}
+
+function changeBy({ phase, failCode, failMessage, isFinal }: AdapterNews) {
+  switch (phase) {
+    case "ready":
+      return { status: "deployed" as const, fail_reason: "" };
+    case "failed":
+      return {
+        fail_reason: `${failCode}: ${failMessage}`,
+        ...(isFinal ? { status: sql<"failed">`case when status = 'deployed' then status else 'failed' end` } : {}),
+      };
+    default:
+      return { status: statusIn[phase] };
+  }
+}
+
+const statusIn = { downloading: "downloading", loading: "deploying" } as const;
+
+function isNewBy({ phase, failCode, failMessage }: AdapterNews) {
+  switch (phase) {
+    case "ready":
+      return sql<boolean>`(status <> 'deployed' or fail_reason <> '')`;
+    case "failed":
+      return sql<boolean>`fail_reason <> ${`${failCode}: ${failMessage}`}`;
+    default:
+      return sql<boolean>`(status in (${sql.join([...coming])}) and status <> ${statusIn[phase]})`;
+  }
+}
+
+/** Before any adapter's row: the order of everybody who writes both. Returns the hosts. */
+export async function lockHostsOf(
+  trx: Transaction<Database>,
+  deployIds: readonly string[],
+): Promise<readonly string[]> {
+  const rows = await trx
+    .selectFrom("host")
+    .select("host_id")
+    .where("host_id", "in", (eb) =>
+      eb
+        .selectFrom("instance")
+        .select("instance.host_id")
+        .where("deploy_id", "in", [...deployIds]),
+    )
+    .orderBy("host_id")
+    .forNoKeyUpdate()
+    .execute();
+  return rows.map((row) => row.host_id);
+}
+
+/** The last act of a transaction that changed which adapters are wanted of a deployment. */
+export async function tellAdapters(
+  trx: Transaction<Database>,
+  deployIds: readonly string[],
+  hosts: readonly string[],
+): Promise<void> {
+  for (const host of hosts) await bumpHost(trx, host);
+  for (const id of deployIds) await announce(trx, "deployment", id);
+  for (const host of hosts) await announce(trx, "host", host);
+}

@@ -1,0 +1,331 @@
+import { type Kysely, type Selectable, sql, type Transaction } from "kysely";
+import { isGpuType } from "../../proto/gpu.ts";
+import type { AccountId, AdapterId, DeploymentId } from "../../proto/ids.ts";
+import type { Adapter, AdapterStanding, AdapterStore, Deployment } from "../deployments/store.ts";
+import { ended, lockHostsOf, tellAdapters } from "./adapter-rows.ts";
+import { asked } from "./asked.ts";
+import { inTransaction, uniqueViolation } from "./database.ts";
+import { lockAccount } from "./limit-rows.ts";
+import type { Database } from "./schema.ts";
+
+/** Many callers at once write it down once. */
+const usedEverySeconds = 30;
+/** One that was used so lately does not give its place to another. */
+const settledSeconds = 20;
+
+export function createAdapterStore(db: Kysely<Database>): AdapterStore {
+  const own = (account: AccountId) => selectAdapters(db).where("a.account_id", "=", account);
+
+  const store: AdapterStore = {
+    async insert(next, most, room) {
+      try {
+        const refusal = await inTransaction(db, async (trx) => {
+          if (!(await lockAccount(trx, next.account))) return "account_gone";
+          if (await isDeploymentName(trx, next.account, next.name)) return "name_taken";
+          if ((await countLive(trx, next.account)) >= most) return "too_many";
+          const hosts = await lockHostsOf(trx, [next.baseDeployId]);
+          await trx
+            .insertInto("adapter")
+            .values({
+              adapter_id: next.id,
+              account_id: next.account,
+              name: next.name,
+              base_deploy_id: next.baseDeployId,
+              base_model: next.baseModel,
+              is_base_public: next.isBasePublic,
+              repo: next.repo,
+              revision: next.revision,
+              token: next.token,
+              is_private: next.isPrivate,
+              description: next.description,
+              // The first caller is not to wait for it, if there is room.
+              is_wanted: sql<boolean>`(select count(*) < ${room} from adapter o
+                where o.base_deploy_id = ${next.baseDeployId} and o.is_wanted and o.status not in ('deleted', 'failed'))`,
+            })
+            .execute();
+          await tellAdapters(trx, [next.baseDeployId], hosts);
+          return undefined;
+        });
+        if (refusal) return refusal;
+      } catch (error) {
+        if (uniqueViolation(error) === "adapter_name") return "name_taken";
+        throw error;
+      }
+      return (await store.get(next.id, next.account)) ?? "account_gone";
+    },
+
+    async find(name, account) {
+      const row = await own(account)
+        .where("a.name", "=", name)
+        .where("a.status", "!=", "deleted")
+        // A live one before those that failed.
+        .orderBy(sql`a.status = 'failed'`)
+        .orderBy("a.created_at", "desc")
+        .executeTakeFirst();
+      return row && asAdapter(row);
+    },
+
+    async get(id, account) {
+      const row = await own(account).where("a.adapter_id", "=", id).executeTakeFirst();
+      return row && asAdapter(row);
+    },
+
+    async list(account, baseModel) {
+      const rows = await own(account)
+        .where("a.status", "!=", "deleted")
+        .$if(baseModel !== undefined, (query) => query.where("a.base_model", "=", baseModel as string))
+        .orderBy("a.created_at", "desc")
+        .execute();
+      return rows.map(asAdapter);
+    },
+
+    async change(id, account, { isPrivate, description }) {
+      const { numUpdatedRows } = await db
+        .updateTable("adapter")
+        .set({
+          ...(isPrivate === undefined ? {} : { is_private: isPrivate }),
+          ...(description === undefined ? {} : { description }),
+          updated_at: sql<Date>`now()`,
+        })
+        .where("adapter_id", "=", id)
+        .where("account_id", "=", account)
+        .where("status", "!=", "deleted")
+        .executeTakeFirst();
+      return numUpdatedRows > 0n;
+    },
+
+    remove: (id, account) =>
+      changing(db, id, account, async (trx) => {
+        const { numUpdatedRows } = await trx
+          .updateTable("adapter")
+          .set({ status: "deleted", is_wanted: false, token: null, updated_at: sql<Date>`now()` })
+          .where("adapter_id", "=", id)
+          .where("status", "!=", "deleted")
+          .executeTakeFirst();
+        return { isTold: true, result: numUpdatedRows > 0n };
+      }).then((isRemoved) => isRemoved ?? false),
+
+    async used(id, account) {
+      await db
+        .updateTable("adapter")
+        .set({ used_at: sql<Date>`now()` })
+        .where("adapter_id", "=", id)
+        .where("account_id", "=", account)
+        .where(sql<boolean>`used_at < now() - make_interval(secs => ${usedEverySeconds})`)
+        .execute();
+    },
+
+    want: (id, account, mostHeld) => want(db, id, account, mostHeld),
+
+    async tend(idleMs) {
+      const rows = await dueOnes(db, idleMs).execute();
+      for (const row of rows) await tendOne(db, row);
+      return rows.length;
+    },
+  };
+  return asked(store);
+}
+
+/**
+ * A write that hosts are to be told of. Hosts first, then the adapter's row; undefined when the account has no such adapter.
+ */
+async function changing<T>(
+  db: Kysely<Database>,
+  id: AdapterId,
+  account: AccountId,
+  write: (trx: Transaction<Database>, base: string) => Promise<{ readonly isTold: boolean; readonly result: T }>,
+): Promise<T | undefined> {
+  const row = await db
+    .selectFrom("adapter")
+    .select("base_deploy_id")
+    .where("adapter_id", "=", id)
+    .where("account_id", "=", account)
+    .executeTakeFirst();
+  if (!row) return undefined;
+  return inTransaction(db, async (trx) => {
+    const hosts = await lockHostsOf(trx, [row.base_deploy_id]);
+    const { isTold, result } = await write(trx, row.base_deploy_id);
+    if (isTold) await tellAdapters(trx, [row.base_deploy_id], hosts);
+    return result;
+  });
+}
+
+async function want(
+  db: Kysely<Database>,
+  id: AdapterId,
+  account: AccountId,
+  mostHeld: Readonly<Record<string, number>>,
+): Promise<AdapterStanding> {
+  const standing = await changing<AdapterStanding>(db, id, account, async (trx, base) => {
+    // One at a time per base, also while nothing of it runs.
+    const others = await trx
+      .selectFrom("adapter")
+      .select(["adapter_id", "is_wanted", "status", "fail_reason"])
+      .select(sql<boolean>`used_at > now() - make_interval(secs => ${settledSeconds})`.as("is_settled"))
+      .where("base_deploy_id", "=", base)
+      .where((eb) => eb.or([eb("is_wanted", "=", true), eb("adapter_id", "=", id)]))
+      .orderBy("used_at")
+      .orderBy("adapter_id")
+      .forUpdate()
+      .execute();
+    const quiet = (result: AdapterStanding) => ({ isTold: false, result });
+    const mine = others.find((row) => row.adapter_id === id);
+    if (!mine || mine.status === "deleted") return quiet("gone");
+    if (mine.status === "failed") return quiet("failed");
+    const standing = mine.fail_reason === "" ? "wanted" : "trouble";
+    if (mine.is_wanted) {
+      await trx.updateTable("adapter").set({ used_at: sql<Date>`now()` }).where("adapter_id", "=", id).execute();
+      return quiet(standing);
+    }
+    const { engine } = await trx
+      .selectFrom("deployment")
+      .select("engine")
+      .where("deploy_id", "=", base)
+      .executeTakeFirstOrThrow();
+    const held = others.filter((row) => row.is_wanted && row.status !== "failed" && row.status !== "deleted");
+    const surplus = held.length + 1 - (mostHeld[engine] ?? 0);
+    const leaving = held.filter((row) => !row.is_settled).slice(0, Math.max(0, surplus));
+    if (leaving.length < surplus) return quiet("full");
+    await setWanted(
+      trx,
+      leaving.map((row) => row.adapter_id),
+      false,
+    );
+    await trx
+      .updateTable("adapter")
+      .set({ is_wanted: true, used_at: sql<Date>`now()` })
+      .where("adapter_id", "=", id)
+      .execute();
+    return { isTold: true, result: standing };
+  });
+  return standing ?? "gone";
+}
+
+async function setWanted(trx: Transaction<Database>, ids: readonly string[], isWanted: boolean): Promise<void> {
+  if (ids.length === 0) return;
+  await trx
+    .updateTable("adapter")
+    .set({ is_wanted: isWanted })
+    .where("adapter_id", "in", [...ids])
+    .execute();
+}
+
+interface DueRow {
+  readonly adapter_id: string;
+  readonly base_deploy_id: string;
+  readonly why: "idle" | "moved" | "gone";
+  readonly next_base: string | null;
+}
+
+/** What a look at the clock or at the base asks for. */
+function dueOnes(db: Kysely<Database>, idleMs: number) {
+  const isIdle = sql<boolean>`a.is_wanted and a.used_at < now() - make_interval(secs => ${idleMs / 1000})`;
+  const isMoved = sql<boolean>`coalesce(p.deploy_id <> a.base_deploy_id, false)`;
+  const isGone = sql<boolean>`d.status = 'deleted'`;
+  return db
+    .selectFrom("adapter as a")
+    .innerJoin("deployment as d", "d.deploy_id", "a.base_deploy_id")
+    .leftJoin("public_model as p", (join) =>
+      join.onRef("p.model_name", "=", "a.base_model").on("a.is_base_public", "=", true),
+    )
+    .select(["a.adapter_id", "a.base_deploy_id", "p.deploy_id as next_base"])
+    .select(sql<DueRow["why"]>`case when ${isMoved} then 'moved' when ${isGone} then 'gone' else 'idle' end`.as("why"))
+    .where("a.status", "not in", [...ended])
+    .where(sql<boolean>`(${isIdle} or ${isMoved} or ${isGone})`)
+    .orderBy("a.adapter_id")
+    .limit(1_000);
+}
+
+/** Guarded by what was seen: another replica may have done it. */
+async function tendOne(db: Kysely<Database>, row: DueRow): Promise<void> {
+  const bases = row.why === "moved" && row.next_base ? [row.base_deploy_id, row.next_base] : [row.base_deploy_id];
+  await inTransaction(db, async (trx) => {
+    const hosts = await lockHostsOf(trx, bases);
+    const { numUpdatedRows } = await trx
+      .updateTable("adapter")
+      .set({ ...tended(row), updated_at: sql<Date>`now()` })
+      .where("adapter_id", "=", row.adapter_id)
+      .where("base_deploy_id", "=", row.base_deploy_id)
+      .where("status", "not in", [...ended])
+      .executeTakeFirst();
+    if (numUpdatedRows > 0n) await tellAdapters(trx, bases, hosts);
+  });
+}
+
+function tended({ why, next_base }: DueRow) {
+  switch (why) {
+    case "idle":
+      return { is_wanted: false };
+    case "moved":
+      return { base_deploy_id: next_base as string };
+    case "gone":
+      return {
+        status: "failed" as const,
+        is_wanted: false,
+        fail_reason: "base_gone: the deployment of its base model was deleted; put the adapter on another one.",
+      };
+  }
+}
+
+async function isDeploymentName(trx: Transaction<Database>, account: AccountId, name: string): Promise<boolean> {
+  const found = await trx
+    .selectFrom("deployment")
+    .select("deploy_id")
+    .where("account_id", "=", account)
+    .where("kind", "=", "model")
+    .where("model_name", "=", name)
+    .where("status", "not in", ["deleted", "failed"])
+    .executeTakeFirst();
+  return found !== undefined;
+}
+
+async function countLive(trx: Transaction<Database>, account: AccountId): Promise<number> {
+  const { count } = await trx
+    .selectFrom("adapter")
+    .select((eb) => eb.fn.countAll<bigint>().as("count"))
+    .where("account_id", "=", account)
+    .where("status", "not in", [...ended])
+    .executeTakeFirstOrThrow();
+  return Number(count);
+}
+
+const selectAdapters = (db: Kysely<Database>) =>
+  db
+    .selectFrom("adapter as a")
+    .innerJoin("deployment as d", "d.deploy_id", "a.base_deploy_id")
+    .selectAll("a")
+    .select(["d.task", "d.engine", "d.gpu", "d.num_gpus", "d.max_batch_size"])
+    .select(
+      sql<bigint>`(select count(*) from instance i where i.deploy_id = a.base_deploy_id and i.tombstoned_at is null
+        and i.phase = 'ready' and a.adapter_id = any(i.adapters))`.as("held"),
+    );
+
+type AdapterRow = Selectable<Database["adapter"]> &
+  Pick<Selectable<Database["deployment"]>, "task" | "engine" | "gpu" | "num_gpus" | "max_batch_size"> & {
+    readonly held: bigint;
+  };
+
+const asAdapter = (row: AdapterRow): Adapter => ({
+  id: row.adapter_id as AdapterId,
+  account: row.account_id as AccountId,
+  name: row.name,
+  baseDeployId: row.base_deploy_id as DeploymentId,
+  baseModel: row.base_model,
+  repo: row.repo,
+  revision: row.revision,
+  hasToken: row.token !== null,
+  isPrivate: row.is_private,
+  description: row.description,
+  status: row.status,
+  failReason: row.fail_reason,
+  held: Number(row.held),
+  base: {
+    task: row.task,
+    engine: row.engine as Deployment["engine"],
+    gpu: isGpuType(row.gpu) ? row.gpu : "other",
+    numGpus: row.num_gpus,
+    maxBatchSize: row.max_batch_size,
+  },
+  createdAtMs: row.created_at.getTime(),
+  updatedAtMs: row.updated_at.getTime(),
+});
