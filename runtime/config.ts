@@ -22,6 +22,8 @@ export interface RuntimeConfig extends EngineOptions {
   readonly latencyBudgetMs: number;
   /** Folder for ONNX graphs optimised for this machine; undefined: none are kept. */
   readonly graphCacheDir: string | undefined;
+  /** LoRA files of a picture model, folded in as it is loaded. */
+  readonly imageAdapters: readonly { readonly path: string; readonly strength: number }[];
   readonly host: string;
   readonly port: number;
   readonly addressFile: string | undefined;
@@ -87,6 +89,7 @@ export function readConfig(
     provider: provider ?? "auto",
     latencyBudgetMs: number("STOKER_BATCH_WAIT_MS", 8, 0, 1000, false),
     graphCacheDir: text("STOKER_GRAPH_CACHE"),
+    imageAdapters: readImageAdapters(text("STOKER_IMAGE_ADAPTERS"), problems),
     ...options,
     host: text("STOKER_HOST") ?? "127.0.0.1",
     port: number("STOKER_PORT", 0, 0, 65_535),
@@ -97,4 +100,17 @@ export function readConfig(
   };
   if (problems.length > 0) throw new ConfigError(problems);
   return Object.freeze(config);
+}
+
+/** `/weights/ink.safetensors:/weights/gold.safetensors=0.5`: paths, each with its strength where that is not 1. */
+function readImageAdapters(list: string | undefined, problems: string[]): RuntimeConfig["imageAdapters"] {
+  return (list ?? "")
+    .split(":")
+    .filter((one) => one !== "")
+    .map((one) => {
+      const [, path = one, strength = "1"] = /^(.+)=(-?[\d.]+)$/.exec(one) ?? [];
+      const isNumber = Number.isFinite(Number(strength)) && Math.abs(Number(strength)) <= 10;
+      if (!isNumber) problems.push(`STOKER_IMAGE_ADAPTERS has the strength "${strength}"; it goes from -10 to 10`);
+      return { path, strength: Number(strength) };
+    });
 }

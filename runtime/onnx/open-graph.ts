@@ -51,15 +51,15 @@ export class Graphs {
     if (warning !== undefined && !this.warnings.includes(warning)) this.warnings.push(warning);
   }
 
-  /** `graph`: a path relative to the folder. Throws LoadFailure. */
-  async open(folder: ModelFolder, graph: string): Promise<Session> {
+  /** `graph`: a path relative to the folder. `isCached` false: nothing is kept for the next start. Throws LoadFailure. */
+  async open(folder: ModelFolder, graph: string, { isCached = true } = {}): Promise<Session> {
     const { threads, memoryBytes, provider, hasGpu } = this.#options;
     const path = folder.path(graph);
     await checkGraph(path, folder.root);
     const providers = chooseProviders({ wanted: provider, hasGpu });
     const { size } = await stat(path);
     const isMemoryTight = memoryBytes > 0 && memoryBytes < size * tightShare;
-    const optimizedPath = await this.#optimizedPath(path, providers);
+    const optimizedPath = isCached ? await this.#optimizedPath(path, providers) : undefined;
     try {
       const { session, refused } = await this.#host.open({ path, providers, threads, isMemoryTight, optimizedPath });
       this.opened(providers, session.provider, refused);

@@ -21,6 +21,7 @@ export interface TaskOptions extends GraphOptions {
   readonly maxBatchSize: number;
   readonly latencyBudgetMs: number;
   readonly observe: TaskDeps["observe"];
+  readonly imageAdapters?: TaskDeps["imageAdapters"];
 }
 
 type Open = (deps: TaskDeps, folder: ModelFolder) => Promise<OpenTask>;
@@ -54,10 +55,15 @@ export async function openTasks(options: TaskOptions): Promise<TaskEngine> {
       "unsupported task",
       `this model server has no ${task} for ONNX models; it has ${Object.keys(openers).join(", ")}`,
     );
+  const { maxBatchSize, latencyBudgetMs, observe, imageAdapters = [] } = options;
+  if (imageAdapters.length > 0 && task !== "text-to-image")
+    throw new LoadFailure(
+      "adapters of another task",
+      `${task} takes no image adapters; leave STOKER_IMAGE_ADAPTERS out`,
+    );
   const graphs = new Graphs(options);
-  const { maxBatchSize, latencyBudgetMs, observe } = options;
   try {
-    const opened = await open({ graphs, maxBatchSize, latencyBudgetMs, observe }, folder);
+    const opened = await open({ graphs, maxBatchSize, latencyBudgetMs, observe, imageAdapters }, folder);
     const { provider, warnings } = graphs;
     return new TaskEngine(opened, {
       maxBatchSize,

@@ -1,5 +1,6 @@
 import type { BatchEvent } from "../batch/micro-batcher.ts";
 import type { Graphs } from "../onnx/open-graph.ts";
+import type { ImageAdapter } from "./images/adapter/adapted-folders.ts";
 
 /** What every task is opened with. */
 export interface TaskDeps {
@@ -8,4 +9,6 @@ export interface TaskDeps {
   /** The longest that an item waits for others while nothing runs. */
   readonly latencyBudgetMs: number;
   readonly observe: (event: BatchEvent) => void;
+  /** Folded into a picture model's weights as it is loaded. */
+  readonly imageAdapters?: readonly ImageAdapter[];
 }

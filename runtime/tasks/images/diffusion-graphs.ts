@@ -5,6 +5,8 @@ import { checkIo, type IoNeed } from "../../onnx/check-io.ts";
 import type { Json, ModelFolder } from "../../onnx/model-folder.ts";
 import type { Graphs } from "../../onnx/open-graph.ts";
 import type { Session, TensorValue } from "../../onnx/session.ts";
+import { type ImageAdapter, withAdapters } from "./adapter/adapted-folders.ts";
+import type { AdaptedPart } from "./adapter/read-adapter.ts";
 import { floatsOf, tensorOf } from "./float-tensor.ts";
 import type { Latents } from "./schedule/schedule.ts";
 import type { Sizes } from "./sizes.ts";
@@ -49,24 +51,31 @@ const steps = ["float32", "float16", "float64", "int64", "int32"];
 const plane = (name: string): IoNeed => ({ name, types: floats, rank: 4 });
 const usualScaling = 0.18215;
 
+/** Of the parts that adapters change. */
+export const adaptedGraphs = { unet: "unet/model.onnx", text_encoder: "text_encoder/model.onnx" } as const;
+const decoderGraph = "vae_decoder/model.onnx";
+const encoderGraph = "vae_encoder/model.onnx";
+
 /** Throws LoadFailure. */
 export async function openDiffusionGraphs(
   graphs: Graphs,
   folder: ModelFolder,
-  unetGraph: string,
+  adapters: readonly ImageAdapter[],
 ): Promise<DiffusionGraphs> {
-  const names = {
-    text: "text_encoder/model.onnx",
-    decoder: "vae_decoder/model.onnx",
-    encoder: "vae_encoder/model.onnx",
-  };
-  for (const name of [names.text, names.decoder]) if (!folder.graphs.includes(name)) throw incomplete(folder, name);
+  for (const name of [adaptedGraphs.text_encoder, adaptedGraphs.unet, decoderGraph])
+    if (!folder.graphs.includes(name)) throw incomplete(folder, name);
   const unetConfig = await folder.json("unet/config.json");
   const decoderConfig = await folder.json("vae_decoder/config.json");
-  const text = await graphs.open(folder, names.text);
-  const unet = await graphs.open(folder, unetGraph);
-  const decoder = await graphs.open(folder, names.decoder);
-  const encoder = folder.graphs.includes(names.encoder) ? await graphs.open(folder, names.encoder) : undefined;
+  const { text, unet } = await withAdapters(folder, adaptedGraphs, adapters, async (folderOf) => {
+    const opened = (part: AdaptedPart) => {
+      const own = folderOf(part);
+      // A copy that goes once it is loaded is found in no cache again.
+      return graphs.open(own, adaptedGraphs[part], { isCached: own === folder });
+    };
+    return { text: await opened("text_encoder"), unet: await opened("unet") };
+  });
+  const decoder = await graphs.open(folder, decoderGraph);
+  const encoder = folder.graphs.includes(encoderGraph) ? await graphs.open(folder, encoderGraph) : undefined;
   const io = check(text, unet, decoder, encoder);
   const channels = numberIn(unetConfig, "in_channels", 4);
   if (numberIn(unetConfig, "out_channels", 4) !== channels)

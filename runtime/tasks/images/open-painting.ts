@@ -9,7 +9,6 @@ import { openPainter } from "./painter.ts";
 import { imageRoutes } from "./route.ts";
 import { readSchedule } from "./schedule/read-schedule.ts";
 
-const unetGraph = "unet/model.onnx";
 const usual = { steps: 20, guidance: 7.5 };
 
 /** Throws LoadFailure. */
@@ -21,13 +20,11 @@ export async function openPainting(deps: TaskDeps, folder: ModelFolder): Promise
         "unsupported pipeline",
         `${folder.root} is a ${String(index["_class_name"])} with a ${part}; this model server paints with pipelines of Stable Diffusion 1 and 2's form`,
       );
-  if (!folder.graphs.includes(unetGraph))
-    throw new LoadFailure("incomplete pipeline", `${folder.root} holds no ${unetGraph}; export the pipeline to ONNX`);
-  const make = readSchedule(await folder.json("scheduler/scheduler_config.json"));
+  const scheduler = await folder.json("scheduler/scheduler_config.json");
+  const make = readSchedule(scheduler);
   const tokenizer = await openClipTokenizer(folder, "tokenizer");
-  const graphs = await openDiffusionGraphs(deps.graphs, folder, unetGraph);
-  const trained = await folder.json("scheduler/scheduler_config.json");
-  const mostSteps = Math.floor(Number(trained["num_train_timesteps"] ?? 1000) / 2);
+  const graphs = await openDiffusionGraphs(deps.graphs, folder, deps.imageAdapters ?? []);
+  const mostSteps = Math.floor(Number(scheduler["num_train_timesteps"] ?? 1000) / 2);
   const painter = openPainter(deps, graphs, tokenizer, { make, mostSteps });
   await graphs.warmUp(tokenizer.longest);
   return {
