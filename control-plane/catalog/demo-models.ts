@@ -1,6 +1,6 @@
 // Small models with a free licence that anyone can serve without a GPU or a hub account: where their bytes lie, pinned by
 // hash, and what they cost by default. Everything else a customer deploys comes from a hub.
-import type { TokenRates } from "../../proto/money.ts";
+import { pricedPixels, type TokenRates } from "../../proto/money.ts";
 import { demoSpeech } from "./demo-speech.ts";
 
 export interface DemoModel {
@@ -11,7 +11,7 @@ export interface DemoModel {
   readonly repo: string;
   readonly description: string;
   readonly license: string;
-  readonly task: "text-generation" | "embeddings" | "text-to-speech" | "automatic-speech-recognition";
+  readonly task: "text-generation" | "embeddings" | "text-to-speech" | "automatic-speech-recognition" | "text-to-image";
   readonly weights: DemoPackage | DemoFolder;
   /** Tokens the model was trained for, and how many an instance serves when the deployment does not say; 0: the model's own. */
   readonly contextLength: number;
@@ -101,6 +101,27 @@ export const demoModels: readonly DemoModel[] = [
     servedContextLength: 0,
     maxBatchSize: 32,
     rates: { input: 5_000_000n, cachedInput: 5_000_000n, output: 0n },
+    memoryBytes: 600 * mib,
+  },
+  {
+    key: "digits-diffusion",
+    modelName: "stoker/digits-diffusion",
+    // On no hub: the folder is the operator's.
+    repo: "stoker/digits-diffusion",
+    description: "A small latent diffusion pipeline that paints handwritten digits, 64 x 64",
+    license: "Apache-2.0",
+    task: "text-to-image",
+    weights: { kind: "folder", format: "onnx", name: "digits-diffusion" },
+    contextLength: 77,
+    servedContextLength: 0,
+    maxBatchSize: 8,
+    // USD 0.001 per image of 1024 x 1024 and 20 steps; others in proportion.
+    rates: {
+      input: 0n,
+      cachedInput: 0n,
+      output: 0n,
+      units: { characters: 0n, audio: 0n, images: 1_000_000_000_000n, imageUnit: 20n * BigInt(pricedPixels) },
+    },
     memoryBytes: 600 * mib,
   },
   ...demoSpeech,

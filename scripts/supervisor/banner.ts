@@ -24,6 +24,8 @@ export function banner(running: Running, cwd: string): string {
     lines.push("A first sentence, spoken:", "", speechCall(running.url, keyFile, running.model));
   else if (running.task === "automatic-speech-recognition")
     lines.push("A first recording, heard:", "", transcriptionCall(running.url, keyFile, running.model));
+  else if (running.task === "text-to-image")
+    lines.push("A first picture, painted:", "", imageCall(running.url, keyFile, running.model));
   else lines.push("A first answer, streamed:", "", streamingCall(running.url, keyFile, running.model));
   return [...lines, "", "Ctrl-C stops everything.", ""].join("\n");
 }
@@ -51,6 +53,15 @@ function speechCall(url: string, keyFile: string, model: string): string {
   const body = JSON.stringify({ model, input: "Hello, I am running on your machine.", response_format: "mp3" });
   return [
     `  ${curl("-o hello.mp3 ", keyFile, `${url}/v1/audio/speech`)} \\`,
+    `    -H 'Content-Type: application/json' \\`,
+    `    -d '${body}'`,
+  ].join("\n");
+}
+
+function imageCall(url: string, keyFile: string, model: string): string {
+  const body = JSON.stringify({ model, prompt: "a handwritten seven", size: "64x64" });
+  return [
+    `  ${curl("", keyFile, `${url}/v1/images/generations`)} \\`,
     `    -H 'Content-Type: application/json' \\`,
     `    -d '${body}'`,
   ].join("\n");

@@ -8,26 +8,13 @@ import { usageOf } from "./database.ts";
 
 const model = sharedModel("all-MiniLM-L6-v2", "an embedding model through gateway, agent and model server");
 const name = "sentence-transformers/all-MiniLM-L6-v2";
+const diffusion = sharedModel("digits-diffusion", "a diffusion pipeline through gateway, agent and model server");
 
 describe.runIf(model)("the spine with an embedding model", () => {
   let stack: Stack;
   beforeAll(async () => {
     stack = await startStack({ controlPlaneEnv: { STOKER_DEMO_MODELS: dirname(model ?? "") } });
-    const made = await stack.call("POST", "/deploy/hf/", {
-      model_name: name,
-      task: "embeddings",
-      gpu: "other",
-      max_batch_size: 16,
-    });
-    expect(made.status, JSON.stringify(made.body)).toBe(200);
-    const id = made.body.deploy_id as string;
-    await vi.waitFor(
-      async () => {
-        const { status, fail_reason } = (await stack.call("GET", `/deploy/${id}`)).body;
-        expect(status, fail_reason as string).toBe("deployed");
-      },
-      { timeout: 150_000, interval: 300 },
-    );
+    const id = await deploy(stack, name, "embeddings");
     const pricing = { input: 0.005, cached_input: 0.005, output: 0 };
     const terms = { deploy_id: id, description: "test", pricing };
     const offered = await stack.call("PUT", `/v1/admin/models/${name}`, terms);
@@ -57,6 +44,37 @@ describe.runIf(model)("the spine with an embedding model", () => {
     expect(row).toMatchObject({ input_tokens: tokens, output_tokens: 0, source: "engine" });
   });
 
+  it.runIf(diffusion)(
+    "paints with a pipeline that is deployed beside it, and bills images, size and steps",
+    async () => {
+      const painter = "stoker/digits-diffusion";
+      const deploy_id = await deploy(stack, painter, "text-to-image");
+      const pricing = { input: 0, cached_input: 0, output: 0, image: 0.009, image_steps: 20 };
+      const offered = await stack.call("PUT", `/v1/admin/models/${painter}`, {
+        deploy_id,
+        description: "test",
+        pricing,
+      });
+      expect(offered.status, JSON.stringify(offered.body)).toBe(200);
+      const client = new OpenAI({ apiKey: stack.apiKey, baseURL: `${stack.url}/v1/compat`, maxRetries: 0 });
+      const ask = { model: painter, prompt: "digit 3", n: 2, size: "64x64" as "auto" };
+      const { data: answer, response } = await client.images.generate(ask).withResponse();
+      const pictures = (answer.data ?? []).map(({ b64_json }) => Buffer.from(b64_json ?? "", "base64").subarray(1, 4));
+      expect(pictures.map(String)).toEqual(["PNG", "PNG"]);
+      const [row] = await vi.waitFor(
+        async () => {
+          const rows = await usageOf(stack.databaseUrl, response.headers.get("x-stoker-request-id") ?? "");
+          expect(rows).toHaveLength(1);
+          return rows;
+        },
+        { timeout: 30_000, interval: 200 },
+      );
+      // 2 of 64 x 64 at USD 0.009 for 1024 x 1024 and as many steps, in nano-USD.
+      expect(row).toMatchObject({ charge: 70_313, source: "engine" });
+    },
+    180_000,
+  );
+
   it("answers native inference, and says so when an input is too long", async () => {
     const answer = await stack.call("POST", `/v1/inference/${name}`, { inputs: ["one", "two"], normalize: true });
     expect(answer.status, JSON.stringify(answer.body)).toBe(200);
@@ -68,3 +86,18 @@ describe.runIf(model)("the spine with an embedding model", () => {
     expect(JSON.stringify(long.body)).toContain("this model takes 512");
   });
 });
+
+/** Returns the deployment's id once it serves. */
+async function deploy(stack: Stack, model: string, task: string): Promise<string> {
+  const made = await stack.call("POST", "/deploy/hf/", { model_name: model, task, gpu: "other", max_batch_size: 16 });
+  expect(made.status, JSON.stringify(made.body)).toBe(200);
+  const id = made.body.deploy_id as string;
+  await vi.waitFor(
+    async () => {
+      const { status, fail_reason } = (await stack.call("GET", `/deploy/${id}`)).body;
+      expect(status, fail_reason as string).toBe("deployed");
+    },
+    { timeout: 150_000, interval: 300 },
+  );
+  return id;
+}

@@ -18,6 +18,7 @@ test("from within the clone the key file is named as one would type it", () => {
 test("without a model it offers a call that works", () => {
   expect(banner({ ...running, model: undefined }, "/")).toContain("/v1/me");
   expect(banner({ ...running, task: "text-to-speech" }, "/")).toContain("/v1/audio/speech");
+  expect(banner({ ...running, task: "text-to-image" }, "/")).toContain("/v1/images/generations");
   expect(banner({ ...running, task: "automatic-speech-recognition" }, "/")).toContain("-F file=@recording.wav");
 });
 
