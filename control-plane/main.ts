@@ -121,6 +121,7 @@ async function main(): Promise<void> {
     changes: feed,
     openLeaseIds: () => openLeaseIds(fleetStore, config.sliceClockScale),
     voidedLeases: () => voidedLeases(fleetStore),
+    hostLostMs: hostClockLimits.lostMs * config.hostClockScale,
     clockScale: config.sliceClockScale,
     log,
   });

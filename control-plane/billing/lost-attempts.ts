@@ -1,5 +1,6 @@
-// Attempts whose usage record never comes. The gateway's count bills them once their host has been silent for a minute; a
-// host that lives and has said nothing of one for a day never will, and the customer owes nothing for it.
+// Attempts whose usage record never comes. The gateway's count bills them once their host has been silent for a minute, or has
+// been back for one with another agent that says nothing of them; one that lives on and has said nothing for a day never will,
+// and the customer owes nothing for it.
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import { costOf, nano } from "../../proto/money.ts";
@@ -55,9 +56,12 @@ export function createLostAttempts(deps: LostAttemptsDeps): LostAttempts {
   async function look(count: OpenCount): Promise<void> {
     const { requestId, attempt, lost } = count;
     try {
-      if (lost && !count.isHostLive) {
+      if (lost && !count.mayStillTell) {
         await settle(asDelivered(lostRecord(count, lost), count.outputTokens));
-        deps.log.info({ requestId, attempt, host: lost.host }, "billed as delivered: the host is lost");
+        deps.log.info(
+          { requestId, attempt, host: lost.host },
+          "billed as delivered: its host is lost, or has no record of it",
+        );
       } else if (clock.unixMs() - count.reportedAtMs >= voidMs) await release(count);
     } catch (error) {
       if (error instanceof Error && "code" in error && error.code === "store_away") throw error;

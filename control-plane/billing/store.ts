@@ -138,8 +138,11 @@ export interface SettlementStore {
 /** A count without a record. */
 export interface OpenCount extends DeliveredCount {
   readonly reportedAtMs: number;
-  /** Its host was heard within the asked time. */
-  readonly isHostLive: boolean;
+  /**
+   * Its host was heard within the asked time, and its agent is the one that ran the attempt, or came after it within that time
+   * and may still be sending what the one before kept.
+   */
+  readonly mayStillTell: boolean;
 }
 
 export interface CountStore {

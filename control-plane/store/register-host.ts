@@ -46,6 +46,7 @@ export async function registerHost(
     agent_version: host.agentVersion,
     seen_at: new Date(),
     run_id: host.runId,
+    run_began_at: row && row.run_id === host.runId ? row.run_began_at : new Date(),
     superseded_runs: supersededBy(host.runId, row),
     node_epoch: isBehind ? (row?.node_epoch ?? 0n) : sql<bigint>`nextval('node_epoch')`,
     ...(isBehind

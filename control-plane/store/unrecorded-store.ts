@@ -32,11 +32,15 @@ export function createUnrecordedStore(db: Kysely<Database>): CountStore & Quaran
         .selectFrom("delivered_count as d")
         .leftJoin("host as h", "h.host_id", "d.host_id")
         .selectAll("d")
-        .select(sql<boolean>`coalesce(h.seen_at >= ${silence}, false)`.as("is_live"))
+        // An agent that was started anew after the attempt began sends what its predecessor kept within that time, or never.
+        .select(
+          sql<boolean>`coalesce(h.seen_at >= ${silence} and not (h.run_began_at < ${silence}
+            and h.run_began_at > to_timestamp((d.lost->>'admittedAtMs')::float8 / 1000)), false)`.as("may_still_tell"),
+        )
         .where("d.resolved_at", "is", null)
         .where("d.at", "<", silence)
-        // Those of a host that lives wait for a day and must not stand before the others.
-        .orderBy("is_live")
+        // Those of a host that may still tell wait for a day and must not stand before the others.
+        .orderBy("may_still_tell")
         .orderBy("d.at")
         .limit(limit)
         .execute();
@@ -51,7 +55,7 @@ export function createUnrecordedStore(db: Kysely<Database>): CountStore & Quaran
           hold: nano(row.hold),
           ...(lost ? { lost } : {}),
           reportedAtMs: row.at.getTime(),
-          isHostLive: row.is_live,
+          mayStillTell: row.may_still_tell,
         };
       });
     },

@@ -31,6 +31,8 @@ export async function createMoney(deps: {
   readonly changes: { on(topic: string, handler: (subject: string) => void): void };
   readonly openLeaseIds: () => Promise<ReadonlySet<string> | undefined>;
   readonly voidedLeases: () => Promise<ReadonlyMap<string, string>>;
+  /** Silence after which a host counts as lost. */
+  readonly hostLostMs: number;
   /** 1, or less in tests: slices live that much shorter. */
   readonly clockScale: number;
   readonly log: Logger;
@@ -57,7 +59,13 @@ export async function createMoney(deps: {
   const discounts = createDiscounts({ store: priceStore });
   const labels = createRequestLabels({ store: usageStore, log });
   const delivered = createDeliveredCounts({ store: settlementStore, counts: unrecorded, log, metrics });
-  const lostAttempts = createLostAttempts({ store: unrecorded, settlement: settlementStore, log, metrics });
+  const lostAttempts = createLostAttempts({
+    store: unrecorded,
+    settlement: settlementStore,
+    log,
+    metrics,
+    silentMs: deps.hostLostMs,
+  });
   const upkeep = createBillingUpkeep({ store: settlementStore, log, metrics });
   const settlement = createSettlement({ store: settlementStore, quarantine: unrecorded, log, metrics });
   return {

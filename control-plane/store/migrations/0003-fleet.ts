@@ -17,6 +17,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       condition text not null default '',
       agent_version text not null,
       run_id text not null default '',
+      run_began_at timestamptz not null default now(),
       superseded_runs text[] not null default '{}',
       behind_epoch bigint,
       behind_generation bigint not null default 0,

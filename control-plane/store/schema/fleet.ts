@@ -19,6 +19,8 @@ export interface FleetTables {
     agent_version: string;
     /** Of the agent's process that registered last, and of those that it took over from, newest first. */
     run_id: Generated<string>;
+    /** When that process registered first. */
+    run_began_at: DefaultTime;
     superseded_runs: Generated<string[]>;
     /** Not null: its agent has obeyed this epoch, which this database never gave. Nothing is told until it is adopted. */
     behind_epoch: bigint | null;

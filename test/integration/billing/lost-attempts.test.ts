@@ -100,6 +100,29 @@ describe("a delivered count whose record never comes", () => {
     expect(await checkBooks(w.db)).toEqual(wholeBooks);
   });
 
+  it("bills what was delivered a minute after the host came back with another agent, which has no record of it", async () => {
+    const w = await world();
+    const account = await w.account(usd);
+    await w.host("restarted", "1 second");
+    const minutesAgo = (minutes: number) => Date.now() - minutes * 60_000;
+    const cut = count(account, "restarted", 40);
+    const later = count(account, "restarted", 70);
+    for (const one of [{ ...cut, lost: { ...(cut.lost as LostAttempt), admittedAtMs: minutesAgo(5) } }, later])
+      w.counts.report(one);
+    await w.counts.stop();
+    await w.age("2 minutes");
+    w.clock.pass(60_000);
+    await w.pool.query("update host set run_began_at = now() - interval '30 seconds'");
+    await w.look.round();
+    expect(await standing(w), "it may still be sending").toBe(2);
+    await w.pool.query("update host set run_began_at = now() - interval '61 seconds'");
+    await w.look.round();
+    // The agent that runs now began before the other attempt, and will tell of it.
+    expect(await standing(w)).toBe(1);
+    expect(await w.budget(account)).toMatchObject({ spent: 50n * tokenPrice });
+    expect(await checkBooks(w.db)).toEqual(wholeBooks);
+  });
+
   it("waits while its host lives, and while this control plane has not listened for a minute itself", async () => {
     const w = await world();
     const account = await w.account(usd);
