@@ -20,6 +20,8 @@ import { createTargets } from "../webhooks/target.ts";
 import { createWebhooks } from "../webhooks/webhooks.ts";
 
 const ageEveryMs = 10_000;
+/** A little more than a request that runs gets; a call may take longer, and is then made once more. */
+const stopLimitMs = 12_000;
 
 export function createWebhookService(deps: {
   readonly db: OpenDatabase["db"];
@@ -88,7 +90,10 @@ export function createWebhookService(deps: {
     /** What runs has seconds to end; what does not is another control plane's, or the next one's. */
     async stop(): Promise<void> {
       stopping.abort();
-      await running;
+      const timer = new AbortController();
+      const limit = wait(stopLimitMs, undefined, { signal: timer.signal }).catch(() => {});
+      await Promise.race([running, limit]);
+      timer.abort();
     },
   };
 }

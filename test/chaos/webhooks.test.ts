@@ -17,7 +17,7 @@ beforeAll(async () => {
     // The database of the queue is the control plane's own: what is wiped below is all that the queue knows.
     controlPlaneEnv: {
       STOKER_WEBHOOK_ALLOW_PRIVATE: "1",
-      STOKER_WEBHOOK_CLOCKS: "0.1",
+      STOKER_WEBHOOK_CLOCKS: "0.2",
       STOKER_SLICE_CLOCKS: "0.2",
     },
   });

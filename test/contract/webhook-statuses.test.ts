@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { AccountStoreAway } from "../../control-plane/accounts/errors.ts";
+import { IdempotencyKeyInUse } from "../../control-plane/accounts/token-errors.ts";
 import { createHttp } from "../../control-plane/http/create-http.ts";
 import { DeliveryPending } from "../../control-plane/webhooks/errors.ts";
 import { nano } from "../../proto/money.ts";
@@ -98,6 +99,14 @@ const rows: readonly Row[] = [
     given: ({ rates }) => rates.setOwnLimits(new Map([[ada.account, { concurrent: 0, tokensPerMinute: 0 }]])),
   },
   { call: infer, body, status: 503, given: refuse("webhooks", "accept")(away) },
+  {
+    call: infer,
+    body,
+    send: { "idempotency-key": "same" },
+    status: 409,
+    given: refuse("idempotency", "begin")(new IdempotencyKeyInUse(1)),
+    headers: { "retry-after": "1", "x-should-retry": "false" },
+  },
 ];
 
 describe("webhooks", () => {

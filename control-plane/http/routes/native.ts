@@ -35,7 +35,8 @@ export function addNativeRoutes(endpoints: Endpoints, spine: Spine, voices: OwnV
     access: "inference",
     takes: "both",
     bodyLimitBytes: mediaLimitBytes,
-    refusals: inferenceRefusals,
+    // In flight under the same idempotency key.
+    refusals: [...inferenceRefusals, 409],
     body: NativeRequest,
     answer: NativeAnswer,
   } as const;
