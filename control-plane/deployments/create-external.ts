@@ -15,6 +15,8 @@ export interface ExternalRequest {
   /** Id or name of the host whose agent reaches the server; any live one without it. */
   readonly host: string | undefined;
   readonly contextLength: number | undefined;
+  /** What its models do; text generation without one. */
+  readonly task?: string | undefined;
 }
 
 /**
@@ -43,7 +45,7 @@ export async function createExternal(
     kind: "model",
     modelName: request.name,
     version: versionOf({ repo: url, revision: request.name }),
-    task: "text-generation",
+    task: request.task ?? "text-generation",
     type: "llm",
     engine: "external",
     gpu: "other",

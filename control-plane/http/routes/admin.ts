@@ -58,6 +58,7 @@ export function addAdminRoutes(endpoints: Endpoints, { admin }: Pick<HttpDeps, "
           servedName: body.served_name ?? undefined,
           host: body.host_id ?? undefined,
           contextLength: body.context_length ?? undefined,
+          task: body.task ?? undefined,
         }),
       ),
   });

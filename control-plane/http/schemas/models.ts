@@ -94,6 +94,16 @@ export const OfferAnswer = Type.Object({
   }),
 });
 
+/** What servers of OpenAI's paths can be asked. */
+const externalTasks = [
+  "text-generation",
+  "embeddings",
+  "reranker",
+  "automatic-speech-recognition",
+  "text-to-speech",
+  "text-to-image",
+] as const;
+
 export const ExternalServer = Type.Object({
   name: Type.String({ minLength: 1, maxLength: 225 }),
   url: Type.String({ minLength: 1, maxLength: 2048, description: "As the host's agent reaches it" }),
@@ -101,4 +111,11 @@ export const ExternalServer = Type.Object({
   served_name: Type.Optional(nullable.string({ description: "What the server calls the model" })),
   max_batch_size: Type.Optional(Type.Integer({ minimum: 1, maximum: 256, default: 96 })),
   context_length: Type.Optional(nullable.integer({ minimum: 1 })),
+  task: Type.Optional(
+    nullable.string({
+      enum: [...externalTasks, null],
+      default: "text-generation",
+      description: "What the model does; decides which endpoints it serves",
+    }),
+  ),
 });

@@ -1,0 +1,133 @@
+// A stand-in for model servers of every task at once: each of OpenAI's paths, and the measuring of voices, answers with
+// something of the right shape that says what it was asked.
+import { once } from "node:events";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+
+export interface EveryTaskEngine {
+  readonly origin: string;
+  /** Voices that were asked for, oldest first. */
+  readonly voices: readonly unknown[];
+  close(): Promise<void>;
+}
+
+export const measuredBlend = "af_heart:0.8,af_sky:0.2";
+
+type Body = Readonly<Record<string, unknown>>;
+
+export async function startEveryTaskEngine(models: readonly string[]): Promise<EveryTaskEngine> {
+  const voices: unknown[] = [];
+
+  async function serve(req: IncomingMessage, res: ServerResponse): Promise<void> {
+    const parts: Buffer[] = [];
+    for await (const part of req) parts.push(part as Buffer);
+    const bytes = Buffer.concat(parts);
+    const json = (value: unknown) => send(res, "application/json", JSON.stringify(value));
+    const isForm = req.headers["content-type"]?.startsWith("multipart/") ?? false;
+    const body = isForm || bytes.length === 0 ? {} : (JSON.parse(bytes.toString()) as Body);
+    switch (req.url) {
+      case "/v1/models":
+        return json({ object: "list", data: models.map((id) => ({ id, object: "model" })) });
+      case "/v1/completions":
+        return text(res, body, "text_completion");
+      case "/v1/chat/completions":
+        return text(res, body, "chat.completion");
+      case "/v1/embeddings":
+        return json(embeddings(body));
+      case "/v1/rerank":
+        return json({ results: [], usage: { prompt_tokens: 1, total_tokens: 1 } });
+      case "/v1/audio/speech":
+        voices.push(body["voice"]);
+        return send(res, "audio/wav", "RIFF said");
+      case "/v1/audio/voices":
+        return json({ kind: "blend", voice: measuredBlend, measured: { median_pitch_hz: 190 }, note: "A mixture" });
+      case "/v1/audio/transcriptions":
+      case "/v1/audio/translations":
+        return json({ text: "Hello World", usage: { type: "duration", seconds: 1 } });
+      case "/v1/images/generations":
+      case "/v1/images/edits":
+      case "/v1/images/variations":
+        return json({ created: 1, data: [{ b64_json: Buffer.from("a picture").toString("base64") }] });
+      default:
+        return json({});
+    }
+  }
+
+  const server = createServer((req, res) => void serve(req, res).catch(() => res.destroy()));
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  return {
+    origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    voices,
+    async close() {
+      server.closeAllConnections();
+      server.close();
+      await once(server, "close");
+    },
+  };
+}
+
+function send(res: ServerResponse, contentType: string, body: string): void {
+  res.writeHead(200, { "content-type": contentType, "content-length": Buffer.byteLength(body) });
+  res.end(body);
+}
+
+const words = ["The", " answer", " is", " 42."];
+const usage = { prompt_tokens: 7, completion_tokens: words.length, total_tokens: 7 + words.length };
+
+/** What a request asks for decides the form of the answer: a tool is called, a schema is kept to. */
+function messageOf(body: Body): object {
+  const [tool] = (body["tools"] as { function: { name: string } }[] | undefined) ?? [];
+  if (tool)
+    return {
+      role: "assistant",
+      content: null,
+      tool_calls: [
+        { id: "call_1", type: "function", function: { name: tool.function.name, arguments: '{"city":"Paris"}' } },
+      ],
+    };
+  const format = body["response_format"] as { type?: string } | undefined;
+  const content = format?.type === "json_schema" ? '{"city":"Paris","people":2}' : words.join("");
+  return { role: "assistant", content };
+}
+
+function text(res: ServerResponse, body: Body, object: string): void {
+  const head = { id: "cmpl-1", created: 1_786_000_000, model: body["model"] };
+  const isChat = object === "chat.completion";
+  if (body["stream"] !== true) {
+    const message = messageOf(body) as { tool_calls?: unknown };
+    const reason = message.tool_calls ? "tool_calls" : "stop";
+    const choice = isChat ? { message } : { text: words.join(""), logprobs: null };
+    const answer = { ...head, object, choices: [{ index: 0, ...choice, finish_reason: reason }], usage };
+    send(res, "application/json", JSON.stringify(answer));
+    return;
+  }
+  res.writeHead(200, { "content-type": "text/event-stream" });
+  const frame = (choices: unknown, extra: object = {}) =>
+    res.write(
+      `data: ${JSON.stringify({ ...head, object: isChat ? `${object}.chunk` : object, choices, ...extra })}\n\n`,
+    );
+  for (const word of words) {
+    const part = isChat ? { delta: { role: "assistant", content: word } } : { text: word };
+    frame([{ index: 0, ...part, finish_reason: null }]);
+  }
+  frame([{ index: 0, ...(isChat ? { delta: {} } : { text: "" }), finish_reason: "stop" }]);
+  frame([], { usage });
+  res.end("data: [DONE]\n\n");
+}
+
+function embeddings({ input, model, encoding_format: format }: Body): object {
+  const count = Array.isArray(input) && typeof input[0] !== "number" ? input.length : 1;
+  const vector = [0.25, -0.5, 1];
+  const base64 = Buffer.from(new Float32Array(vector).buffer).toString("base64");
+  return {
+    object: "list",
+    data: Array.from({ length: count }, (_, index) => ({
+      object: "embedding",
+      index,
+      embedding: format === "base64" ? base64 : vector,
+    })),
+    model,
+    usage: { prompt_tokens: 4, total_tokens: 4 },
+  };
+}

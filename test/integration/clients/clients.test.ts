@@ -1,0 +1,142 @@
+// Client libraries of other people's making, in another language, against a running control plane and agent.
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { type EveryTaskEngine, measuredBlend, startEveryTaskEngine } from "../../fakes/every-task-engine.ts";
+import { type Stack, startStack } from "../../fakes/processes.ts";
+import { hasModule, runPython } from "../../fakes/python.ts";
+import { askEverything, checks } from "./schemathesis.ts";
+
+const models = {
+  CHAT: ["fake/chat", "text-generation"],
+  VECTORS: ["fake/vectors", "embeddings"],
+  SPEECH: ["fake/speech", "text-to-speech"],
+  HEARING: ["fake/hearing", "automatic-speech-recognition"],
+  PICTURES: ["fake/pictures", "text-to-image"],
+} as const;
+const env = Object.fromEntries(Object.entries(models).map(([key, [name]]) => [key, name]));
+
+/** In a longer run, such as 20, also the bounds of every field are tried. */
+const examples = Number(process.env["STOKER_SCHEMATHESIS_EXAMPLES"] ?? 1);
+const isLong = examples > 1;
+
+const [hasOpenai, hasElevenlabs, hasSchemathesis] = await Promise.all(
+  ["openai", "elevenlabs", "schemathesis"].map(hasModule),
+);
+for (const [name, has] of Object.entries({
+  openai: hasOpenai,
+  elevenlabs: hasElevenlabs,
+  schemathesis: hasSchemathesis,
+})) {
+  if (!has) console.warn(`\n*** NOT PROVEN with Python's ${name}: it is missing; scripts/test brings it\n`);
+}
+
+describe.skipIf(!hasOpenai && !hasElevenlabs && !hasSchemathesis)("clients from the Python package index", () => {
+  let engine: EveryTaskEngine;
+  let stack: Stack;
+  beforeAll(async () => {
+    engine = await startEveryTaskEngine(Object.values(models).map(([name]) => name));
+    // What is asked for at random is looked for on no hub.
+    stack = await startStack({
+      agents: 1,
+      controlPlaneEnv: { HF_HUB_OFFLINE: "1" },
+      agentEnv: { HF_ENDPOINT: "http://127.0.0.1:1" },
+    });
+    for (const [name, task] of Object.values(models)) {
+      const made = await stack.call("POST", "/v1/admin/external", { name, task, url: engine.origin });
+      expect(made.status, JSON.stringify(made.body)).toBe(200);
+    }
+    // All of them serve once their own paths answer.
+    await vi.waitFor(
+      async () => {
+        for (const [model] of Object.values(models)) {
+          const { status } = await stack.call("POST", "/v1/completions", { model, prompt: "x", max_tokens: 1 });
+          expect(status, model).toBe(200);
+        }
+      },
+      { timeout: 60_000, interval: 200 },
+    );
+  }, 180_000);
+  afterAll(async () => {
+    await stack?.stop();
+    await engine?.close();
+  });
+
+  async function drive(script: string): Promise<Record<string, unknown>> {
+    const ran = await runPython([join(import.meta.dirname, script)], {
+      limitMs: 120_000,
+      env: { ...env, BASE_URL: stack.url, API_KEY: stack.apiKey },
+    });
+    expect(ran.code, `${ran.stderr}\n${ran.stdout}`).toBe(0);
+    return JSON.parse(ran.stdout.trim().split("\n").at(-1) ?? "") as Record<string, unknown>;
+  }
+
+  it.skipIf(!hasOpenai)(
+    "OpenAI's: chat, streams, tools, JSON schemas, completions, embeddings, audio and images work unchanged",
+    { timeout: 150_000 },
+    async () => {
+      expect(await drive("drive_openai.py")).toEqual({
+        chat: ["The answer is 42.", 4],
+        stream: ["The answer is 42.", 4],
+        tool: ["weather", { city: "Paris" }, "tool_calls"],
+        schema: ["Paris", 2],
+        completion: "The answer is 42.",
+        models: Object.values(models)
+          .map(([name]) => name as string)
+          .sort(),
+        vectors: [
+          [0.25, -0.5, 1],
+          [0.25, -0.5, 1],
+        ],
+        speech: "RIFF said",
+        transcription: "Hello World",
+        translation: "Hello World",
+        picture: Buffer.from("a picture").toString("base64"),
+        unknown: [404, "model_not_found"],
+      });
+    },
+  );
+
+  it.skipIf(!hasElevenlabs)(
+    "ElevenLabs': voices are made, listed, changed, spoken in and deleted, and its errors read",
+    { timeout: 150_000 },
+    async () => {
+      const before = engine.voices.length;
+      expect(await drive("drive_elevenlabs.py")).toEqual({
+        made: [20, false],
+        listed: [["Ada", "calm"]],
+        got: "Ada",
+        updated: "ok",
+        renamed: ["Ada at work", "brisk"],
+        whole: "RIFF said",
+        stream: "RIFF said",
+        default: "RIFF said",
+        twice: [409, "name_taken"],
+        deleted: "ok",
+        gone: [404, "voice_not_found"],
+      });
+      expect(engine.voices.slice(before)).toEqual([measuredBlend, measuredBlend, "af_heart"]);
+    },
+  );
+
+  it.skipIf(!hasSchemathesis)(
+    "schemathesis: no operation answers with a server error or a status that it does not declare",
+    { timeout: isLong ? 1_900_000 : 230_000 },
+    async () => {
+      const person = { email: "fuzz@example.com", display_name: "fuzz", credit_usd: 100 };
+      const { body } = await stack.call("POST", "/v1/admin/accounts", person);
+      const verdict = await askEverything({
+        url: stack.url,
+        key: body.api_key,
+        folder: stack.folder,
+        phases: isLong ? "coverage,fuzzing" : "fuzzing",
+        examples,
+        limitMs: isLong ? 1_800_000 : 200_000,
+      });
+      const { code, operations, cases, errors, told } = verdict;
+      expect({ code, errors }, told).toEqual({ code: 0, errors: [] });
+      expect(operations).toBeGreaterThan(140);
+      expect(cases).toBeGreaterThanOrEqual(operations * examples);
+      console.info(`schemathesis: ${checks.join(", ")}: ${cases} cases over ${operations} operations`);
+    },
+  );
+});
