@@ -2,6 +2,7 @@
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { type EveryTaskEngine, measuredBlend, startEveryTaskEngine } from "../../fakes/every-task-engine.ts";
+import { isNightly } from "../../fakes/nightly.ts";
 import { type Stack, startStack } from "../../fakes/processes.ts";
 import { hasModule, runPython } from "../../fakes/python.ts";
 import { askEverything, checks } from "./schemathesis.ts";
@@ -15,9 +16,8 @@ const models = {
 } as const;
 const env = Object.fromEntries(Object.entries(models).map(([key, [name]]) => [key, name]));
 
-/** In a longer run, such as 20, also the bounds of every field are tried. */
-const examples = Number(process.env["STOKER_SCHEMATHESIS_EXAMPLES"] ?? 1);
-const isLong = examples > 1;
+/** At night also the bounds of every field are tried. */
+const examples = isNightly ? 20 : 1;
 
 const [hasOpenai, hasElevenlabs, hasSchemathesis] = await Promise.all(
   ["openai", "elevenlabs", "schemathesis"].map(hasModule),
@@ -120,7 +120,7 @@ describe.skipIf(!hasOpenai && !hasElevenlabs && !hasSchemathesis)("clients from 
 
   it.skipIf(!hasSchemathesis)(
     "schemathesis: no operation answers with a server error or a status that it does not declare",
-    { timeout: isLong ? 1_900_000 : 230_000 },
+    { timeout: isNightly ? 2_500_000 : 230_000 },
     async () => {
       const person = { email: "fuzz@example.com", display_name: "fuzz", credit_usd: 100 };
       const { body } = await stack.call("POST", "/v1/admin/accounts", person);
@@ -128,9 +128,9 @@ describe.skipIf(!hasOpenai && !hasElevenlabs && !hasSchemathesis)("clients from 
         url: stack.url,
         key: body.api_key,
         folder: stack.folder,
-        phases: isLong ? "coverage,fuzzing" : "fuzzing",
+        phases: isNightly ? "coverage,fuzzing" : "fuzzing",
         examples,
-        limitMs: isLong ? 1_800_000 : 200_000,
+        limitMs: isNightly ? 2_400_000 : 200_000,
       });
       const { code, operations, cases, errors, told } = verdict;
       expect({ code, errors }, told).toEqual({ code: 0, errors: [] });
