@@ -213,7 +213,7 @@ async function setWanted(trx: Transaction<Database>, ids: readonly string[], isW
 interface DueRow {
   readonly adapter_id: string;
   readonly base_deploy_id: string;
-  readonly why: "idle" | "moved" | "gone";
+  readonly why: "idle" | "moved" | "gone" | "failed";
   readonly next_base: string | null;
 }
 
@@ -222,6 +222,8 @@ function dueOnes(db: Kysely<Database>, idleMs: number) {
   const isIdle = sql<boolean>`a.is_wanted and a.used_at < now() - make_interval(secs => ${idleMs / 1000})`;
   const isMoved = sql<boolean>`coalesce(p.deploy_id <> a.base_deploy_id, false)`;
   const isGone = sql<boolean>`d.status = 'deleted'`;
+  // A host said so; the others are not to try it any more.
+  const hasFailed = sql<boolean>`(a.status = 'failed' and a.is_wanted)`;
   return db
     .selectFrom("adapter as a")
     .innerJoin("deployment as d", "d.deploy_id", "a.base_deploy_id")
@@ -229,9 +231,16 @@ function dueOnes(db: Kysely<Database>, idleMs: number) {
       join.onRef("p.model_name", "=", "a.base_model").on("a.is_base_public", "=", true),
     )
     .select(["a.adapter_id", "a.base_deploy_id", "p.deploy_id as next_base"])
-    .select(sql<DueRow["why"]>`case when ${isMoved} then 'moved' when ${isGone} then 'gone' else 'idle' end`.as("why"))
-    .where("a.status", "not in", [...ended])
-    .where(sql<boolean>`(${isIdle} or ${isMoved} or ${isGone})`)
+    .select(
+      sql<
+        DueRow["why"]
+      >`case when ${hasFailed} then 'failed' when ${isMoved} then 'moved' when ${isGone} then 'gone' else 'idle' end`.as(
+        "why",
+      ),
+    )
+    .where(
+      sql<boolean>`(${hasFailed} or (a.status not in ('failed', 'deleted') and (${isIdle} or ${isMoved} or ${isGone})))`,
+    )
     .orderBy("a.adapter_id")
     .limit(1_000);
 }
@@ -246,7 +255,7 @@ async function tendOne(db: Kysely<Database>, row: DueRow): Promise<void> {
       .set({ ...tended(row), updated_at: sql<Date>`now()` })
       .where("adapter_id", "=", row.adapter_id)
       .where("base_deploy_id", "=", row.base_deploy_id)
-      .where("status", "not in", [...ended])
+      .where("status", "!=", "deleted")
       .executeTakeFirst();
     if (numUpdatedRows > 0n) await tellAdapters(trx, bases, hosts);
   });
@@ -255,6 +264,7 @@ async function tendOne(db: Kysely<Database>, row: DueRow): Promise<void> {
 function tended({ why, next_base }: DueRow) {
   switch (why) {
     case "idle":
+    case "failed":
       return { is_wanted: false };
     case "moved":
       return { base_deploy_id: next_base as string };

@@ -1,0 +1,185 @@
+// LoRA adapters on a real database: what hosts are told, which instances callers are sent to, and whose place is given away.
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { createDirectory } from "../../../control-plane/catalog/directory.ts";
+import { mostHeld } from "../../../control-plane/deployments/adapter.ts";
+import { createAdapterWaker } from "../../../control-plane/deployments/adapter-wake.ts";
+import { type AdapterRequest, createAdapters } from "../../../control-plane/deployments/adapters.ts";
+import { deleteDeployment } from "../../../control-plane/deployments/change.ts";
+import { createWaker } from "../../../control-plane/deployments/wake.ts";
+import { createAdapterStore } from "../../../control-plane/store/adapter-store.ts";
+import { createCatalogStore } from "../../../control-plane/store/catalog-store.ts";
+import type { AccountId, AdapterId, DeploymentId } from "../../../proto/ids.ts";
+import { type FakeAgent, startFakeAgent } from "../../fakes/agent-session.ts";
+import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { ada, freeTime, type Replica, startReplica } from "../fleet/replica.ts";
+
+const wait = { timeout: 30_000, interval: 25 };
+const bob = { account: "u:bob" as AccountId, displayName: "bob", suspendReason: null };
+const rates = { input: 21n, cachedInput: 10n, output: 40n };
+let postgres: TestPostgres;
+let replica: Replica;
+let agent: FakeAgent;
+let base: DeploymentId;
+let other: DeploymentId;
+/** What the host says of adapters of that repository; of others that they are ready. */
+const said = new Map<string, object>([
+  ["ada/bad", { phase: "failed", failCode: "adapter_refused", failMessage: "made for another", isFinal: true }],
+]);
+
+beforeAll(async () => {
+  postgres = await startPostgres();
+  replica = await startReplica(await postgres.migratedDatabase());
+  agent = await startFakeAgent({ address: replica.address, token: replica.joinToken, hostId: "host-1", gpus: 4 });
+  agent.connect();
+  agent.obeyEach(({ adapters }) => ({
+    phase: "ready",
+    adapters: adapters.map(({ id, weights }) => ({ id, phase: "ready", ...said.get(weights?.repo ?? "") })),
+  }));
+  base = (await replica.deploy({ modelName: "ada/base" })).id;
+  other = (await replica.deploy({ modelName: "ada/other" })).id;
+  for (const id of [base, other]) await vi.waitFor(() => expect(replica.routing.ready(id)).toHaveLength(1), wait);
+});
+afterAll(async () => {
+  await agent?.close();
+  await replica?.stop();
+  await postgres?.stop();
+});
+
+const parts = () => {
+  const catalog = createCatalogStore(replica.db);
+  const directory = createDirectory(catalog);
+  const store = createAdapterStore(replica.db);
+  const adapters = createAdapters({
+    store,
+    resolve: (model, account) => directory.resolve(model, account),
+    refresh: () => directory.refresh(),
+    lookAtRepo: async () => ({
+      kind: "found",
+      formats: new Set(),
+      files: [],
+      task: undefined,
+      baseModel: "ada/base",
+    }),
+    sealToken: async (_, token) => Buffer.from(`sealed ${token}`),
+  });
+  const askForInstance = createWaker({ store: replica.deploymentStore, ...freeTime });
+  const isBaseReady = (id: DeploymentId) => replica.routing.ready(id).length > 0;
+  return { catalog, directory, store, adapters, ask: createAdapterWaker({ store, askForInstance, isBaseReady }) };
+};
+
+const wish = (name: string, over: Partial<AdapterRequest> = {}): AdapterRequest => ({
+  name,
+  repo: "ada/lora",
+  revision: undefined,
+  token: undefined,
+  baseModel: undefined,
+  isPrivate: true,
+  description: "",
+  fields: { name: "lora_name", repo: "source", base: "base_model" },
+  ...over,
+});
+const told = (deployId: DeploymentId) =>
+  (agent.desired?.instances ?? []).find((one) => one.deployId === deployId)?.adapters.map(({ id }) => id) ?? [];
+const held = (deployId: DeploymentId, id: AdapterId) => replica.routing.ready(deployId, id).length;
+/** As if it had been used so long ago. */
+const usedAgo = (id: AdapterId, seconds: number) =>
+  replica.db
+    .updateTable("adapter")
+    .set({ used_at: new Date(Date.now() - seconds * 1000) })
+    .where("adapter_id", "=", id)
+    .execute();
+
+describe("a LoRA adapter", () => {
+  it("reaches the instances of its base alone, with its token, and callers are sent to those that hold it", async () => {
+    const { adapters, directory } = parts();
+    const made = await adapters.create(ada, wish("ink", { token: "hf_secret" }));
+    expect(made).toMatchObject({ name: "ada/ink", baseModel: "ada/base", status: "initializing", hasToken: true });
+    await vi.waitFor(() => expect(told(base)).toEqual([made.id]), wait);
+    const sent = agent.desired?.instances.find((one) => one.deployId === base)?.adapters[0]?.weights;
+    expect(sent).toMatchObject({ repo: "ada/lora", revision: "main", token: "hf_secret", format: "lora" });
+    expect(told(other)).toEqual([]);
+    await vi.waitFor(() => expect(held(base, made.id)).toBe(1), wait);
+    expect(held(other, made.id)).toBe(0);
+    expect(await adapters.get(ada, "ada/ink")).toMatchObject({ status: "deployed", held: 1 });
+    await directory.refresh();
+    expect(directory.resolve("ada/ink", ada.account)).toMatchObject({
+      deployId: base,
+      servedName: made.id,
+      adapter: { baseName: "ada/base" },
+    });
+    expect(directory.list(ada.account).map(({ name }) => name)).toContain("ada/ink");
+  });
+
+  it("is of its account alone, and takes no name that something of the account has", async () => {
+    const { adapters, directory } = parts();
+    await directory.refresh();
+    const { id } = await adapters.get(ada, "ada/ink");
+    for (const name of ["ada/ink", `deploy_id:${id}`]) expect(directory.resolve(name, bob.account)).toBeUndefined();
+    await expect(adapters.get(bob, "ada/ink")).rejects.toMatchObject({ code: "adapter_not_found" });
+    await expect(adapters.remove(bob, id)).rejects.toMatchObject({ code: "adapter_not_found" });
+    for (const name of ["ada/ink", "ada/other"])
+      await expect(adapters.create(ada, wish(name))).rejects.toMatchObject({ code: "name_taken" });
+    await expect(replica.deploy({ modelName: "ada/ink" })).rejects.toMatchObject({ code: "name_taken" });
+    for (const baseModel of ["ada/nothing", "ada/ink"])
+      await expect(adapters.create(ada, wish("x", { baseModel }))).rejects.toMatchObject({ code: "invalid_adapter" });
+  });
+
+  it("fails with the host's reason when trying again cannot help, and gives its name to a new one", async () => {
+    const { adapters, ask } = parts();
+    const made = await adapters.create(ada, wish("bad", { repo: "ada/bad" }));
+    const why = { status: "failed", failReason: "adapter_refused: made for another" };
+    await vi.waitFor(async () => expect(await adapters.get(ada, "ada/bad")).toMatchObject(why), wait);
+    expect(await parts().store.tend(3_600_000)).toBe(1);
+    await vi.waitFor(() => expect(told(base)).not.toContain(made.id), wait);
+    expect(await ask(base, ada.account, made)).toEqual({ kind: "ended", phase: "failed" });
+    const again = await adapters.create(ada, wish("bad"));
+    expect(again.id).not.toBe(made.id);
+    await adapters.remove(ada, "ada/bad");
+    await adapters.remove(ada, made.id);
+  });
+
+  it("gives its place to one that is waited for when it was used longest ago, and comes back when it is asked for", async () => {
+    const { adapters, store, ask } = parts();
+    const ids: AdapterId[] = [(await adapters.get(ada, "ada/ink")).id];
+    while (ids.length <= (mostHeld.stoker ?? 0)) ids.push((await adapters.create(ada, wish(`more-${ids.length}`))).id);
+    const [first, second, ...rest] = ids as [AdapterId, AdapterId, ...AdapterId[]];
+    const last = rest.at(-1) as AdapterId;
+    const owned = (id: AdapterId) => ({ id, account: ada.account });
+    // Made when the base was full: nobody's place is taken before somebody asks.
+    await vi.waitFor(() => expect(told(base).sort()).toEqual(ids.filter((id) => id !== last).sort()), wait);
+    for (const id of ids) await usedAgo(id, 0);
+    expect(await ask(base, ada.account, owned(last))).toMatchObject({ kind: "stuck", phase: "no_capacity" });
+    for (const [at, id] of ids.entries()) await usedAgo(id, 600 - at);
+    expect(await ask(base, ada.account, owned(last))).toMatchObject({ kind: "coming" });
+    await vi.waitFor(() => expect([held(base, last), held(base, first)]).toEqual([1, 0]), wait);
+    expect(await ask(base, ada.account, owned(first))).toMatchObject({ kind: "coming" });
+    await vi.waitFor(() => expect([held(base, first), held(base, second)]).toEqual([1, 0]), wait);
+    // What nobody uses is unloaded, and nothing else.
+    for (const id of rest) await usedAgo(id, 7_200);
+    await store.used(last, ada.account);
+    expect(await store.tend(3_600_000)).toBe(rest.length - 1);
+    await vi.waitFor(() => expect(told(base).sort()).toEqual([first, last].sort()), wait);
+    for (const id of ids.slice(1)) await adapters.remove(ada, id);
+    await vi.waitFor(() => expect(told(base)).toEqual([first]), wait);
+  });
+
+  it("costs half as much again as an offered base, follows it to another deployment, and fails with it", async () => {
+    const { adapters, catalog, directory, store } = parts();
+    await catalog.offer({ name: "org/offered", deployId: base, description: "", rates });
+    const made = await adapters.create(ada, wish("offered", { baseModel: "org/offered" }));
+    await directory.refresh();
+    expect(directory.resolve("ada/offered", ada.account)).toMatchObject({
+      rates: { input: 32n, cachedInput: 15n, output: 60n },
+      deployId: base,
+    });
+    await catalog.offer({ name: "org/offered", deployId: other, description: "", rates });
+    expect(await store.tend(3_600_000)).toBe(1);
+    await vi.waitFor(() => expect([held(other, made.id), held(base, made.id)]).toEqual([1, 0]), wait);
+    await deleteDeployment(replica.deploymentStore, ada.account, other);
+    expect(await store.tend(3_600_000)).toBe(1);
+    expect(await adapters.get(ada, "ada/offered")).toMatchObject({
+      status: "failed",
+      failReason: expect.stringMatching(/^base_gone: /),
+    });
+  });
+});
