@@ -1,13 +1,15 @@
 // `stoker`: talks HTTP only. One file per command group; exit codes in cli-error.ts.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { Command } from "commander";
+import { Command, InvalidArgumentError } from "commander";
 import { adminGroup } from "./admin-group.ts";
 import { CliError, exitCode } from "./cli-error.ts";
 import { addAccountCommands } from "./commands/account.ts";
 import { addAdminAccount } from "./commands/admin-account.ts";
 import { addAdminApplication } from "./commands/admin-application.ts";
 import { addAdminAudit } from "./commands/admin-audit.ts";
+import { addAdminBilling } from "./commands/admin-billing.ts";
+import { addAdminDiscount } from "./commands/admin-discount.ts";
 import { addAdminKey } from "./commands/admin-key.ts";
 import { addAdminLimits } from "./commands/admin-limits.ts";
 import { addAdminPrice } from "./commands/admin-price.ts";
@@ -70,6 +72,8 @@ for (const add of [
   addAdminAudit,
   addAdminKey,
   addAdminPrice,
+  addAdminDiscount,
+  addAdminBilling,
   addNodeWeights,
 ])
   add(program);
@@ -82,8 +86,10 @@ process.stdout.on("error", (error: NodeJS.ErrnoException) => process.exit(error.
 try {
   await program.parseAsync();
 } catch (error) {
-  if (!(error instanceof CliError)) throw error;
-  const requestId = error.requestId === undefined ? "" : ` (request id ${error.requestId})`;
+  // An argument that an action reads by itself is refused as one that the parser reads.
+  const isUsage = error instanceof InvalidArgumentError;
+  if (!isUsage && !(error instanceof CliError)) throw error;
+  const requestId = isUsage || error.requestId === undefined ? "" : ` (request id ${error.requestId})`;
   process.stderr.write(`error: ${error.message}${requestId}\n`);
-  process.exitCode = error.exitCode;
+  process.exitCode = isUsage ? exitCode.wrongUsage : error.exitCode;
 }

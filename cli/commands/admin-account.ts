@@ -1,7 +1,7 @@
 import type { Command } from "commander";
+import { accountsPath, uidOf } from "../account-uid.ts";
 import { adminGroup } from "../admin-group.ts";
 import type { Api } from "../api.ts";
-import { CliError, exitCode } from "../cli-error.ts";
 import { atLeast, money } from "../option-values.ts";
 import { openTerminal } from "../terminal.ts";
 
@@ -22,8 +22,7 @@ interface Account extends Summary {
   readonly suspensions: readonly { readonly reason: string; readonly since: number; readonly note: string }[];
 }
 
-const root = "/v1/admin/accounts";
-const uidHelp = "uid, e-mail address or display name";
+const root = accountsPath;
 
 export function addAdminAccount(program: Command): void {
   const account = adminGroup(program).command("account").description("accounts, their funds and standing");
@@ -132,16 +131,7 @@ export function addAdminAccount(program: Command): void {
     });
 }
 
-/** A person knows an address or a name; the API wants the uid. */
-async function pathOf(api: Api, name: string): Promise<string> {
-  if (/^u:\w+$/.test(name)) return `${root}/${name}`;
-  const query = new URLSearchParams({ query: name, limit: "200" });
-  const { accounts } = await api.call<{ accounts: Summary[] }>("GET", `${root}?${query}`);
-  const text = name.toLowerCase();
-  const found = accounts.find((one) => [one.email, one.display_name].some((word) => word.toLowerCase() === text));
-  if (!found) throw new CliError(`There is no account ${name}; give its ${uidHelp}.`, exitCode.notFound);
-  return `${root}/${found.uid}`;
-}
+const pathOf = async (api: Api, name: string): Promise<string> => `${root}/${await uidOf(api, name)}`;
 
 const usd = (amount: number | null): string => (amount === null ? "no limit" : amount.toFixed(2));
 const standing = (one: Summary): string => one.suspend_reason ?? (one.is_admin ? "operator" : "good");

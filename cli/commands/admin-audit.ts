@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import { uidOf } from "../account-uid.ts";
 import { adminGroup } from "../admin-group.ts";
 import { atLeast } from "../option-values.ts";
 import { openTerminal } from "../terminal.ts";
@@ -15,13 +16,14 @@ export function addAdminAudit(program: Command): void {
   adminGroup(program)
     .command("audit")
     .description("who did what to whom, newest first (--json: from where, before and after)")
-    .option("--account <uid>", "acts of this account or upon it")
+    .option("--account <account>", "acts of this account or upon it (uid, e-mail address or display name)")
     .option("--action <word>", "such as account.suspend, or account")
     .option("--from <time>", "unix seconds, or ISO 8601")
     .option("--to <time>", "the same")
     .option("--limit <n>", "at most", atLeast(1), 50)
     .action(async ({ limit, ...filter }: Record<string, string> & { limit: number }, command: Command) => {
       const terminal = openTerminal(command);
+      if (filter["account"] !== undefined) filter["account"] = await uidOf(terminal.api, filter["account"]);
       const query = new URLSearchParams({ ...filter, limit: String(Math.min(limit, 200)) });
       const { entries } = await terminal.api.call<{ entries: Entry[] }>("GET", `/v1/admin/audit?${query}`);
       terminal.rows(entries, ["AT", "ACTOR", "ACTION", "SUBJECT", "NOTE"], (entry) => [

@@ -1,5 +1,6 @@
 // `stoker admin limits`: what an operator sets and decides.
 import type { Command } from "commander";
+import { accountsPath, uidOf } from "../account-uid.ts";
 import { CliError, exitCode } from "../cli-error.ts";
 import { countOrDefault, countsOrDefault, orNull } from "../option-values.ts";
 import { openTerminal } from "../terminal.ts";
@@ -38,21 +39,21 @@ const folders = ["gpu-pool-requests", "rate-limit-requests"] as const;
 export function addAdminLimits(admin: Command): void {
   const limits = admin.command("limits").description("rate limits and GPU limits of accounts");
   limits
-    .command("show <uid>")
-    .description("the limits of an account")
-    .action(async (uid: string, _flags: object, command: Command) => {
+    .command("show <account>")
+    .description("the limits of an account (uid, e-mail address or display name)")
+    .action(async (name: string, _flags: object, command: Command) => {
       const terminal = openTerminal(command);
-      terminal.show(await terminal.api.call<Limits>("GET", pathOf(uid)), limitsText);
+      terminal.show(await terminal.api.call<Limits>("GET", pathOf(await uidOf(terminal.api, name))), limitsText);
     });
   limits
-    .command("set <uid>")
+    .command("set <account>")
     .description("set limits; what is left out stays, `default` takes the installation's")
     .option("--requests <n>", "requests at once, per model", countOrDefault)
     .option("--tokens <n>", "tokens per minute, per model", countOrDefault)
     .option("--max <gpu=n>", "most GPUs of a type (repeatable)", countsOrDefault)
     .option("--min <gpu=n>", "guaranteed GPUs of a type (repeatable)", countsOrDefault)
     .option("--note <text>", "for the audit log")
-    .action(async (uid: string, { requests, tokens, max, min, note }: SetFlags, command: Command) => {
+    .action(async (name: string, { requests, tokens, max, min, note }: SetFlags, command: Command) => {
       const terminal = openTerminal(command);
       const body = {
         rate_limit: orNull(requests),
@@ -61,7 +62,7 @@ export function addAdminLimits(admin: Command): void {
         gpu_min: min,
         note,
       };
-      terminal.show(await terminal.api.call<Limits>("PUT", pathOf(uid), body), limitsText);
+      terminal.show(await terminal.api.call<Limits>("PUT", pathOf(await uidOf(terminal.api, name)), body), limitsText);
     });
   limits
     .command("requests")
@@ -96,7 +97,7 @@ export function addAdminLimits(admin: Command): void {
   }
 }
 
-const pathOf = (uid: string) => `/v1/admin/accounts/${encodeURIComponent(uid)}/limits`;
+const pathOf = (uid: string) => `${accountsPath}/${uid}/limits`;
 
 function limitsText({ rate_limit: requests, tpm_rate_limit: tokens, gpu_max: max, gpu_min: min }: Limits): string {
   const rates = `${requests} requests at once, ${tokens} tokens per minute, for each model`;

@@ -53,6 +53,18 @@ export function addBillingCommands(program: Command): void {
     });
 
   billing
+    .command("funds <usd>")
+    .description("add funds: prints the page to pay on, or that the operator was asked to credit them")
+    .action(async (given: string, _flags: object, command: Command) => {
+      const terminal = openTerminal(command);
+      const amount = Math.round(usd(given) * 100);
+      terminal.show(
+        await terminal.api.call<{ checkout_url: string | null }>("POST", "/payment/funds", { amount }),
+        ({ checkout_url: page }) => page ?? `the operator was asked to credit USD ${(amount / 100).toFixed(2)}`,
+      );
+    });
+
+  billing
     .command("topup")
     .description("add an amount by itself whenever the funds fall below a threshold")
     .option("--amount <usd>", "what is added", usd)

@@ -1,0 +1,61 @@
+// The CLI's words about discounts, terms and top-ups against the real edge.
+import { spawn } from "node:child_process";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { type Edge, startEdge } from "../fakes/edge.ts";
+import { ada, adminKey, apiKey } from "../fakes/ports.ts";
+
+let edge: Edge;
+beforeAll(async () => {
+  edge = await startEdge();
+});
+afterAll(() => edge?.close());
+
+async function stoker(key: string, ...args: string[]) {
+  const child = spawn(process.execPath, [join(import.meta.dirname, "../../cli/main.ts"), ...args], {
+    env: { ...process.env, STOKER_HOST: edge.url, STOKER_API_KEY: key },
+  });
+  const exited = new Promise<number | null>((resolve) => child.once("exit", resolve));
+  return { out: await text(child.stdout), err: await text(child.stderr), code: await exited };
+}
+
+it("gives a discount on GPU time to one account and lists it", async () => {
+  const flags = ["--name", "Spring", "--account", ada.account, "--surface", "gpu", "--note", "agreed"];
+  const given = await stoker(adminKey, "admin", "discount", "give", "12.5", ...flags);
+  expect(given.out, given.err).toContain(`12.5 % off ${ada.account}, every model, gpu from `);
+  const wrong = await stoker(adminKey, "admin", "discount", "give", "a-lot", "--name", "Spring");
+  expect(wrong).toMatchObject({ code: 2, out: "" });
+  expect(wrong.err).toBe("error: Give per cent, such as 10 or 12.5.\n");
+});
+
+it("sets an account's terms and leaves what was not named", async () => {
+  const sent: unknown[] = [];
+  const set = edge.deps.paying.setTerms;
+  edge.deps.paying.setTerms = (account, terms, by) => {
+    sent.push({ account, terms, note: by.note });
+    return set(account, terms, by);
+  };
+  const before = await edge.deps.paying.terms(ada.account);
+  const done = await stoker(adminKey, "admin", "terms", "set", ada.account, "--due-days", "30", "--note", "net 30");
+  expect(done.out, done.err).toMatch(/invoices are due after \d+ days/);
+  expect(sent).toEqual([{ account: ada.account, terms: { ...before, dueDays: 30 }, note: "net 30" }]);
+});
+
+it("lets an operator fulfil a top-up that was asked for, and nobody else see it", async () => {
+  expect((await stoker(adminKey, "admin", "topup", "list")).out).toContain("chg_1");
+  const done = await stoker(adminKey, "admin", "topup", "fulfil", "chg_1", "--note", "paid by wire");
+  expect(done.out, done.err).toMatch(/^chg_1: USD \d+\.\d\d of u:\w+, done\n$/);
+  expect(await stoker(apiKey, "admin", "topup", "list")).toMatchObject({ out: "", code: 3 });
+});
+
+it("asks for funds by the dollar", async () => {
+  const asked: number[] = [];
+  edge.deps.paying.addFunds = async (_account, cents) => {
+    asked.push(cents);
+    return null;
+  };
+  const done = await stoker(apiKey, "billing", "funds", "25.50");
+  expect(done.out, done.err).toBe("the operator was asked to credit USD 25.50\n");
+  expect(asked).toEqual([2550]);
+});
