@@ -1,36 +1,47 @@
-// Counts attempts per key in windows that begin with the first one. In memory: with several replicas each counts its own.
+// Counts attempts per key in windows that begin with the first one, in PostgreSQL: all control planes count together. Only what
+// was refused already is remembered here, so that who goes on asking costs no write.
 import { TooManyAttempts } from "./errors.ts";
+import type { AttemptStore } from "./store.ts";
 
 export interface Attempts {
-  /** Counts one. Throws TooManyAttempts with the time to wait. */
-  take(key: string): void;
+  /** Counts one. Throws TooManyAttempts with the time to wait, and what the store throws when the database is away. */
+  take(key: string): Promise<void>;
   /** Forgets the key's attempts. */
-  forgive(key: string): void;
+  forgive(key: string): Promise<void>;
 }
 
 export interface AttemptsLimit {
   readonly most: number;
   readonly windowMs: number;
-  /** The oldest windows are dropped beyond it. */
-  readonly mostKeys: number;
+  /** Keys are never forgiven: one that was refused stays so until its window ends. */
+  readonly isFinal?: boolean;
 }
 
-export function countAttempts(limit: AttemptsLimit, nowMs: () => number): Attempts {
-  const windows = new Map<string, { readonly endMs: number; taken: number }>();
+/** So many refused keys are remembered, the oldest are dropped. */
+const mostRefused = 50_000;
+
+/** `what`: names the limit among others of the same store. */
+export function countAttempts(
+  what: string,
+  limit: AttemptsLimit,
+  deps: { readonly store: AttemptStore; readonly unixMs: () => number },
+): Attempts {
+  const refusedUntil = new Map<string, number>();
   return {
-    take(key) {
-      const now = nowMs();
-      const open = windows.get(key);
-      if (open && open.endMs > now) {
-        if (open.taken >= limit.most) throw new TooManyAttempts(open.endMs - now);
-        open.taken += 1;
-        return;
+    async take(key) {
+      const nowMs = deps.unixMs();
+      const known = refusedUntil.get(key) ?? 0;
+      if (known > nowMs) throw new TooManyAttempts(known - nowMs);
+      refusedUntil.delete(key);
+      const { taken, endsAtMs } = await deps.store.countAttempt(`${what} ${key}`, nowMs, limit.windowMs);
+      if (taken <= limit.most) return;
+      if (limit.isFinal) {
+        if (refusedUntil.size >= mostRefused) refusedUntil.delete(refusedUntil.keys().next().value as string);
+        refusedUntil.set(key, endsAtMs);
       }
-      windows.delete(key);
-      if (windows.size >= limit.mostKeys) windows.delete(windows.keys().next().value as string);
-      windows.set(key, { endMs: now + limit.windowMs, taken: 1 });
+      throw new TooManyAttempts(Math.max(1, endsAtMs - nowMs));
     },
-    forgive: (key) => void windows.delete(key),
+    forgive: (key) => deps.store.forgetAttempts(`${what} ${key}`),
   };
 }
 

@@ -6,7 +6,7 @@ import type { CreateAccount } from "./create-account.ts";
 import { AccountGone, SignUpClosed, WrongPassword } from "./errors.ts";
 import type { Passwords } from "./password.ts";
 import type { BegunSession, Session, Sessions } from "./sessions.ts";
-import type { Actor, SessionStore } from "./store.ts";
+import type { Actor, AttemptStore, SessionStore } from "./store.ts";
 
 export interface SignIn {
   /** Throws WrongPassword, TooManyAttempts, SignInBusy. `cookie`: of the session that ends with this one's beginning. */
@@ -38,29 +38,31 @@ export interface NewCustomer {
 }
 
 export const attemptLimits: Readonly<Record<"perAddress" | "perAccount" | "perEmail", AttemptsLimit>> = {
-  perAddress: { most: 30, windowMs: 900_000, mostKeys: 50_000 },
+  perAddress: { most: 30, windowMs: 900_000, isFinal: true },
   /** Of one account from one network: a stranger elsewhere who knows an address cannot keep its owner signed out. */
-  perAccount: { most: 10, windowMs: 900_000, mostKeys: 50_000 },
+  perAccount: { most: 10, windowMs: 900_000 },
   /** From all networks together: guessing from many stays hopeless. */
-  perEmail: { most: 200, windowMs: 900_000, mostKeys: 50_000 },
+  perEmail: { most: 200, windowMs: 900_000 },
 };
 
 export interface SignInDeps {
   readonly store: Pick<SessionStore, "credentials" | "passwordOf" | "setPassword">;
+  /** Counted over all control planes. */
+  readonly attempts: AttemptStore;
   readonly accounts: Pick<CreateAccount, "createAccount">;
   readonly passwords: Passwords;
   readonly sessions: Sessions;
   /** Whether anybody may make an account. */
   readonly isSignUpOpen: boolean;
-  /** Monotonic. */
-  readonly nowMs: () => number;
+  readonly unixMs: () => number;
 }
 
 export function createSignIn(deps: SignInDeps): SignIn {
   const { store, passwords, sessions } = deps;
-  const byAddress = countAttempts(attemptLimits.perAddress, deps.nowMs);
-  const byAccount = countAttempts(attemptLimits.perAccount, deps.nowMs);
-  const byEmail = countAttempts(attemptLimits.perEmail, deps.nowMs);
+  const counting = { store: deps.attempts, unixMs: deps.unixMs };
+  const byAddress = countAttempts("address", attemptLimits.perAddress, counting);
+  const byAccount = countAttempts("account", attemptLimits.perAccount, counting);
+  const byEmail = countAttempts("email", attemptLimits.perEmail, counting);
 
   return {
     async signIn({ email, password }, ip, cookie) {
@@ -68,22 +70,22 @@ export function createSignIn(deps: SignInDeps): SignIn {
       const network = networkOf(ip);
       const name = email.toLowerCase();
       const nameThere = `email ${name} from ${network}`;
-      byAddress.take(network);
+      await byAddress.take(network);
       // One network's attempts beyond its own limit do not count against the person's.
-      byAccount.take(nameThere);
-      byEmail.take(name);
+      await byAccount.take(nameThere);
+      await byEmail.take(name);
       const found = await store.credentials(email);
       const isRight = await passwords.verify(password, found?.hash);
       if (!found || !isRight) throw new WrongPassword();
-      byAccount.forgive(nameThere);
-      byEmail.forgive(name);
+      await byAccount.forgive(nameThere);
+      await byEmail.forgive(name);
       if (cookie !== undefined) await sessions.end(cookie);
       return sessions.begin({ account: found.account, ip });
     },
 
     async signUp({ email, password, displayName }, ip) {
       if (!deps.isSignUpOpen) throw new SignUpClosed();
-      byAddress.take(networkOf(ip));
+      await byAddress.take(networkOf(ip));
       const passwordHash = await passwords.hash(password);
       const wish = {
         email,
@@ -99,11 +101,11 @@ export function createSignIn(deps: SignInDeps): SignIn {
     async setPassword(actor, { password, current }, session) {
       if (session) {
         const name = `account ${actor.account}`;
-        byAccount.take(name);
+        await byAccount.take(name);
         const hash = await store.passwordOf(actor.account);
         if (hash !== undefined && !(await passwords.verify(current ?? "", hash)))
           throw new WrongPassword("The present password is wrong. Send it as current_password.");
-        byAccount.forgive(name);
+        await byAccount.forgive(name);
       }
       const hash = await passwords.hash(password);
       if (!(await store.setPassword(actor, hash, session?.lookup))) throw new AccountGone();

@@ -226,6 +226,16 @@ export interface SessionStore {
   endSession(lookup: Buffer): Promise<void>;
 }
 
+export interface AttemptStore {
+  /** Adds one to the key's window, or begins a new one; how many that makes. The key itself is not kept, only its digest. */
+  countAttempt(
+    key: string,
+    nowMs: number,
+    windowMs: number,
+  ): Promise<{ readonly taken: number; readonly endsAtMs: number }>;
+  forgetAttempts(key: string): Promise<void>;
+}
+
 /** One attempt to run the request that an account's idempotency key names. */
 export interface IdempotencyClaim {
   readonly account: AccountId;

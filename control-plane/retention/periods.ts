@@ -33,6 +33,8 @@ export const periods = {
   /** Sign-ins after their expiry. */
   "login-sessions": days(7, 0),
   "cli-logins": days(1, 0),
+  /** Counts of passwords that were tried, after their window. */
+  "sign-in-attempts": { defaultMs: hourMs, leastMs: 0 },
 } as const satisfies Record<string, Period>;
 
 export type Kept = keyof typeof periods;

@@ -48,6 +48,9 @@ const old: Readonly<Record<Kept, (before: Date, limit: number) => RawBuilder<unk
   "cli-logins": (before, limit) => sql`
     delete from cli_login where lookup in (
       select lookup from cli_login where expires_at < ${before} order by expires_at limit ${limit})`,
+  "sign-in-attempts": (before, limit) => sql`
+    delete from sign_in_attempt where key in (
+      select key from sign_in_attempt where expires_at < ${before} order by expires_at limit ${limit})`,
 };
 
 export function createRetentionStore(db: Kysely<Database>): RetentionStore {

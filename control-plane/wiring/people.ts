@@ -13,6 +13,7 @@ import { createSshKeys } from "../accounts/ssh-keys.ts";
 import { deleteDeployments } from "../deployments/change.ts";
 import type { DeploymentStore } from "../deployments/store.ts";
 import type { HttpDeps } from "../http/verbs.ts";
+import { createAttemptStore } from "../store/attempt-store.ts";
 import { createCliLoginStore } from "../store/cli-login-store.ts";
 import type { OpenDatabase } from "../store/database.ts";
 import { createPeopleStore } from "../store/people-store.ts";
@@ -47,7 +48,8 @@ export function createPeople(deps: PeopleDeps): PeopleVerbs {
       passwords: createPasswords(secrets.pepper),
       sessions,
       isSignUpOpen,
-      nowMs: () => performance.now(),
+      attempts: createAttemptStore(db),
+      unixMs: Date.now,
     }),
     cliLogins: createCliLogins({
       store: createCliLoginStore(db),

@@ -63,6 +63,14 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     )`.execute(db);
   await sql`create index login_session_account on login_session (account_id)`.execute(db);
   await sql`create index login_session_expires on login_session (expires_at)`.execute(db);
+  // Not logged: attempts that a crash forgets were made by nobody in particular.
+  await sql`
+    create unlogged table sign_in_attempt (
+      key bytea primary key,
+      taken integer not null,
+      expires_at timestamptz not null
+    )`.execute(db);
+  await sql`create index sign_in_attempt_expires on sign_in_attempt (expires_at)`.execute(db);
   await sql`
     create table cli_login (
       lookup bytea primary key,

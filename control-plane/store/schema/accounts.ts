@@ -88,6 +88,13 @@ export interface AccountsTables {
     seen_at: Time;
     expires_at: Time;
   };
+  /** Passwords tried in one window, by address, account and network. */
+  sign_in_attempt: {
+    /** Digest of what is counted. */
+    key: Buffer;
+    taken: number;
+    expires_at: Time;
+  };
   /** A browser's yes to a command line that waits for a key. */
   cli_login: {
     /** Keyed hash of the login id. */

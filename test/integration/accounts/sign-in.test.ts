@@ -10,6 +10,7 @@ import { createPasswords } from "../../../control-plane/accounts/password.ts";
 import { createProfiles } from "../../../control-plane/accounts/profile.ts";
 import { createSessions, sessionIdleMs, sessionMostMs } from "../../../control-plane/accounts/sessions.ts";
 import { attemptLimits, createSignIn } from "../../../control-plane/accounts/sign-in.ts";
+import { createAttemptStore } from "../../../control-plane/store/attempt-store.ts";
 import { createPeopleStore } from "../../../control-plane/store/people-store.ts";
 import { createSessionStore } from "../../../control-plane/store/session-store.ts";
 import type { AccountId } from "../../../proto/ids.ts";
@@ -37,7 +38,7 @@ async function signedUp({ isSignUpOpen = true, isHashing = true } = {}) {
     creditNanoUsd: nano(0n),
     isAdmin: false,
   });
-  const clock = { unixMs: begunAt, nowMs: 0 };
+  const clock = { unixMs: begunAt };
   const store = createSessionStore(world.db);
   const { pepper } = world.secrets;
   const sessions = createSessions({ store, pepper, unixMs: () => clock.unixMs });
@@ -50,17 +51,20 @@ async function signedUp({ isSignUpOpen = true, isHashing = true } = {}) {
       return isHashing ? real.verify(given, hash) : Promise.resolve(given === password);
     },
   };
-  const signIn = createSignIn({
-    store,
-    accounts: world.accounts,
-    passwords,
-    sessions,
-    isSignUpOpen,
-    nowMs: () => clock.nowMs,
-  });
+  const replica = () =>
+    createSignIn({
+      store,
+      attempts: createAttemptStore(world.db),
+      accounts: world.accounts,
+      passwords,
+      sessions,
+      isSignUpOpen,
+      unixMs: () => clock.unixMs,
+    });
+  const signIn = replica();
   const actor = { account, ip };
   await signIn.setPassword(actor, { password, current: undefined }, undefined);
-  return { world, clock, sessions, signIn, actor, account, verified };
+  return { world, clock, sessions, signIn, replica, actor, account, verified };
 }
 
 const codeOf = (work: Promise<unknown>) =>
@@ -134,7 +138,7 @@ describe("signing in", () => {
     });
     await signIn.setPassword({ account, ip }, { password, current: undefined }, undefined);
     expect(await codeOf(signIn.signIn({ email: "b@example.com", password }, ip, undefined))).toBe("done");
-    clock.nowMs = 900_000;
+    clock.unixMs += 900_000;
     expect(await codeOf(signIn.signIn({ email, password }, ip, undefined))).toBe("done");
   });
 
@@ -150,6 +154,30 @@ describe("signing in", () => {
     expect(ends.slice(0, most).every((end) => end === WrongPassword)).toBe(true);
     expect(ends[most]).toBe(TooManyAttempts);
     expect(await codeOf(signIn.signIn({ email, password }, ip, undefined))).toBe(TooManyAttempts);
+  });
+
+  it("is counted over all control planes: ten wrong passwords at several of them are ten", async () => {
+    const { signIn, replica, clock } = await signedUp({ isHashing: false });
+    const replicas = [signIn, replica(), replica()];
+    const ends = await Promise.all(
+      Array.from({ length: 15 }, (_, n) =>
+        codeOf(replicas[n % 3]?.signIn({ email, password: "wrong" }, ip, undefined) as Promise<unknown>),
+      ),
+    );
+    expect(ends.filter((end) => end === WrongPassword)).toHaveLength(10);
+    expect(ends.filter((end) => end === TooManyAttempts)).toHaveLength(5);
+    // A control plane that has just started knows of them, too.
+    expect(await codeOf(replica().signIn({ email, password }, ip, undefined))).toBe(TooManyAttempts);
+    clock.unixMs += 900_000;
+    expect(await codeOf(replica().signIn({ email, password }, ip, undefined))).toBe("done");
+  });
+
+  it("keeps no address and no account's name of who tried", async () => {
+    const { world, signIn } = await signedUp({ isHashing: false });
+    await codeOf(signIn.signIn({ email: "secret@example.com", password: "wrong" }, "203.0.113.77", undefined));
+    const rows = await world.db.selectFrom("sign_in_attempt").selectAll().execute();
+    expect(rows.length).toBeGreaterThanOrEqual(3);
+    expect(rows.every((row) => row.key.length === 32)).toBe(true);
   });
 
   it("is refused after 30 attempts from one address, whomever they were for", async () => {

@@ -107,6 +107,11 @@ const kinds: Record<Kept, { readonly insert: string; readonly table: string; rea
     table: "cli_login",
     column: "convert_from(lookup, 'UTF8')",
   },
+  "sign-in-attempts": {
+    insert: "insert into sign_in_attempt (key, taken, expires_at) values (convert_to($1, 'UTF8'), 1, $2)",
+    table: "sign_in_attempt",
+    column: "convert_from(key, 'UTF8')",
+  },
 };
 
 describe.each(Object.keys(periods) as Kept[])("%s", (kind) => {

@@ -1,46 +1,39 @@
 import { describe, expect, it } from "vitest";
-import { countAttempts, networkOf } from "../../../../control-plane/accounts/attempts.ts";
+import { type AttemptsLimit, countAttempts, networkOf } from "../../../../control-plane/accounts/attempts.ts";
 import { TooManyAttempts } from "../../../../control-plane/accounts/errors.ts";
 
-const limit = { most: 3, windowMs: 60_000, mostKeys: 2 };
-
 describe("attempts", () => {
-  it("are refused beyond the limit until the window that began with the first one ends", () => {
-    let now = 0;
-    const attempts = countAttempts(limit, () => now);
-    for (const at of [0, 10_000, 50_000]) {
-      now = at;
-      attempts.take("a");
-    }
-    const refused = () => {
-      try {
-        attempts.take("a");
-        return undefined;
-      } catch (error) {
-        return error as TooManyAttempts;
-      }
+  function counting(limit: AttemptsLimit) {
+    const clock = { nowMs: 0 };
+    const asked: string[] = [];
+    const store = {
+      countAttempt: async (key: string) => ({ taken: asked.push(key), endsAtMs: 60_000 }),
+      forgetAttempts: async () => {},
     };
-    expect(refused()).toBeInstanceOf(TooManyAttempts);
-    expect(refused()?.retryAfterSeconds).toBe(10);
-    now = 60_000;
-    expect(refused()).toBeUndefined();
+    const attempts = countAttempts("what", limit, { store, unixMs: () => clock.nowMs });
+    const refusal = () =>
+      attempts.take("a").then(
+        () => undefined,
+        (error) => error as TooManyAttempts,
+      );
+    return { clock, asked, refusal };
+  }
+
+  it("are refused beyond the limit until the window ends, and told how long that is", async () => {
+    const { clock, refusal } = counting({ most: 3, windowMs: 60_000 });
+    for (let i = 0; i < 3; i++) expect(await refusal()).toBeUndefined();
+    clock.nowMs = 50_000;
+    expect(await refusal()).toBeInstanceOf(TooManyAttempts);
+    expect((await refusal())?.retryAfterSeconds).toBe(10);
   });
 
-  it("are counted per key, and forgiven", () => {
-    const attempts = countAttempts(limit, () => 0);
-    for (let i = 0; i < 3; i++) attempts.take("a");
-    attempts.take("b");
-    expect(() => attempts.take("a")).toThrow(TooManyAttempts);
-    attempts.forgive("a");
-    attempts.take("a");
-  });
-
-  it("take a bounded memory, at the cost of the oldest window", () => {
-    const attempts = countAttempts(limit, () => 0);
-    for (let i = 0; i < 3; i++) attempts.take("a");
-    attempts.take("b");
-    attempts.take("c");
-    attempts.take("a");
+  it("of a key that is never forgiven ask the database no more once they were refused", async () => {
+    const { clock, asked, refusal } = counting({ most: 1, windowMs: 60_000, isFinal: true });
+    for (let i = 0; i < 9; i++) await refusal();
+    expect(asked).toEqual(["what a", "what a"]);
+    clock.nowMs = 60_000;
+    await refusal();
+    expect(asked).toHaveLength(3);
   });
 });
 
