@@ -262,6 +262,7 @@ async function main(): Promise<void> {
       replicaId: money.replica.id,
       coldStarts: createColdStarts({ routes: fleet.routing, ask: adapters.ask }),
       adapterUse: adapters.noteUse,
+      standing: authenticator,
     },
     deployments: createDeploymentVerbs(verbDeps),
     modelRecords: createModelRecordVerbs({ ...verbDeps, db }),

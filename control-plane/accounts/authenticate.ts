@@ -15,7 +15,7 @@ import { createSigningKeys } from "./signing-keys.ts";
 import type { AccountStore, KeyRow } from "./store.ts";
 
 export interface AuthenticatorDeps {
-  readonly store: Pick<AccountStore, "findKey" | "findSigningKey" | "keysUsed">;
+  readonly store: Pick<AccountStore, "findKey" | "findOwnKey" | "findSigningKey" | "keysUsed">;
   readonly secrets: AccountSecrets;
   readonly log: Logger;
   readonly registry: Registry;
@@ -38,6 +38,13 @@ function digestOf(secret: string, connection: object | undefined): string {
 }
 
 export interface RunningAuthenticator extends Authenticator {
+  /** A moment in the order of changes, for `again`. */
+  now(): number;
+  /**
+   * A caller that was admitted at `since` as it is now: looked up only where its key or account changed meanwhile. Throws
+   * InvalidApiKey when the key is gone or the token has expired, AccountStoreAway.
+   */
+  again(caller: Caller, since: number): Caller | Promise<Caller>;
   start(): void;
   /** Writes when keys were last used, once more. */
   stop(): Promise<void>;
@@ -46,6 +53,7 @@ export interface RunningAuthenticator extends Authenticator {
 const lastUsedEveryMs = 30_000;
 /** Where something changes all the time, the last answer counts for its one request and is not kept. */
 const mostLooks = 5;
+const mostChanged = 10_000;
 
 export function createAuthenticator(deps: AuthenticatorDeps): RunningAuthenticator {
   const nowMs = deps.nowMs ?? (() => performance.now());
@@ -57,6 +65,18 @@ export function createAuthenticator(deps: AuthenticatorDeps): RunningAuthenticat
   const asking = new Map<string, Promise<Credential>>();
   /** Rises with every change: an answer that was under way meanwhile may be out of date. */
   let changes = 0;
+  /** By key or account: which change concerned it last. The oldest are dropped, and what is before them counts as changed. */
+  const changed = new Map<string, number>();
+  let knownSince = 0;
+  const noteChange = (subject: string) => {
+    changes += 1;
+    changed.delete(subject);
+    changed.set(subject, changes);
+    if (changed.size <= mostChanged) return;
+    const [oldest, at] = changed.entries().next().value as [string, number];
+    changed.delete(oldest);
+    knownSince = at;
+  };
   const stopping = new AbortController();
   let loop: Promise<void> | undefined;
   const failures = new Counter({
@@ -67,12 +87,12 @@ export function createAuthenticator(deps: AuthenticatorDeps): RunningAuthenticat
   });
 
   deps.changes.on("key", (subject) => {
-    changes += 1;
+    noteChange(`key ${subject}`);
     signingKeys.forget((row) => row.key === subject);
     for (const known of [keys, jwts]) known.forget((caller) => caller.key === subject);
   });
   deps.changes.on("account", (subject) => {
-    changes += 1;
+    noteChange(`account ${subject}`);
     signingKeys.forget((row) => row.account.account === subject);
     for (const known of [keys, jwts]) known.forget((caller) => caller.account === subject);
   });
@@ -127,6 +147,29 @@ export function createAuthenticator(deps: AuthenticatorDeps): RunningAuthenticat
     }
   }
 
+  function again(caller: Caller, since: number): Caller | Promise<Caller> {
+    if (caller.expiresAtMs !== null && caller.expiresAtMs <= unixMs()) throw refused("unknown");
+    // A browser's session has no key, and its requests no wait of their own.
+    if (caller.via === "session") return caller;
+    const lastChange = Math.max(
+      knownSince,
+      changed.get(`key ${caller.key}`) ?? 0,
+      changed.get(`account ${caller.account}`) ?? 0,
+    );
+    return lastChange <= since ? caller : lookAgain(caller);
+  }
+
+  async function lookAgain(caller: Caller): Promise<Caller> {
+    const row = await deps.store.findOwnKey(caller.account, caller.key).catch((error) => {
+      throw new AccountStoreAway(error);
+    });
+    if (!row) throw refused("unknown");
+    if (caller.via === "key") return callerOf(row);
+    const { isAdmin, via, models, expiresAtMs } = caller;
+    const spending = { ...limitsOf(row), token: caller.spending.token };
+    return Object.freeze({ ...callerOf(row), isAdmin, via, models, expiresAtMs, spending });
+  }
+
   async function findKey(secret: string): Promise<Credential | undefined> {
     const lookup = lookupOf(deps.secrets, secret);
     const row = await deps.store.findKey(lookup);
@@ -166,6 +209,8 @@ export function createAuthenticator(deps: AuthenticatorDeps): RunningAuthenticat
 
   return {
     authenticate,
+    now: () => changes,
+    again,
     start() {
       loop ??= (async () => {
         while (!stopping.signal.aborted) {

@@ -89,8 +89,13 @@ export interface AccountStore {
   create(account: NewAccount, onlyFirst: boolean): Promise<CreateOutcome>;
   /** A live key of a live account. */
   findKey(lookup: Buffer): Promise<KeyRow | undefined>;
-  /** A live key of this account by its id. */
+  /** A live key of this live account by its id. */
   findOwnKey(account: AccountId, key: KeyId): Promise<KeyRow | undefined>;
+  /** A key of this account by its id or the digest of its secret; revoked ones too: what they used stays their own. */
+  findAnyOwnKey(
+    account: AccountId,
+    named: { readonly key: KeyId } | { readonly lookup: Buffer },
+  ): Promise<KeyId | undefined>;
   /** The live key of this name, of a live account. */
   findSigningKey(account: AccountId, name: string): Promise<SigningKeyRow | undefined>;
   findAccount(account: AccountId): Promise<AccountRow | undefined>;

@@ -11,6 +11,11 @@ import type { Books, Charge, ChargeStore, Doer, FailureCause } from "./store.ts"
 
 /** How long one replica may ask the provider before another does. */
 const claimMs = 120_000;
+const hourMs = 3_600_000;
+/** Providers know an order by its id for 24 hours; asked again later, it would be another payment. */
+const sameOrderMs = 20 * hourMs;
+/** Slow ways of paying take some working days. One that is pending longer is given up; should it be paid after all, it counts. */
+const mostPendingMs = 30 * 24 * hourMs;
 
 export class ChargeNotFound extends ServiceError {
   readonly code = "topup_request_not_found";
@@ -27,8 +32,11 @@ export class ChargeEnded extends ServiceError {
 }
 
 export interface Charges {
-  /** Starts a top-up unless one is in flight; never throws for a provider that is away: the next round asks again. */
-  topUp(account: AccountId, amount: bigint): Promise<void>;
+  /**
+   * Asks a person for a top-up, in place of one that still waits: it gets a number of its own. Never throws for a provider
+   * that is away: the next round asks again.
+   */
+  requestAnew(account: AccountId, amount: bigint): Promise<void>;
   /** The account's own top-up, if its funds are still below the threshold when it begins. */
   topUpIfLow(account: AccountId): Promise<void>;
   /** Asks for what is due of an invoice when it begins, unless a charge for it is in flight or the card cannot be charged. */
@@ -55,25 +63,28 @@ export function createCharges(deps: {
   /** After a charge failed: the account's standing changes. */
   readonly onFailed: (account: AccountId) => Promise<void>;
   readonly log: Logger;
+  readonly unixMs?: () => number;
 }): Charges {
   const { store, provider, funds, log } = deps;
+  const unixMs = deps.unixMs ?? Date.now;
 
   async function start(
     charge: Pick<Charge, "account" | "purpose" | "invoiceId">,
     amountOf: (books: Pick<Books, "money" | "owed">) => bigint,
   ): Promise<void> {
     const begun = await store.begin({ ...charge, provider: provider.name }, amountOf, claimMs);
-    if (begun) await ask(begun);
+    if (begun) await ask(begun, 0);
   }
 
-  /** Errors stay here: the claim ends, and the charge is asked again. */
-  async function ask(charge: Charge): Promise<void> {
+  /** Errors stay here: the claim ends, and the charge is asked again. `ageMs`: since it was begun. */
+  async function ask(charge: Charge, ageMs: number): Promise<void> {
     try {
-      const outcome = await outcomeOf(charge);
+      const outcome = await outcomeOf(charge, ageMs);
       if (outcome.kind === "paid") await paid(charge, outcome.paymentId);
       else if (outcome.kind === "declined") await failed(charge, outcome.why, "card");
       else if (outcome.kind === "nothing_on_file") await failed(charge, "no payment method is on file", outcome.kind);
-      else if (outcome.kind === "pending") await store.move(charge.id, "charging", "charging", outcome.paymentId);
+      else if (outcome.kind === "never_made") await failed(charge, "no payment was made for it", "nobody");
+      else if (outcome.kind === "pending") await pending(charge, ageMs, outcome.paymentId);
       else await store.move(charge.id, "charging", "requested", "");
     } catch (error) {
       log.warn(
@@ -83,11 +94,23 @@ export function createCharges(deps: {
     }
   }
 
-  /** A payment that is known is looked up: providers forget after a day that the same order asked again is the same. */
-  function outcomeOf(charge: Charge): Promise<ChargeOutcome> {
+  /** A payment that is known is looked up, and one that nobody heard of is looked for once its order counts no more. */
+  async function outcomeOf(charge: Charge, ageMs: number): Promise<ChargeOutcome | { readonly kind: "never_made" }> {
     if (charge.paymentId !== null) return provider.outcomeOf(charge.paymentId);
-    const { account, purpose, customer, id: chargeId } = charge;
-    return provider.charge({ account, purpose, chargeId, customer, amountCents: Number(charge.amount / nanoPerCent) });
+    const { account, purpose, customer, id: chargeId, createdAtMs: orderedAtMs } = charge;
+    const order = { account, purpose, chargeId, customer, amountCents: Number(charge.amount / nanoPerCent) };
+    if (ageMs < sameOrderMs) return provider.charge(order);
+    return (await provider.find({ ...order, orderedAtMs })) ?? { kind: "never_made" };
+  }
+
+  async function pending(charge: Charge, ageMs: number, paymentId: string): Promise<void> {
+    if (charge.paymentId === null) await store.move(charge.id, "charging", "charging", paymentId);
+    if (ageMs < mostPendingMs) return;
+    log.error(
+      { alert: "payment_without_end", charge: charge.id, account: charge.account, payment: paymentId },
+      "a payment was pending for 30 days and is given up; look at it at the provider",
+    );
+    await failed(charge, `still pending after 30 days: ${paymentId}`, "nobody");
   }
 
   /** The credit first, under the payment's own reference: whoever comes second, or again, finds it there. */
@@ -117,7 +140,13 @@ export function createCharges(deps: {
   }
 
   return {
-    topUp: (account, amount) => start({ account, purpose: "topup", invoiceId: null }, () => amount),
+    async requestAnew(account, amount) {
+      const open = (await store.requested()).find((one) => one.account === account && one.purpose === "topup");
+      if (open?.amount === amount) return;
+      // The operator decides on what was read: another amount is another request.
+      if (open) await store.fail(open.id, "requested", "another amount was asked for", "nobody");
+      await start({ account, purpose: "topup", invoiceId: null }, () => amount);
+    },
     topUpIfLow: (account) =>
       start({ account, purpose: "topup", invoiceId: null }, ({ money }) =>
         wantsTopup(money) ? money.topup.amount : 0n,
@@ -126,7 +155,7 @@ export function createCharges(deps: {
       start({ account, purpose: "invoice", invoiceId }, (books) => invoiceAmount(books, invoiceId, deps.leastDue)),
 
     async resume() {
-      for (const charge of await store.claimAbandoned(claimMs)) await ask(charge);
+      for (const charge of await store.claimAbandoned(claimMs)) await ask(charge, unixMs() - charge.createdAtMs);
     },
 
     async take(news) {

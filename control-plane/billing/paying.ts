@@ -57,7 +57,7 @@ export function createPaying(deps: {
     async addFunds(account, cents, returnUrl) {
       const customer = await customerOf(account);
       const url = await provider.checkout({ account, customer, amountCents: cents }, returnUrl);
-      if (url === null) await charges.topUp(account, BigInt(cents) * nanoPerCent);
+      if (url === null) await charges.requestAnew(account, BigInt(cents) * nanoPerCent);
       return url;
     },
 

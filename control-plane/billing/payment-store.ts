@@ -135,8 +135,11 @@ export interface OnFile {
   readonly hasBillingAddress: boolean;
 }
 
-/** `card`: it was refused; `nothing_on_file`: the account has none; `person`: somebody said no, which says nothing of a card. */
-export type FailureCause = "card" | "nothing_on_file" | "person";
+/**
+ * `card`: it was refused; `nothing_on_file`: the account has none; `person`: somebody said no, which says nothing of a card;
+ * `nobody`: it was never made, never ended or replaced by another, and leaves no mark on the account.
+ */
+export type FailureCause = "card" | "nothing_on_file" | "person" | "nobody";
 
 export interface ChargeStore {
   /**

@@ -42,6 +42,8 @@ export interface PaymentProvider {
   charge(order: ChargeOrder): Promise<ChargeOutcome>;
   /** What became of a payment that was pending. */
   outcomeOf(paymentId: string): Promise<ChargeOutcome>;
+  /** What became of an order whose answer nobody heard, whenever that was; undefined: no payment was made for it. */
+  find(order: ChargeOrder & { readonly orderedAtMs: number }): Promise<ChargeOutcome | undefined>;
   /** What a signed message of the provider says. Throws BadPaymentEvent. */
   readEvent(body: Buffer, signature: string): PaymentEvent;
 }

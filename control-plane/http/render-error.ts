@@ -164,6 +164,7 @@ const statusOf = new Map<ErrorClass, number>([
   [inference.ModelNotFound, 404],
   [inference.ModelNotAllowed, 403],
   [inference.ModelNotReady, 503],
+  [inference.ColdStartsFull, 503],
   [inference.EngineOverloaded, 429],
   [inference.InstancesUnreachable, 503],
   [inference.UpstreamBroken, 502],

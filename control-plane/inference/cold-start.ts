@@ -7,7 +7,7 @@ import { InsufficientFunds } from "../billing/hold.ts";
 import type { ServedAdapter, ServedModel } from "../catalog/served-model.ts";
 import type { Routes } from "../fleet/routes.ts";
 import type { AnswerSink } from "./answer-sink.ts";
-import { ModelNotReady } from "./errors.ts";
+import { ColdStartsFull, ModelNotReady } from "./errors.ts";
 
 /** What is known of the next instance. Implemented by deployments/wake.ts. */
 export type StartState =
@@ -35,6 +35,8 @@ export interface ColdStartLimits {
   readonly lookEveryMs: number;
   /** Waiters of one deployment at this replica, whatever its batch. */
   readonly fewestWaiters: number;
+  /** Of requests, over all deployments: what waits is held in memory. */
+  readonly mostBytes: number;
 }
 
 export const coldStartLimits: ColdStartLimits = {
@@ -45,14 +47,22 @@ export const coldStartLimits: ColdStartLimits = {
   askEveryMs: 1_000,
   lookEveryMs: 100,
   fewestWaiters: 256,
+  mostBytes: 512 * 1024 * 1024,
 };
 
 export interface ColdStarts {
   /**
    * Resolves when there may be a place at an instance, or the client is gone. Throws ModelNotReady when the wait is over or
-   * useless, InsufficientFunds when the owner's own instance is not paid for. `sinceMs`: monotonic; when the request came.
+   * useless, ColdStartsFull when too much waits already, InsufficientFunds when the owner's own instance is not paid for.
+   * `sinceMs`: monotonic; when the request came. `bytes`: what the request holds in memory while it waits.
    */
-  wait(model: ServedModel, isStream: boolean, sink: AnswerSink, sinceMs: number): Promise<"ready" | "gone">;
+  wait(
+    model: ServedModel,
+    isStream: boolean,
+    sink: AnswerSink,
+    sinceMs: number,
+    bytes: number,
+  ): Promise<"ready" | "gone">;
   /** Nobody waits any more: this control plane ends. */
   close(): void;
 }
@@ -80,6 +90,7 @@ export function createColdStarts(deps: ColdStartDeps): ColdStarts {
   const clock = deps.clock ?? (() => performance.now());
   /** By deployment, and by adapter where they wait for one. */
   const groups = new Map<DeploymentId | AdapterId, Group>();
+  let heldBytes = 0;
   let isClosed = false;
 
   async function run(model: ServedModel, group: Group): Promise<void> {
@@ -127,11 +138,15 @@ export function createColdStarts(deps: ColdStartDeps): ColdStarts {
   }
 
   return {
-    wait(model, isStream, sink, sinceMs) {
+    wait(model, isStream, sink, sinceMs, bytes) {
       const group = groups.get(keyOf(model)) ?? { waiters: new Set(), state: unknown, stuckSinceMs: undefined };
       const isFull = group.waiters.size >= Math.max(limits.fewestWaiters, 8 * model.maxBatchSize);
       if (isFull || isClosed) return Promise.reject(notReady(model, group.state));
+      // One request alone may always wait, whatever its size.
+      if (heldBytes > 0 && heldBytes + bytes > limits.mostBytes)
+        return Promise.reject(new ColdStartsFull(model.name, etaOf(group.state)));
       const nowMs = clock();
+      heldBytes += bytes;
       return new Promise((resolve, reject) => {
         const waiter: Waiter = {
           model,
@@ -141,6 +156,7 @@ export function createColdStarts(deps: ColdStartDeps): ColdStarts {
           commentMs: nowMs + limits.keepAliveMs,
           leave(how) {
             if (!group.waiters.delete(waiter)) return;
+            heldBytes -= bytes;
             sink.listener = undefined;
             if (how instanceof Error) reject(how);
             else resolve(how);
@@ -185,9 +201,11 @@ function refusalOf(
 
 function notReady(model: ServedModel, state: StartState): ModelNotReady {
   const phase = state.kind === "unpaid" ? "stopped" : state.phase;
-  const etaSeconds = "etaSeconds" in state ? state.etaSeconds : 60;
+  const etaSeconds = etaOf(state);
   return new ModelNotReady(model.name, phase, Math.min(600, etaSeconds), etaSeconds);
 }
+
+const etaOf = (state: StartState): number => ("etaSeconds" in state ? state.etaSeconds : 60);
 
 function comment(state: StartState): Buffer {
   const eta = "etaSeconds" in state ? ` eta=${state.etaSeconds}s` : "";

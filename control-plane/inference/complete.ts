@@ -17,6 +17,16 @@ export interface Spine extends AdmitDeps, RelayDeps {
   readonly adapterUse?: (adapter: ServedAdapter) => void;
   /** Undefined: nobody waits for an instance. */
   readonly coldStarts?: ColdStarts;
+  /** Whether a caller that waited is still one. Undefined: nobody looks. */
+  readonly standing?: CallerStanding;
+}
+
+/** Implemented by accounts/authenticate.ts. */
+export interface CallerStanding {
+  /** A moment, to be named when the wait is over. */
+  now(): number;
+  /** The caller as it is now, from memory where nothing of it changed since. Throws as authenticating it anew would. */
+  again(caller: Caller, since: number): Caller | Promise<Caller>;
 }
 
 const notStarted: RelayEnd = { kind: "failed", ranAttempt: 0, usage: undefined, frames: 0, error: undefined };
@@ -32,12 +42,13 @@ export async function complete(
   sink: AnswerSink,
   trace: Trace,
 ): Promise<void> {
+  let asking = caller;
   let wanted = completion;
   let others = completion.fallbacks;
   for (;;) {
     let admission: Admission;
     try {
-      const admitted = admit(spine, caller, wanted, trace);
+      const admitted = admit(spine, asking, wanted, trace);
       admission = admitted instanceof Promise ? await admitted : admitted;
     } catch (error) {
       const [other, ...rest] = others ?? [];
@@ -72,10 +83,18 @@ export async function complete(
       end.error instanceof ModelNotReady && spine.coldStarts !== undefined && completion.failFast !== true;
     if (!mayWait) throw end.error;
     // Nothing is held of a caller that waits: its money and its rate are asked for anew afterwards.
-    const next = await spine.coldStarts?.wait(admission.model, completion.stream, sink, trace.startedMs);
+    const since = spine.standing?.now() ?? 0;
+    const bytes = bytesOf(wanted, admission.model.name);
+    const next = await spine.coldStarts?.wait(admission.model, completion.stream, sink, trace.startedMs, bytes);
     if (next === "gone") return;
+    // A key that was revoked meanwhile opens nothing any more.
+    if (spine.standing) asking = await spine.standing.again(asking, since);
   }
 }
+
+/** What it holds in memory while it waits: a text's body as it came and as it was read, a task's as it goes to the engine. */
+const bytesOf = ({ bytes, task }: Completion, model: string): number =>
+  task ? task.body(model).bytes.byteLength : 2 * bytes.byteLength;
 
 /** Nothing ran of it, and another model may serve it now. */
 const isElsewhere = (error: unknown): boolean =>

@@ -31,6 +31,17 @@ export class ModelNotReady extends ServiceError {
   }
 }
 
+/** The model would come, but requests of a size that memory allows wait for it, and for others, already. */
+export class ColdStartsFull extends ServiceError {
+  readonly code = "cold_start_full";
+  constructor(model: string, retryAfterSeconds: number) {
+    super(
+      `The model ${shown(model)} is being started, and no more requests can wait for it here. Send the request again later.`,
+      { retryAfterSeconds: Math.min(600, retryAfterSeconds) },
+    );
+  }
+}
+
 export class EngineOverloaded extends ServiceError {
   readonly code = "engine_overloaded";
   constructor(retryAfterSeconds: number) {

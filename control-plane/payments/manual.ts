@@ -12,6 +12,7 @@ export function createManualPayments(): PaymentProvider {
     onFile: () => Promise.resolve({ hasPaymentMethod: false, hasBillingAddress: false }),
     charge: () => Promise.resolve({ kind: "requested" }),
     outcomeOf: () => Promise.resolve({ kind: "requested" }),
+    find: () => Promise.resolve({ kind: "requested" }),
     readEvent() {
       throw new NoPaymentEvents();
     },

@@ -12,6 +12,8 @@ export interface StripeSettings {
 }
 
 const timeoutMs = 20_000;
+/** Between Stripe's clock and the database's. */
+const clocksApartMs = 3_600_000;
 
 /** Stripe's least charge in USD: https://docs.stripe.com/currencies#minimum-and-maximum-charge-amounts */
 const leastCents = 50;
@@ -107,6 +109,16 @@ export function createStripePayments(settings: StripeSettings): PaymentProvider 
       }),
 
     outcomeOf: (paymentId) => asking(async () => outcomeOf(await stripe.paymentIntents.retrieve(paymentId))),
+
+    find: ({ customer, chargeId, orderedAtMs }) =>
+      asking(async () => {
+        if (customer === null) return undefined;
+        // A list, not a search: searching lags behind and is not offered everywhere.
+        const since = Math.floor((orderedAtMs - clocksApartMs) / 1000);
+        for await (const intent of stripe.paymentIntents.list({ customer, created: { gte: since }, limit: 100 }))
+          if (intent.metadata["stoker_charge"] === chargeId) return outcomeOf(intent);
+        return undefined;
+      }),
 
     readEvent(body, signature) {
       let event: Stripe.Event;

@@ -57,6 +57,16 @@ export function createAccountStore(db: Kysely<Database>): AccountStore {
         ),
       ),
 
+    findAnyOwnKey: (account, named) =>
+      asking(async () => {
+        const ofAccount = db.selectFrom("api_key").select("token_id").where("account_id", "=", account);
+        const row = await ("key" in named
+          ? ofAccount.where("token_id", "=", named.key)
+          : ofAccount.where("lookup", "=", named.lookup)
+        ).executeTakeFirst();
+        return row?.token_id as KeyId | undefined;
+      }),
+
     findSigningKey: (account, name) =>
       asking(async () =>
         signingKeyOf(

@@ -88,16 +88,17 @@ export function createChargeStore(db: Kysely<Database>): ChargeStore {
           .executeTakeFirst();
         if (!failed) return false;
         const marks = {
-          ...(failed.purpose === "topup" ? { topup_failed: true } : {}),
+          ...(failed.purpose === "topup" && cause !== "nobody" ? { topup_failed: true } : {}),
           ...(cause === "card" ? { card_failed: true } : {}),
           // Until the provider tells of one, nothing is tried again.
           ...(cause === "nothing_on_file" ? { has_payment_method: false } : {}),
         };
-        await trx
-          .insertInto("account_billing")
-          .values({ account_id: failed.account_id, ...marks })
-          .onConflict((conflict) => conflict.column("account_id").doUpdateSet(marks))
-          .execute();
+        if (Object.keys(marks).length > 0)
+          await trx
+            .insertInto("account_billing")
+            .values({ account_id: failed.account_id, ...marks })
+            .onConflict((conflict) => conflict.column("account_id").doUpdateSet(marks))
+            .execute();
         await auditFailure(trx, id, failed.account_id, why, by);
         return true;
       }),

@@ -44,7 +44,10 @@ export function createBilling(deps: {
   };
   const funds = createFunds({ store: createFundsStore(db), onGranted });
   const onFailed = (account: AccountId) => judge.judge(account);
-  const charges = createCharges({ store: createChargeStore(db), provider, funds, leastDue, onGranted, onFailed, log });
+  const charges = createCharges({
+    ...{ store: createChargeStore(db), provider, funds, leastDue, onGranted, onFailed, log },
+    ...(deps.clock ? { unixMs: deps.clock.unixMs } : {}),
+  });
   const judge = createJudge({ store: createStandingStore(db), charges, leastDue, log, ...clock });
   const months = createMonthClosing({ store: invoiceStore, log, onClosed: judge.judge, ...clock });
 

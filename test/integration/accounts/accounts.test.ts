@@ -231,6 +231,11 @@ describe("a key named by its secret or its id", () => {
     expect(await findOwnKey(deps, other.account, mine.apiKey)).toBeUndefined();
     expect(await findOwnKey(deps, other.account, key as KeyId)).toBeUndefined();
     expect(await findOwnKey(deps, mine.account, makeApiKey())).toBeUndefined();
+    // Revoked, it still has its page of usage.
+    await world.pool.query("update api_key set revoked_at = now() where account_id = $1", [mine.account]);
+    expect(await findOwnKey(deps, mine.account, mine.apiKey)).toBe(key);
+    expect(await findOwnKey(deps, mine.account, key as KeyId)).toBe(key);
+    expect(await findOwnKey(deps, other.account, key as KeyId)).toBeUndefined();
   });
 });
 

@@ -43,6 +43,10 @@ export class FakeProvider implements PaymentProvider {
     if (this.outcome === "lost") return Promise.reject(new Error("socket hang up"));
     return Promise.resolve({ kind: "paid", paymentId });
   }
+  find({ chargeId }: ChargeOrder): Promise<ChargeOutcome | undefined> {
+    const paymentId = this.payments.get(chargeId);
+    return Promise.resolve(paymentId === undefined ? undefined : { kind: "paid", paymentId });
+  }
   outcomeOf(paymentId: string): Promise<ChargeOutcome> {
     this.lookedUp.push(paymentId);
     return Promise.resolve({ kind: this.outcome === "paid" ? "paid" : "pending", paymentId });

@@ -112,6 +112,35 @@ it("a payment that is pending has an id, by which it is looked up", async () => 
   }
 });
 
+it("a payment whose answer nobody heard is found by its charge, over pages, and nothing is ordered for it", async () => {
+  const asked: string[] = [];
+  const server = createHttpServer((request, response) => {
+    const url = new URL(request.url ?? "", "http://stripe.test");
+    asked.push(`${request.method} ${url.pathname}`);
+    const isFirst = !url.searchParams.has("starting_after");
+    const intent = (id: string, charge: string) => ({
+      ...{ id, object: "payment_intent", status: "succeeded" },
+      metadata: { stoker_charge: charge },
+    });
+    const data = isFirst ? [intent("pi_1", "chg_1")] : [intent("pi_2", "chg_2")];
+    response
+      .setHeader("content-type", "application/json")
+      .end(JSON.stringify({ object: "list", url: "/v1/payment_intents", data, has_more: isFirst }));
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  try {
+    const { port } = server.address() as AddressInfo;
+    const stripe = createStripePayments({ secretKey, webhookSecret, apiBase: `http://127.0.0.1:${port}` });
+    const order = { account, customer: "cus_1", amountCents: 2000, purpose: "topup" as const, orderedAtMs: Date.now() };
+    expect(await stripe.find({ ...order, chargeId: "chg_2" })).toEqual({ kind: "paid", paymentId: "pi_2" });
+    expect(await stripe.find({ ...order, chargeId: "chg_3" })).toBeUndefined();
+    expect(new Set(asked)).toEqual(new Set(["GET /v1/payment_intents"]));
+  } finally {
+    server.closeAllConnections();
+    server.close();
+  }
+});
+
 it("a provider that cannot be reached is told from a card that was refused", async () => {
   const away = createStripePayments({ secretKey, webhookSecret, apiBase: `http://127.0.0.1:${await freePort()}` });
   await expect(away.openCustomer(account, "")).rejects.toMatchObject({ code: "payment_provider_away" });

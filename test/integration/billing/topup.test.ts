@@ -98,6 +98,81 @@ describe("a top-up", () => {
     expect(await limitOf(world, account)).toBe(30n * usd);
   });
 
+  it("whose answer nobody heard for a day is looked for at the provider, and never ordered a second time", async () => {
+    const world = await openBillingWorld(postgres);
+    const account = await withTopup(world);
+    world.provider.outcome = "lost";
+    await spend(world, account, 6n * usd);
+    await world.billing.judgeRound();
+    expect(await world.charges(account)).toMatchObject([{ state: "charging", reference: null }]);
+    world.provider.outcome = "paid";
+    world.setClock(Date.now() + 25 * 3_600_000);
+    await world.pool.query("update charge set claimed_until = now() - interval '1 second'");
+    await world.billing.judgeRound();
+    expect(world.provider.asked).toHaveLength(1);
+    expect(await world.charges(account)).toMatchObject([{ state: "done", reference: "pi_1" }]);
+    expect(await limitOf(world, account)).toBe(30n * usd);
+  });
+
+  it("that the provider never made ends after a day without a mark, and the next one is another charge", async () => {
+    const world = await openBillingWorld(postgres);
+    const account = await withTopup(world);
+    world.provider.outcome = "away";
+    await spend(world, account, 6n * usd);
+    await world.billing.judgeRound();
+    world.provider.outcome = "paid";
+    world.setClock(Date.now() + 25 * 3_600_000);
+    await world.pool.query("update charge set claimed_until = now() - interval '1 second'");
+    await world.billing.judgeRound();
+    await world.billing.judgeRound();
+    expect((await world.charges(account)).map((charge) => charge.state)).toEqual(["failed", "done"]);
+    expect(world.provider.payments.size).toBe(1);
+    expect(await world.checklist(account)).toMatchObject({ topup: { hasFailed: false } });
+    expect(await limitOf(world, account)).toBe(30n * usd);
+  });
+
+  it("that stays pending is given up after 30 days, and counts if it is paid after all", async () => {
+    const world = await openBillingWorld(postgres);
+    const account = await withTopup(world);
+    world.provider.outcome = "pending";
+    await spend(world, account, 6n * usd);
+    await world.billing.judgeRound();
+    const [charge] = await world.charges(account);
+    const day = 24 * 3_600_000;
+    for (const [days, state] of [
+      [29, "charging"],
+      [31, "failed"],
+    ] as const) {
+      world.setClock(Date.now() + days * day);
+      await world.pool.query("update charge set claimed_until = now() - interval '1 second'");
+      await world.billing.charges.resume();
+      expect((await world.charges(account))[0]?.state).toBe(state);
+    }
+    expect(await world.checklist(account)).toMatchObject({ topup: { hasFailed: false } });
+    const paymentId = `pi_of_${charge?.charge_id}`;
+    const news = { kind: "paid", account, amountCents: 2000, paymentId, chargeId: charge?.charge_id };
+    await world.billing.paying.takeEvent(Buffer.from(JSON.stringify({ id: "evt_9", kind: "x", news })), "");
+    expect((await world.charges(account))[0]).toMatchObject({ state: "done", reference: paymentId });
+    expect(await limitOf(world, account)).toBe(30n * usd);
+  });
+
+  it("under manual of another amount takes the place of the one that waits, under a number of its own", async () => {
+    const world = await openBillingWorld(postgres);
+    const account = await world.account(usd);
+    const manual = world.make(createManualPayments());
+    expect(await manual.paying.addFunds(account, 700, "")).toBeNull();
+    const [first] = await manual.charges.requests();
+    await manual.paying.addFunds(account, 700, "");
+    expect(await manual.charges.requests()).toEqual([first]);
+    await manual.paying.addFunds(account, 5_000, "");
+    const waiting = await manual.charges.requests();
+    expect(waiting).toMatchObject([{ account, amount: 50n * usd, state: "requested" }]);
+    // What the operator read is what is decided on.
+    await expect(manual.charges.fulfil(first?.id ?? "", by)).rejects.toMatchObject({ code: "topup_request_ended" });
+    await manual.charges.fulfil(waiting[0]?.id ?? "", by);
+    expect(await limitOf(world, account)).toBe(51n * usd);
+  });
+
   it("that is rejected while it is fulfilled is either, never credited and failed", async () => {
     const world = await openBillingWorld(postgres);
     const account = await world.account(usd);
@@ -178,8 +253,6 @@ describe("a top-up", () => {
     await manual.judgeRound();
     const requests = await manual.charges.requests();
     expect(requests).toMatchObject([{ account, amount: 20n * usd, state: "requested" }]);
-    expect(await manual.paying.addFunds(account, 700, "")).toBeNull();
-    expect(await manual.charges.requests()).toHaveLength(1);
     const id = requests[0]?.id ?? "";
     const outcomes = await Promise.allSettled([manual.charges.fulfil(id, by), manual.charges.fulfil(id, by)]);
     expect(outcomes.some(({ status }) => status === "fulfilled")).toBe(true);

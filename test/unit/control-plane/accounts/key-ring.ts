@@ -25,13 +25,18 @@ export function openRing() {
   const heard = new Map<string, ((subject: string) => void)[]>();
   const clock = { unixMs: nowS * 1000, monotonicMs: 0 };
   /** Calls of the store, by name. */
-  const asked = { findKey: 0, findSigningKey: 0 };
+  const asked = { findKey: 0, findOwnKey: 0, findSigningKey: 0 };
   const used: KeyId[] = [];
   let serial = 0;
   const store = {
     async findKey(lookup: Buffer) {
       asked.findKey += 1;
       return [...rows.values()].find((row) => row.lookup.equals(lookup));
+    },
+    async findOwnKey(account: AccountId, key: KeyId) {
+      asked.findOwnKey += 1;
+      const row = rows.get(key);
+      return row?.account.account === account ? row : undefined;
     },
     async findSigningKey(account: AccountId, name: string) {
       asked.findSigningKey += 1;

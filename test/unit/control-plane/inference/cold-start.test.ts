@@ -7,7 +7,7 @@ import {
   createColdStarts,
   type StartState,
 } from "../../../../control-plane/inference/cold-start.ts";
-import { ModelNotReady } from "../../../../control-plane/inference/errors.ts";
+import { ColdStartsFull, ModelNotReady } from "../../../../control-plane/inference/errors.ts";
 
 class Sink implements AnswerSink {
   hasStarted = false;
@@ -49,7 +49,8 @@ function world(limits: Partial<ColdStartLimits> = {}) {
       nowMs += ms;
     },
     asked: () => asked,
-    wait: (isStream = true, sink = new Sink(), of = model()) => starts.wait(of, isStream, sink, nowMs),
+    wait: (isStream = true, sink = new Sink(), of = model(), bytes = 1) =>
+      starts.wait(of, isStream, sink, nowMs, bytes),
   });
 }
 const caught = (wait: Promise<unknown>) =>
@@ -161,6 +162,25 @@ describe("a caller without an instance", () => {
     only.inFlight = 0;
     await Promise.all(waits);
     expect(order).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+  });
+
+  it("is turned away with Retry-After when the bodies of all that wait, for whatever deployment, would be too many bytes", async () => {
+    const w = world({ mostBytes: 100 });
+    const first = new Sink();
+    // Larger than all together, and alone.
+    const alone = w.wait(true, first, model(), 150);
+    const other = model({ deployId: "d2" as ServedModel["deployId"] });
+    const error = await caught(w.wait(true, new Sink(), other, 1));
+    expect(error).toBeInstanceOf(ColdStartsFull);
+    expect((error as ColdStartsFull).retryAfterSeconds).toBeGreaterThan(0);
+    first.listener?.clientGone();
+    expect(await alone).toBe("gone");
+    const waits = [w.wait(true, new Sink(), model(), 60), w.wait(true, new Sink(), other, 40)];
+    expect(await caught(w.wait(true, new Sink(), other, 1))).toBeInstanceOf(ColdStartsFull);
+    w.routes = [route()];
+    expect(await Promise.all(waits)).toEqual(["ready", "ready"]);
+    // What was let through counts no more.
+    expect(await w.wait(true, new Sink(), model(), 100)).toBe("ready");
   });
 
   it("is turned away when too many wait, and when the control plane ends", async () => {

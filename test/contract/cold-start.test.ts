@@ -1,0 +1,52 @@
+// Requests that wait for a starting model, through the real edge.
+import { afterEach, expect, it } from "vitest";
+import { InvalidApiKey } from "../../control-plane/accounts/errors.ts";
+import { ColdStartsFull } from "../../control-plane/inference/errors.ts";
+import { type Edge, startEdge } from "../fakes/edge.ts";
+
+const body = { model: "org/model", messages: [{ role: "user", content: "hi" }] };
+let edge: Edge | undefined;
+afterEach(() => edge?.close());
+
+async function edgeThat(wait: () => Promise<"ready" | "gone">, again?: () => never) {
+  const waited: number[] = [];
+  edge = await startEdge({
+    agents: 0,
+    change: (deps) => ({
+      ...deps,
+      spine: {
+        ...deps.spine,
+        coldStarts: {
+          wait: (_model, _isStream, _sink, _since, bytes) => {
+            waited.push(bytes);
+            return wait();
+          },
+          close() {},
+        },
+        ...(again ? { standing: { now: () => 7, again } } : {}),
+      },
+    }),
+  });
+  return { edge, waited };
+}
+
+it("of a key that was revoked meanwhile get 401, not an answer", async () => {
+  const { edge, waited } = await edgeThat(
+    async () => "ready",
+    () => {
+      throw new InvalidApiKey();
+    },
+  );
+  const response = await edge.post("/v1/compat/chat/completions", body);
+  expect(response.status).toBe(401);
+  // The body as it came, and as it was read.
+  expect(waited).toEqual([2 * JSON.stringify(body).length]);
+});
+
+it("beyond what memory allows get 503, when to come again, and a word of their own", async () => {
+  const { edge } = await edgeThat(() => Promise.reject(new ColdStartsFull("org/model", 42)));
+  const response = await edge.post("/v1/compat/chat/completions", body);
+  expect(response.status).toBe(503);
+  expect(response.headers.get("retry-after")).toBe("42");
+  expect(await response.text()).toContain("cold_start_full");
+});

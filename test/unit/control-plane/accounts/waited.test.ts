@@ -1,0 +1,40 @@
+// A caller that waited for an instance is asked for again: nothing of the database where nothing changed.
+import { expect, it } from "vitest";
+import type { Caller } from "../../../../control-plane/accounts/caller.ts";
+import { InvalidApiKey } from "../../../../control-plane/accounts/errors.ts";
+import { forge, nowS, openRing, user } from "./key-ring.ts";
+
+it("is the same while nothing of its key and account changed, whatever else did, without a look at the database", async () => {
+  const ring = openRing();
+  const key = ring.add("auto");
+  const caller = (await ring.open(key.secret)) as Caller;
+  const since = ring.authenticator.now();
+  ring.announce("key", "another");
+  ring.announce("account", "u:other");
+  expect(ring.authenticator.again(caller, since)).toBe(caller);
+  expect(ring.asked.findOwnKey).toBe(0);
+});
+
+it("is refused once its key was revoked meanwhile, its scoped tokens too, and not for what was before", async () => {
+  const ring = openRing();
+  const key = ring.add("auto");
+  const caller = (await ring.open(key.secret)) as Caller;
+  const token = (await ring.open(forge(key))) as Caller;
+  expect(token.via).toBe("jwt");
+  const since = ring.authenticator.now();
+  ring.announce("account", user);
+  expect(await ring.authenticator.again(token, since)).toEqual(token);
+  expect(await ring.authenticator.again(caller, since)).toEqual(caller);
+  ring.revoke(key);
+  await expect(ring.authenticator.again(caller, since)).rejects.toBeInstanceOf(InvalidApiKey);
+  await expect(ring.authenticator.again(token, since)).rejects.toBeInstanceOf(InvalidApiKey);
+  expect(ring.authenticator.again(caller, ring.authenticator.now())).toBe(caller);
+});
+
+it("whose token expired while it waited is refused", async () => {
+  const ring = openRing();
+  const key = ring.add("auto");
+  const token = (await ring.open(forge(key))) as Caller;
+  ring.clock.unixMs = (nowS + 400 * 24 * 3_600) * 1_000;
+  expect(() => ring.authenticator.again(token, ring.authenticator.now())).toThrow(InvalidApiKey);
+});
