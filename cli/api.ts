@@ -12,6 +12,10 @@ export interface Api {
   ): Promise<Body>;
   /** The same for server-sent events: yields each event's JSON and ends at `[DONE]`. */
   stream<Event>(path: string, body: unknown): AsyncGenerator<Event>;
+  /** A form, with its files streamed. */
+  upload<Body>(path: string, form: FormData): Promise<Body>;
+  /** An answer's bytes as they come. */
+  download(path: string): Promise<ReadableStream<Uint8Array>>;
 }
 
 const limitMs = 600_000;
@@ -30,9 +34,9 @@ export function openApi(connection: Connection, options: { readonly anonymous?: 
         headers: {
           ...headers,
           ...(options.anonymous ? {} : { authorization: `Bearer ${connection.key()}` }),
-          ...(body === undefined ? {} : { "content-type": "application/json" }),
+          ...(body === undefined || body instanceof FormData ? {} : { "content-type": "application/json" }),
         },
-        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+        ...(body === undefined ? {} : { body: body instanceof FormData ? body : JSON.stringify(body) }),
         signal: AbortSignal.timeout(limitMs),
       });
     } catch (cause) {
@@ -45,6 +49,12 @@ export function openApi(connection: Connection, options: { readonly anonymous?: 
     async call<Body>(method: string, path: string, body?: unknown, headers?: Readonly<Record<string, string>>) {
       const response = await send(method, path, body, headers);
       return (await response.json().catch(() => ({}))) as Body;
+    },
+    async upload<Body>(path: string, form: FormData) {
+      return (await (await send("POST", path, form)).json()) as Body;
+    },
+    async download(path: string) {
+      return (await send("GET", path, undefined)).body ?? new ReadableStream();
     },
     async *stream<Event>(path: string, body: unknown) {
       const response = await send("POST", path, body);

@@ -15,10 +15,12 @@ import { addAdminLimits } from "./commands/admin-limits.ts";
 import { addAdminPrice } from "./commands/admin-price.ts";
 import { addAgent, addBackup } from "./commands/agent.ts";
 import { addAuth } from "./commands/auth.ts";
+import { addBatch } from "./commands/batch.ts";
 import { addBillingCommands } from "./commands/billing.ts";
 import { addChat } from "./commands/chat.ts";
 import { addContainer } from "./commands/container.ts";
 import { addDeploy } from "./commands/deploy.ts";
+import { addFile } from "./commands/file.ts";
 import { addInfer } from "./commands/infer.ts";
 import { addInspect } from "./commands/inspect.ts";
 import { addLimits } from "./commands/limits.ts";
@@ -54,6 +56,8 @@ for (const add of [
   addInfer,
   addChat,
   addModel,
+  addFile,
+  addBatch,
   addLog,
   addAccountCommands,
   addBillingCommands,

@@ -37,6 +37,8 @@ export interface ControlPlaneConfig {
   readonly scalingClockScale: number;
   /** The same for slices of budgets. */
   readonly sliceClockScale: number;
+  /** The same for whoever runs a batch. */
+  readonly batchClockScale: number;
   /** How long rows that are done with stay, by kind; in milliseconds. */
   readonly retention: Retention;
   readonly drainMs: number;
@@ -167,6 +169,7 @@ export function readConfig(env: Env): ControlPlaneConfig {
     stopsWithParent: text("STOKER_STOP_WITH_PARENT") === "1",
     hostClockScale: number("STOKER_HOST_CLOCKS", 1, 0.001, 1),
     scalingClockScale: number("STOKER_SCALING_CLOCKS", 1, 0.001, 1),
+    batchClockScale: number("STOKER_BATCH_CLOCKS", 1, 0.001, 1),
     sliceClockScale: number("STOKER_SLICE_CLOCKS", 1, 0.001, 1),
     retention,
     drainMs: 30_000,

@@ -33,6 +33,7 @@ import { createNodeWeightsStore } from "./store/node-weights-store.ts";
 import { pingDatabase } from "./store/ping.ts";
 import { createAdapterParts } from "./wiring/adapters.ts";
 import { createAgents } from "./wiring/agent-instances.ts";
+import { openBatches, spineOfLines } from "./wiring/batches.ts";
 import { createBilling } from "./wiring/billing.ts";
 import { createContainerVerbs } from "./wiring/container-verbs.ts";
 import { dieOnDefect, tellAndExit } from "./wiring/defects.ts";
@@ -201,6 +202,18 @@ async function main(): Promise<void> {
 
   const files = await openFiles({ db, settings: config.files, log });
 
+  const batches = openBatches({
+    db,
+    files,
+    models: directory,
+    routes: fleet.routing,
+    accountStore,
+    live: fleet.live,
+    changes: feed,
+    clockScale: config.batchClockScale,
+    log,
+  });
+
   const { redisUrl, retention } = config;
   const jobs = createJobs({
     db,
@@ -301,6 +314,8 @@ async function main(): Promise<void> {
     quotas: quotas.desk,
     webhooks: webhooks.verbs,
     files,
+    batches: batches.verbs,
+    spineOfLines,
     prices: money.prices,
     discounts: money.discounts,
     ...createOperator({ db, funds: billing.funds }),
@@ -324,6 +339,7 @@ async function main(): Promise<void> {
   authenticator.start();
   await money.start();
   jobs.start();
+  batches.start();
   webhooks.start();
   const ports = {
     http: await listenOn(http, config.http),
@@ -350,7 +366,7 @@ async function main(): Promise<void> {
 
   // The way out: nothing new, what runs is finished, slices go back.
   if (!stopping.aborted) await new Promise((resolve) => stopping.addEventListener("abort", resolve, { once: true }));
-  await webhooks.stop();
+  await Promise.all([webhooks.stop(), batches.stop()]);
   await drain(http, config.drainMs);
   await jobs.stop();
   fleet.sessions.close();

@@ -42,6 +42,8 @@ const deps: HttpDeps = {
   admin: uncalled,
   hosts: uncalled,
   files: uncalled,
+  batches: uncalled,
+  spineOfLines: (spine) => spine,
   nodeWeights: uncalled,
   operator: uncalled,
   quotas: uncalled,

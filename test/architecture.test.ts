@@ -25,7 +25,7 @@ const leaves = ["accounts", "quotas", "billing", "catalog", "assets", "files", "
   (leaf) => `control-plane/${leaf}/`,
 );
 const refusal = "control-plane/service-error.ts";
-const featurePorts = ["deployments/", "inference/", "containers/", "agent-instances/", "webhooks/"]
+const featurePorts = ["deployments/", "inference/", "containers/", "agent-instances/", "webhooks/", "batches/"]
   .map((flow) => `control-plane/${flow}`)
   .concat(leaves);
 
@@ -39,7 +39,7 @@ const zones: Readonly<Record<string, Zone>> = {
   "control-plane/rotate-kek.ts": { may: ["control-plane/"] },
   "control-plane/wiring/": { may: ["control-plane/"] },
   "control-plane/http/": {
-    may: ["inference/", "deployments/", "containers/", "agent-instances/", "webhooks/"]
+    may: ["inference/", "deployments/", "containers/", "agent-instances/", "webhooks/", "batches/"]
       .map((flow) => `control-plane/${flow}`)
       .concat(leaves, refusal),
   },
@@ -56,6 +56,9 @@ const zones: Readonly<Record<string, Zone>> = {
   },
   "control-plane/deployments/": {
     may: ["quotas/", "catalog/", "fleet/"].map((leaf) => `control-plane/${leaf}`).concat(refusal),
+  },
+  "control-plane/batches/": {
+    may: ["accounts/", "catalog/", "files/", "fleet/"].map((leaf) => `control-plane/${leaf}`).concat(refusal),
   },
   // Whoever rents takes what every deployment has.
   "control-plane/containers/": {

@@ -23,8 +23,8 @@ export interface StagedFile {
 export interface Files {
   /** Takes all of `body`. Throws FileTooLarge, FileStoreAway, and the error that `body` ends with. */
   stage(account: AccountId, body: Readable, signal: AbortSignal): Promise<StagedFile>;
-  /** A file of our own making, under its account's name. Not bound by its quota. */
-  write(account: AccountId, filename: string, body: Readable, wish: WriteWish): Promise<StoredFile>;
+  /** Bytes of our own making, not bound by the quota: no file before the transaction that they are of says so. */
+  write(account: AccountId, body: Readable, signal: AbortSignal): Promise<Pick<StoredFile, "id" | "bytes">>;
   /** Throws FileNotFound. */
   get(account: AccountId, id: string): Promise<StoredFile>;
   /** Throws UnknownCursor. */
@@ -39,11 +39,6 @@ export interface Files {
   remove(account: AccountId, id: string): Promise<void>;
   /** Removes the bytes of what was deleted, has expired or was never finished. Idempotent; several may do it at once. */
   sweep(signal: AbortSignal): Promise<number>;
-}
-
-export interface WriteWish {
-  readonly expiresAfterMs: number;
-  readonly signal: AbortSignal;
 }
 
 export interface FileLimits {
@@ -109,7 +104,7 @@ export function createFiles(deps: {
         digest,
         async keep({ filename, expiresAfterMs = usualExpiryMs }) {
           if (bytes > limits.batchBytes) throw new FileTooLarge(`${limits.batchBytes / 1e6} MB`);
-          const wish = { account, id, purpose: "batch", filename: nameOf(filename), bytes, expiresAfterMs } as const;
+          const wish = { account, id, filename: nameOf(filename), bytes, expiresAfterMs };
           const kept = await store.finish(wish, limits.quotaBytes);
           if (typeof kept === "number") throw new FileQuotaUsedUp(kept, limits.quotaBytes);
           isKept = true;
@@ -120,10 +115,9 @@ export function createFiles(deps: {
         },
       };
     },
-    async write(account, filename, body, { expiresAfterMs, signal }) {
+    async write(account, body, signal) {
       const { id, bytes } = await written(account, body, Number.POSITIVE_INFINITY, signal);
-      const wish = { account, id, purpose: "batch_output", filename, bytes, expiresAfterMs } as const;
-      return (await store.finish(wish, Number.POSITIVE_INFINITY)) as StoredFile;
+      return { id, bytes };
     },
     get: found,
     async list(account, purpose, page) {

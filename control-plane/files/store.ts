@@ -13,7 +13,6 @@ export interface PageWish<Cursor> {
 export interface FinishedUpload {
   readonly account: AccountId;
   readonly id: FileId;
-  readonly purpose: FilePurpose;
   readonly filename: string;
   readonly bytes: number;
   readonly expiresAfterMs: number;

@@ -3,6 +3,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { fastifyCookie } from "@fastify/cookie";
 import swagger from "@fastify/swagger";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import type { TSchema } from "typebox";
 import { randomId } from "../../proto/ids.ts";
 import { defaultLimits } from "../inference/attempt.ts";
 import type { Spine } from "../inference/complete.ts";
@@ -10,6 +11,7 @@ import { Deadlines } from "../inference/deadlines.ts";
 import { LiveMetrics } from "../inference/live-metrics.ts";
 import { createSpineMetrics } from "../inference/spine-metrics.ts";
 import { createUpstreams } from "../inference/upstreams.ts";
+import { batchLines } from "./batch-lines.ts";
 import { drainBody } from "./drain-body.ts";
 import { createEdgeMetrics } from "./edge-metrics.ts";
 import { endpointsOf, pairs } from "./endpoint.ts";
@@ -33,6 +35,7 @@ import { addAdminPriceRoutes } from "./routes/admin-prices.ts";
 import { addAdminQuotaRoutes } from "./routes/admin-quotas.ts";
 import { addAgentInstanceRoutes } from "./routes/agent-instances.ts";
 import { addAudioRoutes } from "./routes/audio.ts";
+import { addBatchRoutes } from "./routes/batches.ts";
 import { addCliLoginRoutes } from "./routes/cli-login.ts";
 import { addCompletionRoutes } from "./routes/completions.ts";
 import { addContainerRoutes } from "./routes/containers.ts";
@@ -161,7 +164,10 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     sessions: deps.sessions,
     idempotency: deps.idempotency,
   };
+  // A context compiles for its own routes alone.
+  let compiling: FastifyInstance = app;
   await app.register(async (routes) => {
+    compiling = routes;
     const endpoints = endpointsOf(routes, endpointDeps);
     addServiceRoutes(endpoints, routes, deps, live);
     addMeRoutes(endpoints, deps);
@@ -196,6 +202,7 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     addAdminPriceRoutes(endpoints, deps);
     addProgramRoutes(endpoints, deps);
     addFileRoutes(endpoints, deps);
+    addBatchRoutes(endpoints, deps);
     addCompletionRoutes(endpoints, spine, front);
     addEmbeddingRoutes(endpoints, spine, front);
     const voices = ownVoice(spine, deps.voices);
@@ -211,12 +218,21 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
   await app.register(async (pages) => addLoginPages(endpointsOf(pages, endpointDeps), pages, deps));
 
   await app.ready();
+  const compile = (schema: TSchema) => compiledBody(compiling, schema);
+  deps.batches.runWith(batchLines(deps.spineOfLines(spine), compile));
   const routes = app.server.listeners("request") as ((req: IncomingMessage, res: ServerResponse) => void)[];
   app.server.removeAllListeners("request");
   app.server.on("request", (req, res) => {
     if (!front.take(req, res)) for (const route of routes) route.call(app.server, req, res);
   });
   return app;
+}
+
+/** As bodies of routes are validated. */
+function compiledBody(app: FastifyInstance, schema: TSchema) {
+  const { validatorCompiler } = app;
+  if (!validatorCompiler) throw new Error("validators are compiled once the routes are ready");
+  return validatorCompiler({ schema, method: "POST", url: "", httpPart: "body" });
 }
 
 function answerRefusal(refusal: ReturnType<typeof refusalOf>, request: FastifyRequest, reply: FastifyReply): void {

@@ -4,6 +4,7 @@ import * as accounts from "../accounts/errors.ts";
 import * as tokens from "../accounts/token-errors.ts";
 import * as agents from "../agent-instances/errors.ts";
 import * as voices from "../assets/errors.ts";
+import * as batches from "../batches/errors.ts";
 import { ChargeEnded, ChargeNotFound } from "../billing/charges.ts";
 import { DiscountNotFound, DiscountRefused } from "../billing/discounts.ts";
 import { AccountWithoutFunds, CreditReferenceTaken, CreditRefused } from "../billing/funds.ts";
@@ -142,6 +143,11 @@ const statusOf = new Map<ErrorClass, number>([
   [agents.NoAgentFunds, 402],
   [agents.NoAgentCapacity, 503],
   [agents.BackupNotFound, 404],
+  [batches.BatchNotFound, 404],
+  [batches.BatchInputMissing, 404],
+  [batches.BatchEnded, 409],
+  [batches.TooManyBatches, 429],
+  [batches.BatchNeedsKey, 403],
   [files.FileNotFound, 404],
   [files.FileTooLarge, 413],
   [files.FileQuotaUsedUp, 413],

@@ -23,6 +23,8 @@ import type { SshKeys } from "../accounts/ssh-keys.ts";
 import type { AgentInstances } from "../agent-instances/agent-instances.ts";
 import type { AgentBackups } from "../agent-instances/backups.ts";
 import type { Voices } from "../assets/voices.ts";
+import type { Batches } from "../batches/batches.ts";
+import type { RunLine } from "../batches/line.ts";
 import type { Charges } from "../billing/charges.ts";
 import type { Checklists } from "../billing/checklist.ts";
 import type { Discounts } from "../billing/discounts.ts";
@@ -205,6 +207,12 @@ export interface HttpDeps {
   readonly quotas: LimitDesk;
   readonly applications: Applications;
   readonly webhooks: Webhooks;
+  readonly batches: Batches & {
+    /** Lines run by it from now on. */
+    runWith(run: RunLine): void;
+  };
+  /** The spine as lines of batches take it: their own price and limits. */
+  readonly spineOfLines: (spine: Spine) => Spine;
   readonly files: Omit<Files, "write" | "sweep">;
   readonly prices: PriceBook;
   readonly discounts: Pick<Discounts, "list" | "create" | "end">;

@@ -31,7 +31,7 @@ export function createFileStore(db: Kysely<Database>): FileStore {
         .execute();
     },
 
-    finish({ account, id, purpose, filename, bytes, expiresAfterMs }, quotaBytes) {
+    finish({ account, id, filename, bytes, expiresAfterMs }, quotaBytes) {
       return inTransaction(db, async (trx) => {
         // Of two uploads at once the second must see the first, or both fit where only one does.
         await sql`select pg_advisory_xact_lock(hashtextextended(${`files/${account}`}, 0))`.execute(trx);
@@ -47,7 +47,7 @@ export function createFileStore(db: Kysely<Database>): FileStore {
         const row = await trx
           .updateTable("file")
           .set({
-            purpose,
+            purpose: "batch",
             filename,
             bytes: BigInt(bytes),
             is_ready: true,

@@ -9,10 +9,6 @@ import { interfaceAliases, interfaceOperations } from "./interface-operations.ts
 const notYet: ReadonlySet<string> = new Set(
   `
 GET /console
-GET /v1/batches
-GET /v1/batches/{batch_id}
-POST /v1/batches
-POST /v1/batches/{batch_id}/cancel
 `
     .trim()
     .split("\n"),

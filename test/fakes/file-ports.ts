@@ -17,11 +17,19 @@ class FakeFileStore implements FileStore {
     this.begun.set(blob.id, blob);
     return Promise.resolve();
   }
-  finish({ account, id, purpose, filename, bytes, expiresAfterMs }: Parameters<FileStore["finish"]>[0], quota: number) {
+  finish({ account, id, filename, bytes, expiresAfterMs }: Parameters<FileStore["finish"]>[0], quota: number) {
     const used = [...this.files.values()].reduce((sum, file) => sum + (file.account === account ? file.bytes : 0), 0);
     if (used + bytes > quota) return Promise.resolve(used);
     const createdAtMs = Date.now();
-    const file = { account, id, purpose, filename, bytes, createdAtMs, expiresAtMs: createdAtMs + expiresAfterMs };
+    const file = {
+      account,
+      id,
+      purpose: "batch" as const,
+      filename,
+      bytes,
+      createdAtMs,
+      expiresAtMs: createdAtMs + expiresAfterMs,
+    };
     this.files.set(id, { ...file, blobKey: this.begun.get(id)?.blobKey ?? "" });
     this.begun.delete(id);
     return Promise.resolve(file);

@@ -20,9 +20,10 @@ import type { AccountId, DeploymentId, HostId, InstanceId, KeyId, LeaseId } from
 import { type NanoUsd, nano } from "../../proto/money.ts";
 import { fakeAdapters } from "./adapter-ports.ts";
 import { fakeAgentInstances } from "./agent-instance-ports.ts";
+import { fakeBatches } from "./batch-ports.ts";
 import { fakeContainers } from "./container-ports.ts";
 import { deployment, fakeDeployments } from "./deployment-ports.ts";
-import { fakeFiles } from "./file-ports.ts";
+import { fakeFiles, fileId } from "./file-ports.ts";
 import { fakeHosts, hostNode } from "./fleet-records.ts";
 import { fakeLimits } from "./limits.ts";
 import { fakeModelRecords } from "./model-records.ts";
@@ -307,6 +308,8 @@ export function fakePorts() {
     webhooks: fakeWebhooks(ada),
     hosts: fakeHosts(),
     files: fakeFiles(ada.account),
+    batches: fakeBatches(ada.account, [fileId]),
+    spineOfLines: (spine) => spine,
     nodeWeights: fakeNodeWeights(),
     operator: fakeOperator(ada, operator),
     applications: fakeApplications(ada),

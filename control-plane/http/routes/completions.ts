@@ -41,13 +41,13 @@ export function addCompletionRoutes(endpoints: Endpoints, spine: Spine, front: R
 
 type Body = Record<string, unknown>;
 
-function readTextCompletion(body: Body, read: ReadBody): Completion {
+export function readTextCompletion(body: Body, read: ReadBody): Completion {
   if (read.bytes.length > bodyLimitBytes && body["data"] == null) throw new BodyTooLarge(bodyLimitBytes);
   return readCompletion("text_completion", body, read, Buffer.byteLength(body["prompt"] as string), 1);
 }
 
 /** JSON is never shorter than the text it spells: the body's own length bounds messages and tools together. */
-function readChat(body: Body, read: ReadBody): Completion {
+export function readChat(body: Body, read: ReadBody): Completion {
   const messages = body["messages"] as readonly { readonly content?: unknown }[];
   if (read.bytes.length > bodyLimitBytes && !messages.some(holdsMedia)) throw new BodyTooLarge(bodyLimitBytes);
   return readCompletion("chat", body, read, read.bytes.length, messages.length);

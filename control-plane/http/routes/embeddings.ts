@@ -1,4 +1,5 @@
 import type { Spine } from "../../inference/complete.ts";
+import type { Completion } from "../../inference/completion.ts";
 import type { Endpoints } from "../endpoint.ts";
 import type { RelayFront } from "../relay-front.ts";
 import { relayRoute } from "../relay-route.ts";
@@ -19,20 +20,18 @@ export function addEmbeddingRoutes(endpoints: Endpoints, spine: Spine, front: Re
       body: EmbeddingsRequest,
       answer: EmbeddingsAnswer,
     },
-    relayRoute(
-      spine,
-      (fields) => {
-        const body = fields as unknown as EmbeddingsRequest;
-        return embeddings({
-          model: body.model,
-          input: body.input,
-          encodingFormat: body.encoding_format,
-          dimensions: body.dimensions,
-          inputType: body.input_type,
-          user: body.user,
-        });
-      },
-      front,
-    ),
+    relayRoute(spine, readEmbeddings, front),
   );
+}
+
+export function readEmbeddings(fields: Record<string, unknown>): Completion {
+  const body = fields as unknown as EmbeddingsRequest;
+  return embeddings({
+    model: body.model,
+    input: body.input,
+    encodingFormat: body.encoding_format,
+    dimensions: body.dimensions,
+    inputType: body.input_type,
+    user: body.user,
+  });
 }

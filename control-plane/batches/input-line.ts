@@ -1,0 +1,48 @@
+// One line of an input file: `{"custom_id", "method", "url", "body"}`. Pure.
+import type { BatchEndpoint, BatchError } from "./batch.ts";
+
+export interface InputLine {
+  readonly customId: string;
+  readonly model: string;
+}
+
+/** A request may be as large by itself. */
+export const mostLineBytes = 10 * 1024 * 1024;
+const mostCustomId = 512;
+
+type Problem = Omit<BatchError, "line">;
+const problem = (code: string, message: string, param: string | null = null): Problem => ({ code, message, param });
+
+export function readInputLine(text: string | undefined, endpoint: BatchEndpoint): InputLine | Problem {
+  if (text === undefined) return problem("line_too_large", "The line is longer than 10 MiB, the limit of a request.");
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return problem("invalid_json_line", "The line is not valid JSON. Write one JSON object per line.");
+  }
+  if (!isObject(value)) return problem("invalid_json_line", "The line is not a JSON object.");
+  const { custom_id: customId, method, url, body } = value;
+  if (typeof customId !== "string" || customId === "" || customId.length > mostCustomId)
+    return problem(
+      "invalid_custom_id",
+      `\`custom_id\` must be a text of 1 to ${mostCustomId} characters.`,
+      "custom_id",
+    );
+  if (method !== "POST") return problem("invalid_method", "`method` must be POST.", "method");
+  if (url !== endpoint) {
+    const asked = typeof url === "string" ? url.slice(0, 100) : "missing";
+    return problem("mismatched_url", `\`url\` must be ${endpoint}, the batch's endpoint; it is ${asked}.`, "url");
+  }
+  if (!isObject(body)) return problem("invalid_body", "`body` must be a JSON object, the request itself.", "body");
+  const { model } = body;
+  if (typeof model !== "string") return problem("model_required", "`body.model` must name the model.", "body.model");
+  if (body["stream"] === true)
+    return problem("stream_not_supported", "A batch does not stream. Leave out `body.stream`.", "body.stream");
+  return { customId, model };
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+export const isProblem = (line: InputLine | Problem): line is Problem => "code" in line;

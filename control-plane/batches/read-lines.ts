@@ -1,0 +1,39 @@
+import type { Readable } from "node:stream";
+
+export interface Line {
+  /** From 1, blank ones counted. */
+  readonly line: number;
+  /** Undefined: longer than the limit. */
+  readonly text: string | undefined;
+}
+
+const newline = 10;
+
+/** The lines of a file that are not blank, one at a time: no more than one of them is in memory, nor more than `mostBytes`. */
+export async function* readLines(body: Readable, mostBytes: number): AsyncGenerator<Line> {
+  let parts: Buffer[] = [];
+  let bytes = 0;
+  let line = 1;
+  const take = (): Line | undefined => {
+    const text = bytes > mostBytes ? undefined : Buffer.concat(parts).toString();
+    parts = [];
+    bytes = 0;
+    return text?.trim() === "" ? undefined : { line, text };
+  };
+  for await (const chunk of body as AsyncIterable<Buffer>) {
+    let from = 0;
+    for (;;) {
+      const to = chunk.indexOf(newline, from);
+      const part = chunk.subarray(from, to < 0 ? chunk.length : to);
+      bytes += part.length;
+      if (bytes <= mostBytes) parts.push(part);
+      if (to < 0) break;
+      const whole = take();
+      if (whole) yield whole;
+      line += 1;
+      from = to + 1;
+    }
+  }
+  const last = bytes > 0 ? take() : undefined;
+  if (last) yield last;
+}

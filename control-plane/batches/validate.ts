@@ -1,0 +1,55 @@
+import type { Readable } from "node:stream";
+import { type BatchEndpoint, type BatchError, mostLines } from "./batch.ts";
+import { isProblem, mostLineBytes, readInputLine } from "./input-line.ts";
+import { readLines } from "./read-lines.ts";
+
+/** Told; the rest is like them. */
+const mostErrors = 100;
+
+export type Validation =
+  | { readonly ok: true; readonly total: number; readonly model: string }
+  | { readonly ok: false; readonly errors: readonly BatchError[] };
+
+/** Reads the whole file: every line fits, ids are unique, and all name one model, which `hasModel` knows. */
+export async function validate(
+  body: Readable,
+  endpoint: BatchEndpoint,
+  hasModel: (name: string) => boolean,
+): Promise<Validation> {
+  const errors: BatchError[] = [];
+  const seen = new Set<string>();
+  let model: string | undefined;
+  let total = 0;
+  for await (const { line, text } of readLines(body, mostLineBytes)) {
+    total += 1;
+    if (total > mostLines) {
+      const message = `The file has more than ${mostLines} lines, the limit of a batch. Split it.`;
+      errors.push({ code: "too_many_lines", line, message, param: null });
+      break;
+    }
+    const read = readInputLine(text, endpoint);
+    if (isProblem(read)) errors.push({ ...read, line });
+    else {
+      if (seen.has(read.customId)) {
+        const message = `\`custom_id\` ${read.customId.slice(0, 100)} stands in an earlier line as well. Make them unique.`;
+        errors.push({ code: "duplicate_custom_id", line, message, param: "custom_id" });
+      }
+      seen.add(read.customId);
+      const name = read.model;
+      model ??= name;
+      if (name !== model) {
+        const message = `All lines of a batch name one model: the first names ${model}, this one ${name.slice(0, 200)}.`;
+        errors.push({ code: "mismatched_model", line, message, param: "body.model" });
+      }
+    }
+    if (errors.length >= mostErrors) break;
+  }
+  if (errors.length > 0) return { ok: false, errors };
+  if (model === undefined)
+    return { ok: false, errors: [{ code: "empty_file", line: null, message: "The file has no lines.", param: null }] };
+  if (!hasModel(model)) {
+    const message = `Model not found: ${model.slice(0, 200)}. \`GET /v1/models\` lists the models you can use.`;
+    return { ok: false, errors: [{ code: "model_not_found", line: 1, message, param: "body.model" }] };
+  }
+  return { ok: true, total, model };
+}

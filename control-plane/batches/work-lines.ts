@@ -1,0 +1,178 @@
+// The lines of a batch that have no result yet, a bounded number at a time, each begun only where there is room for it.
+import type { Readable } from "node:stream";
+import { setTimeout as wait } from "node:timers/promises";
+import type { AccountId, KeyId } from "../../proto/ids.ts";
+import type { Caller } from "../accounts/caller.ts";
+import type { ModelDirectory } from "../catalog/served-model.ts";
+import type { BatchEndpoint } from "./batch.ts";
+import { type InputLine, isProblem, mostLineBytes, readInputLine } from "./input-line.ts";
+import { answeredLine, attemptsBefore, type NotRun, notRunLine, type RunLine, requestIdOf } from "./line.ts";
+import type { Pace } from "./pace.ts";
+import { readLines } from "./read-lines.ts";
+import type { ResultWriter } from "./result-writer.ts";
+import type { BatchRun, BatchStore } from "./store.ts";
+
+export interface LineDeps {
+  readonly store: Pick<BatchStore, "doneLines" | "expired">;
+  readonly models: ModelDirectory;
+  readonly pace: Pace;
+  readonly runLine: RunLine;
+  /** Whoever the key stands for now; undefined: it was revoked. */
+  readonly callerOf: (account: AccountId, key: KeyId) => Promise<Caller | undefined>;
+  /** Lines of one batch at a time. */
+  readonly mostAtOnce: number;
+}
+
+export interface LinesAtWork {
+  readonly run: BatchRun;
+  readonly body: Readable;
+  readonly results: ResultWriter;
+  /** Why no line begins any more; undefined: they do. */
+  readonly why: () => NotRun | undefined;
+  /** What runs breaks off. */
+  readonly over: AbortSignal;
+  /** Nothing begins any more, here; elsewhere it goes on. */
+  readonly stopping: AbortSignal;
+}
+
+/** A run came to an end before its batch did. */
+export class RunOver extends Error {
+  override readonly name = "RunOver";
+}
+
+const lookEveryMs = 50;
+const callerForMs = 5_000;
+const mostBroken = 3;
+
+const revoked = {
+  status: 401,
+  body: JSON.stringify({
+    error: {
+      message: "The API key that the batch was created with was revoked.",
+      type: "authentication_error",
+      param: null,
+      code: "invalid_api_key",
+    },
+  }),
+};
+
+/** Every line has its result, or it throws: RunOver, and what the file or the database said. */
+export async function workLines(deps: LineDeps, at: LinesAtWork): Promise<void> {
+  const { run, results, why, over, stopping } = at;
+  const { batch } = run;
+  const endpoint: BatchEndpoint = batch.endpoint;
+  const running = new Set<Promise<void>>();
+  let failure: unknown;
+  let isExpired = false;
+  let known: { readonly caller: Promise<Caller | undefined>; readonly untilMs: number } | undefined;
+
+  const callerNow = (): Promise<Caller | undefined> => {
+    if (known && performance.now() < known.untilMs) return known.caller;
+    known = { caller: deps.callerOf(batch.account, batch.key), untilMs: performance.now() + callerForMs };
+    // Asked again, not answered for seconds with what went wrong once.
+    known.caller.catch(() => {
+      known = undefined;
+    });
+    return known.caller;
+  };
+
+  /** Waits for room. The function it resolves with is called when the line does not run any more. */
+  async function place(model: string): Promise<(() => void) | NotRun> {
+    for (;;) {
+      if (over.aborted || stopping.aborted || failure !== undefined) throw new RunOver();
+      const reason = why();
+      if (reason) return reason;
+      const deployId = deps.models.resolve(model, batch.account)?.deployId;
+      // Gone meanwhile: the line says so itself.
+      if (deployId === undefined) return () => {};
+      if (deps.pace.mayBegin(batch.account, deployId)) return deps.pace.begin(batch.account, deployId);
+      await wait(lookEveryMs);
+    }
+  }
+
+  async function pause(ms: number): Promise<void> {
+    const untilMs = performance.now() + ms;
+    while (performance.now() < untilMs && !over.aborted && !stopping.aborted && !why())
+      await wait(Math.min(lookEveryMs, ms));
+  }
+
+  async function one(line: number, text: string, { customId, model }: InputLine, first: () => void): Promise<void> {
+    const answered = (answer: { readonly status: number; readonly body: string }) => ({
+      line,
+      isError: answer.status >= 400,
+      body: answeredLine(batch.id, line, customId, answer),
+      tokens: undefined,
+    });
+    let end: (() => void) | NotRun = first;
+    let attempts = attemptsBefore(run.run);
+    let ran: { readonly status: number; readonly body: string } | undefined;
+    for (let broken = 0; ; end = await place(model)) {
+      // What ran and broke is told as it ended: it may have been billed for.
+      if (typeof end === "string") return ran ? results.add(answered(ran)) : unrun(line, customId, end);
+      try {
+        const caller = await callerNow();
+        if (!caller) return await results.add(answered(revoked));
+        const answer = await deps.runLine(
+          {
+            caller,
+            endpoint,
+            text,
+            attempts,
+            requestId: requestIdOf(batch.id, line),
+            admittedAtMs: batch.times.created,
+          },
+          over,
+        );
+        if (answer.kind === "stopped") throw new RunOver();
+        if (answer.kind === "answered") return await results.add({ ...answered(answer), tokens: answer.tokens });
+        attempts = answer.attempts;
+        if (answer.why === "broken") {
+          ran = answer.otherwise;
+          broken += 1;
+        }
+        const isLast = answer.why === "broken" ? broken >= mostBroken : answer.why === "funds" && running.size <= 1;
+        if (isLast) return await results.add(answered(answer.otherwise));
+        end();
+        end = () => {};
+        await pause(answer.afterMs);
+      } finally {
+        if (typeof end === "function") end();
+      }
+    }
+  }
+
+  async function unrun(line: number, customId: string, reason: NotRun): Promise<void> {
+    // Before the first of them: whoever goes on from here must know why the others have their results.
+    if (reason === "batch_expired" && !isExpired && !(await deps.store.expired(run))) throw new RunOver();
+    isExpired ||= reason === "batch_expired";
+    await results.add({ line, isError: true, body: notRunLine(batch.id, line, customId, reason), tokens: undefined });
+  }
+
+  const done = await deps.store.doneLines(batch.id);
+  for await (const { line, text = "" } of readLines(at.body, mostLineBytes)) {
+    if (failure !== undefined) break;
+    const read = readInputLine(text, endpoint);
+    // Told when the batch was validated: a file does not change.
+    if (done.has(line) || isProblem(read)) continue;
+    while (running.size >= deps.mostAtOnce) await Promise.race(running);
+    let begun: (() => void) | NotRun;
+    try {
+      begun = await place(read.model);
+    } catch (error) {
+      failure ??= error;
+      break;
+    }
+    if (typeof begun === "string") {
+      await unrun(line, read.customId, begun);
+      continue;
+    }
+    const task: Promise<void> = one(line, text, read, begun)
+      .catch((error) => {
+        failure ??= error;
+      })
+      .finally(() => running.delete(task));
+    running.add(task);
+  }
+  await Promise.all(running);
+  if (failure !== undefined) throw failure;
+}

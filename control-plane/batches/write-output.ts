@@ -1,0 +1,34 @@
+import { Readable } from "node:stream";
+import type { Files } from "../files/files.ts";
+import type { Batch } from "./batch.ts";
+import type { BatchStore, OutputFile } from "./store.ts";
+
+const pageLines = 200;
+
+/** Writes the results as they stand, and leaves out a file without lines. They are files when the batch ends, not before. */
+export async function writeOutput(
+  deps: { readonly store: Pick<BatchStore, "results">; readonly files: Pick<Files, "write"> },
+  batch: Batch,
+  signal: AbortSignal,
+): Promise<{ readonly output: OutputFile | undefined; readonly errors: OutputFile | undefined }> {
+  async function* linesOf(isError: boolean): AsyncGenerator<string> {
+    for (let after = 0; ; ) {
+      const page = await deps.store.results(batch.id, isError, after, pageLines);
+      for (const { body } of page) yield `${body}\n`;
+      const last = page.at(-1);
+      if (!last || page.length < pageLines) return;
+      after = last.line;
+    }
+  }
+  async function write(isError: boolean): Promise<OutputFile | undefined> {
+    const [some] = await deps.store.results(batch.id, isError, 0, 1);
+    if (!some) return undefined;
+    const written = await deps.files.write(
+      batch.account,
+      Readable.from(linesOf(isError), { objectMode: false }),
+      signal,
+    );
+    return { ...written, filename: `${batch.id}_${isError ? "error" : "output"}.jsonl` };
+  }
+  return { output: await write(false), errors: await write(true) };
+}

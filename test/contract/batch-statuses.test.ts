@@ -1,0 +1,101 @@
+import { describe, it } from "vitest";
+import { BatchNeedsKey, TooManyBatches } from "../../control-plane/batches/errors.ts";
+import { FileStoreAway } from "../../control-plane/files/errors.ts";
+import { batchId, endedBatchId } from "../fakes/batch-ports.ts";
+import { fileId } from "../fakes/file-ports.ts";
+import { adminKey, jwtOfAda } from "../fakes/ports.ts";
+import { check, type Row, refuse } from "./status-row.ts";
+
+const wish = { input_file_id: fileId, endpoint: "/v1/chat/completions", completion_window: "24h" };
+const path = `/v1/batches/${batchId}`;
+const create = refuse("batches", "create");
+const away = new FileStoreAway(new Error("x"));
+const notFound = { error: { code: "batch_not_found", type: "invalid_request_error" } };
+const post = (status: number, change: object, row: Partial<Row> = {}): Row => ({
+  call: "POST /v1/batches",
+  status,
+  body: { ...wish, ...change },
+  ...row,
+});
+const metadata = (pairs: number, key = "k", value = "v") =>
+  Object.fromEntries(Array.from({ length: pairs }, (_, n) => [`${key}${n}`, value]));
+
+const rows: readonly Row[] = [
+  post(200, {}, { holds: { object: "batch", status: "validating", input_file_id: fileId, completion_window: "24h" } }),
+  post(
+    200,
+    { endpoint: "/v1/embeddings", metadata: metadata(16, "k", "v".repeat(512)) },
+    { call: "POST /v1/compat/batches" },
+  ),
+  post(200, { metadata: null, output_expires_after: { anchor: "created_at", seconds: 3_600 } }),
+  post(200, {}, { call: "POST /v1/openai/batches" }),
+  { call: "POST /v1/batches", status: 400, body: "{" },
+  post(401, {}, { key: null }),
+  post(403, {}, { key: jwtOfAda }),
+  post(403, {}, { given: create(new BatchNeedsKey()) }),
+  post(
+    404,
+    { input_file_id: "file_none" },
+    { holds: { error: { code: "input_file_not_found", param: "input_file_id" } } },
+  ),
+  post(422, { endpoint: "/v1/images/generations" }),
+  post(422, { completion_window: "1h" }),
+  post(422, { metadata: metadata(17) }),
+  post(422, { metadata: metadata(1, "k".repeat(64)) }),
+  post(422, { metadata: metadata(1, "k", "v".repeat(513)) }),
+  post(422, { output_expires_after: { anchor: "created_at", seconds: 3_599 } }),
+  post(422, { input_file_id: undefined }, { holds: { detail: [{ loc: ["body", "input_file_id"], type: "missing" }] } }),
+  post(429, {}, { given: create(new TooManyBatches(100)), headers: { "retry-after": "60" } }),
+  post(503, {}, { given: create(away) }),
+  { call: "GET /v1/batches", status: 200, holds: { object: "list", first_id: batchId, has_more: false } },
+  { call: "GET /v1/batches?limit=1", status: 200, holds: { last_id: batchId, has_more: true } },
+  { call: `GET /v1/compat/batches?after=${batchId}`, status: 200, holds: { first_id: endedBatchId } },
+  { call: "GET /v1/batches?after=batch_none", status: 422, holds: { detail: [{ loc: ["query", "after"] }] } },
+  { call: "GET /v1/batches?limit=101", status: 422 },
+  { call: "GET /v1/batches", status: 401, key: null },
+  { call: "GET /v1/batches", status: 503, given: refuse("batches", "list")(away) },
+  {
+    call: `GET ${path}`,
+    status: 200,
+    holds: {
+      id: batchId,
+      object: "batch",
+      endpoint: "/v1/chat/completions",
+      model: "org/model",
+      errors: null,
+      status: "in_progress",
+      output_file_id: null,
+      created_at: 1_786_000_000,
+      in_progress_at: 1_786_000_001,
+      expires_at: 1_786_086_400,
+      completed_at: null,
+      request_counts: { total: 3, completed: 1, failed: 1 },
+      metadata: null,
+      usage: {
+        input_tokens: 10,
+        input_tokens_details: { cached_tokens: 4 },
+        output_tokens: 5,
+        output_tokens_details: { reasoning_tokens: 2 },
+        total_tokens: 15,
+      },
+    },
+  },
+  { call: `GET ${path}`, status: 401, key: null },
+  { call: `GET ${path}`, status: 404, key: adminKey, holds: notFound },
+  { call: "GET /v1/batches/batch_none", status: 404, holds: notFound },
+  { call: `GET ${path}`, status: 503, given: refuse("batches", "get")(away) },
+  { call: `POST ${path}/cancel`, status: 200, holds: { id: batchId, status: "cancelling" } },
+  { call: `POST ${path}/cancel`, status: 401, key: null },
+  { call: `POST ${path}/cancel`, status: 404, key: adminKey, holds: notFound },
+  {
+    call: `POST /v1/batches/${endedBatchId}/cancel`,
+    status: 409,
+    holds: { error: { code: "batch_ended" } },
+    headers: { "x-should-retry": "false" },
+  },
+  { call: `POST ${path}/cancel`, status: 503, given: refuse("batches", "cancel")(away) },
+];
+
+describe("batches", () => {
+  it.each(rows.map((row) => [`${row.call} -> ${row.status}`, row] as const))("%s", (_, row) => check(row));
+});

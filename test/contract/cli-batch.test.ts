@@ -1,0 +1,56 @@
+// The CLI's words about files and batches against the real edge.
+import { spawn } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { batchId } from "../fakes/batch-ports.ts";
+import { type Edge, startEdge } from "../fakes/edge.ts";
+import { fileId } from "../fakes/file-ports.ts";
+import { apiKey } from "../fakes/ports.ts";
+
+let edge: Edge;
+const folder = mkdtempSync(join(tmpdir(), "stoker-cli-batch-"));
+beforeAll(async () => {
+  edge = await startEdge();
+});
+afterAll(async () => {
+  await edge?.close();
+  rmSync(folder, { recursive: true });
+});
+
+async function stoker(...args: string[]) {
+  const child = spawn(process.execPath, [join(import.meta.dirname, "../../cli/main.ts"), ...args], {
+    env: { ...process.env, STOKER_HOST: edge.url, STOKER_API_KEY: apiKey },
+  });
+  const exited = new Promise<number | null>((resolve) => child.once("exit", resolve));
+  return { out: await text(child.stdout), err: await text(child.stderr), code: await exited };
+}
+
+it("uploads a file, gives its bytes back and deletes it", async () => {
+  const path = join(folder, "requests.jsonl");
+  writeFileSync(path, '{"custom_id":"1"}\n');
+  const made = await stoker("file", "upload", path, "--expires", "2");
+  expect(made).toMatchObject({ code: 0, err: "" });
+  const id = made.out.trim();
+  expect((await stoker("file", "download", id)).out).toBe('{"custom_id":"1"}\n');
+  const copy = join(folder, "copy.jsonl");
+  expect((await stoker("file", "download", id, "-o", copy)).code).toBe(0);
+  expect(readFileSync(copy, "utf8")).toBe('{"custom_id":"1"}\n');
+  expect((await stoker("file", "list")).out).toMatch(new RegExp(`${id} +requests.jsonl +batch +18`));
+  expect((await stoker("file", "delete", id)).out).toBe(`${id} is deleted.\n`);
+  const gone = await stoker("file", "download", id);
+  expect(gone.code).not.toBe(0);
+  expect(gone.err).toContain("no such file");
+}, 60_000);
+
+it("makes a batch of a file, tells how far it is and cancels it", async () => {
+  expect((await stoker("batch", "create", fileId)).out).toMatch(/^batch_\w+\n$/);
+  expect((await stoker("batch", "get", batchId)).out).toBe(`${batchId} is in_progress: 1 of 3 done, 1 failed\n`);
+  expect((await stoker("batch", "list")).out).toMatch(new RegExp(`${batchId} +in_progress +org/model +1 +1 +3`));
+  expect((await stoker("batch", "cancel", batchId)).out).toContain("is cancelling");
+  const early = await stoker("batch", "results", batchId);
+  expect(early.code).not.toBe(0);
+  expect(early.err).toContain("results come at its end");
+}, 60_000);
