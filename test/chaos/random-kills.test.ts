@@ -14,6 +14,8 @@ const patient = { timeout: 90_000, interval: 100 };
 /** Nano-USD of one output token. */
 const price = 20_000;
 const random = seeded();
+/** Apart: how often callers ask must not change what is killed. */
+const lengths = seeded(random.seed + 1);
 let redis: TestRedis | undefined;
 let world: ExternalStack;
 
@@ -78,7 +80,7 @@ function load() {
   let isOver = false;
   const call = async (at: ControlPlane, caller: number) => {
     for (let n = 0; !isOver; n++) {
-      const outcome = await ask(at, random.between(1, 60), (n + caller) % 2 === 0);
+      const outcome = await ask(at, lengths.between(1, 60), (n + caller) % 2 === 0);
       outcomes.push(outcome);
       // What is away refuses at once: its callers wait as clients do.
       if (outcome.kind !== "whole") await pause(100);
