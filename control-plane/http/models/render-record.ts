@@ -2,6 +2,7 @@ import type { ModelPapers } from "../../catalog/model-meta.ts";
 import type { ServedModel } from "../../catalog/served-model.ts";
 import { isoTime } from "../render-deployment.ts";
 import type { FieldInfo, ModelRecord } from "../schemas/model-record.ts";
+import { exactNumbers } from "./exact-numbers.ts";
 import { fieldsIn } from "./field-info.ts";
 import { commandOf, curlOf, inferencePath } from "./invocations.ts";
 import { type HourRates, pricingOf } from "./pricing.ts";
@@ -60,9 +61,9 @@ export function renderModelRecord({ model, papers, hourRates, origin, isOwner }:
       readme: papers.readme,
     },
     pricing: pricingOf(model, hourRates),
-    in_schema: native.in,
+    in_schema: exactNumbers(native.in),
     out_schema: native.out,
-    in_fields: [...fields],
+    in_fields: exactNumbers([...fields]),
     schemas: variantsOf(task).map((key) => ({ key, url: schemaUrl(origin, name, key) })),
     doc_blocks: [
       { key: "openapi", url: `${origin}/openapi.json` },
@@ -76,8 +77,8 @@ export function renderSchema(variant: Variant & { readonly key: VariantKey }, na
   const { key, request, answer } = variant;
   return {
     variant: { key, url: schemaUrl(origin, name, key) },
-    fields_in: [...fieldsIn(variant.in, request)],
-    schema_in: { ...variant.in, description: `POST ${variant.path}` },
+    fields_in: exactNumbers([...fieldsIn(variant.in, request)]),
+    schema_in: { ...exactNumbers(variant.in), description: `POST ${variant.path}` },
     schema_out: { ...variant.out, examples: [answer] },
     schema_stream: variant.stream ? { ...variant.stream } : null,
   };

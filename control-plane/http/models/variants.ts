@@ -19,8 +19,15 @@ import {
   TranscriptionAnswer,
   TranscriptionRequest,
 } from "../schemas/tasks.ts";
+import {
+  AddedVoiceBody,
+  AddVoiceForm,
+  EditedVoiceBody,
+  EditVoiceForm,
+  VoiceBody,
+  VoiceListBody,
+} from "../schemas/voices.ts";
 import { exampleEnvelope, exampleOf } from "./examples.ts";
-import * as voices from "./voice-schemas.ts";
 
 export interface Variant {
   readonly path: string;
@@ -32,6 +39,7 @@ export interface Variant {
   readonly answer: unknown;
 }
 
+const NamedVoice = Type.Object({ voice_id: Type.String({ minLength: 1, description: "Of the path" }) });
 const AudioOut = Type.String({ contentMediaType: "audio/wav", description: "The bytes of the audio" });
 const usage = { prompt_tokens: 6, completion_tokens: 3, total_tokens: 9, estimated_cost: 0.0000004 };
 const completion = { id: "cmpl-8f3b", created: 1_786_000_000, model: "org/model", usage };
@@ -122,36 +130,36 @@ const fixed = {
   },
   "create-voice": {
     path: "/v1/voices/add",
-    in: voices.NewVoice,
-    out: voices.AddedVoice,
+    in: AddVoiceForm,
+    out: AddedVoiceBody,
     request: { name: "Ada", description: "" },
     answer: { ...voice, requires_verification: false },
   },
   "read-voice": {
     path: "/v1/voices/{voice_id}",
-    in: voices.NamedVoice,
-    out: voices.Voice,
+    in: NamedVoice,
+    out: VoiceBody,
     request: { voice_id: "v1" },
     answer: voice,
   },
   "update-voice": {
     path: "/v1/voices/{voice_id}/edit",
-    in: voices.ChangedVoice,
-    out: voices.EditedVoice,
+    in: Type.Object({ ...NamedVoice.properties, ...EditVoiceForm.properties }),
+    out: EditedVoiceBody,
     request: { voice_id: "v1", name: "Ada", description: "calm" },
     answer: { ...voice, status: "ok" },
   },
   "delete-voice": {
     path: "/v1/voices/{voice_id}",
-    in: voices.NamedVoice,
-    out: voices.Ended,
+    in: NamedVoice,
+    out: Type.Object({ status: Type.Literal("ok") }),
     request: { voice_id: "v1" },
     answer: { status: "ok" },
   },
   "list-voices": {
     path: "/v1/voices",
     in: Type.Object({}),
-    out: voices.Voices,
+    out: VoiceListBody,
     request: {},
     answer: { voices: [voice] },
   },

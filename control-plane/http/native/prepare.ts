@@ -128,7 +128,7 @@ const spoken: Prepare = (body, _model, requested) => {
   const code = body.output_format ?? "wav";
   const format = speechFormat(code);
   if (!format) throw new SpeechFormatUnknown(code);
-  const voice = body.voice_id ?? (body as Record<string, unknown>)["preset_voice"];
+  const voice = body.voice_id ?? body.preset_voice;
   return {
     completion: speech({ model: requested, text: said, voice, format, speed: body.speed, language: body.language }),
     render: speechAnswer(charactersOf(said), format),

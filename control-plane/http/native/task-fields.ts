@@ -41,7 +41,7 @@ const byTask: Readonly<Record<string, TaskFields>> = {
     needed: ["audio"],
     others: ["task", "initial_prompt", "temperature", "language", "chunk_level", "chunk_length_s"],
   },
-  "text-to-speech": { needed: ["text"], others: ["output_format", "voice_id", "speed", "language"] },
+  "text-to-speech": { needed: ["text"], others: ["output_format", "voice_id", "preset_voice", "speed", "language"] },
   "text-to-image": {
     needed: ["prompt"],
     others: [

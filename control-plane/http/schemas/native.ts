@@ -45,6 +45,7 @@ export const NativeRequest = Type.Object(
     text: text({ minLength: 1, maxLength: mostCharacters }),
     output_format: text(),
     voice_id: text(),
+    preset_voice: text(),
     speed: Type.Optional(nullable.number({ minimum: 0.25, maximum: 4 })),
     image: media("A file, or a data URI"),
     prompt: text(),
