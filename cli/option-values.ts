@@ -25,19 +25,36 @@ export function seconds(text: string): number {
   return Number(found[1]) * { s: 1, m: 60, h: 3600, d: 86_400 }[(found[2] ?? "s") as "s" | "m" | "h" | "d"];
 }
 
-/** `-i name=value` and `-i name=@file`; a value that reads as JSON is taken as such, except text fields. */
+/** `-i name=value` and `-i name=@file`; a value that reads as JSON is taken as such, except text fields; media become data URIs. */
 export function inputs(text: string, before: Readonly<Record<string, unknown>> = {}): Record<string, unknown> {
   const cut = text.indexOf("=");
   if (cut < 1) throw new InvalidArgumentError("Give an input as name=value, or name=@file.");
   const name = text.slice(0, cut);
   const given = text.slice(cut + 1);
-  const value = given.startsWith("@") ? readInput(given.slice(1)) : given;
-  return { ...before, [name]: ["prompt", "input", "user", "model"].includes(name) ? value : jsonOr(value) };
+  if (!given.startsWith("@")) return { ...before, [name]: textFields.has(name) ? given : jsonOr(given) };
+  const bytes = readInput(given.slice(1));
+  if (mediaFields.has(name)) return { ...before, [name]: dataUri(bytes) };
+  const value = bytes.toString();
+  return { ...before, [name]: textFields.has(name) ? value : jsonOr(value) };
 }
 
-function readInput(path: string): string {
+const textFields: ReadonlySet<string> = new Set([
+  ...["prompt", "negative_prompt", "initial_prompt", "input", "text", "question", "context", "instruction"],
+  ...["user", "model"],
+]);
+const mediaFields: ReadonlySet<string> = new Set(["audio", "image"]);
+
+/** By what the file begins with: servers ask for a type. */
+function dataUri(bytes: Buffer): string {
+  const head = bytes.subarray(0, 4).toString("latin1");
+  const known = { RIFF: "audio/wav", fLaC: "audio/flac", OggS: "audio/ogg", "\x89PNG": "image/png" }[head];
+  const type = known ?? (head.startsWith("\xff\xd8") ? "image/jpeg" : "application/octet-stream");
+  return `data:${type};base64,${bytes.toString("base64")}`;
+}
+
+function readInput(path: string): Buffer {
   try {
-    return readFileSync(path === "-" ? 0 : path, "utf8");
+    return readFileSync(path === "-" ? 0 : path);
   } catch {
     throw new InvalidArgumentError(`The file ${path} cannot be read.`);
   }

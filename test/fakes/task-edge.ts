@@ -36,7 +36,11 @@ const rates: ServedModel["rates"] = {
 export async function startTaskEdge(origin?: string): Promise<TaskEdge> {
   const engine = await startTaskEngine();
   const path = await startDataPath(origin ?? engine.origin);
-  const edge = await startEdge({ agents: 0 });
+  const edge = await startEdge({
+    agents: 0,
+    // Links lead to the address that the client came by.
+    change: (deps) => ({ ...deps, publicUrl: undefined }),
+  });
   edge.routes.add(`http://127.0.0.1:${path.port}`, { instanceId });
   const asked = () => engine.requests.at(-1) as TaskRequest;
   const lastHold = () => edge.budgets.holds.at(-1) as Edge["budgets"]["holds"][number];

@@ -1,0 +1,121 @@
+// The lines that a model's record gives for a shell, and the CLI's words about models, against the real edge.
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { ada, apiKey, servedModel } from "../fakes/ports.ts";
+import { recordOf, runLine } from "../fakes/shell-line.ts";
+import { startTaskEdge, type TaskEdge } from "../fakes/task-edge.ts";
+
+let tasks: TaskEdge;
+let server: { url: string; apiKey: string };
+const folder = mkdtempSync(join(tmpdir(), "stoker-cli-model-"));
+beforeAll(async () => {
+  tasks = await startTaskEdge();
+  server = { url: tasks.edge.url, apiKey };
+});
+afterAll(async () => {
+  await tasks?.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const usage = { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 };
+const text = { choices: [{ index: 0, text: " Paris.", finish_reason: "stop" }], usage };
+const heard = { text: "Hello", duration: 1, segments: [], words: [] };
+const labels = { results: [{ label: "positive", score: 0.9 }], usage };
+
+/** What the engine is told to answer, by task, and what the answer then shows. */
+const answers: readonly (readonly [task: string, told: object | undefined, shown: string])[] = [
+  ["text-generation", text, " Paris."],
+  ["embeddings", { data: [{ embedding: [0.5] }, { embedding: [0.25] }], usage }, "0.25"],
+  ["reranker", { results: [{ index: 0, relevance_score: 0.75 }], usage }, "0.75"],
+  ["automatic-speech-recognition", heard, "Hello"],
+  ["text-to-speech", undefined, "data:audio/wav;base64,"],
+  ["text-to-image", { data: [{ b64_json: "cGlj" }] }, "data:image/png;base64,"],
+  ["text-classification", labels, "positive"],
+  ["zero-shot-classification", labels, "positive"],
+  ["token-classification", { results: [], usage }, "results"],
+  ["fill-mask", { results: [], usage }, "results"],
+  ["question-answering", { answer: "Paris", score: 0.5, start: 0, end: 5, usage }, "Paris"],
+  ["image-classification", labels, "positive"],
+  ["zero-shot-image-classification", labels, "positive"],
+  ["object-detection", { results: [], usage }, "results"],
+];
+
+function offer(task: string, told: object | undefined): void {
+  tasks.offer({ task });
+  if (told) tasks.json(told);
+  else tasks.engine.answer({ contentType: "audio/wav", pieces: ["RIFF of a voice"] });
+}
+
+describe("a model's record", () => {
+  it.each(answers)("of %s has a curl line that runs as it stands", async (task, told, shown) => {
+    offer(task, told);
+    const { curl_inv } = await recordOf(server, "org/model");
+    const { out, err, code } = await runLine(curl_inv, server);
+    expect(code, err).toBe(0);
+    expect(JSON.parse(out).inference_status, out).toMatchObject({ status: "succeeded" });
+    expect(out).toContain(shown);
+  });
+
+  // The tasks of the models that come with Stoker: each start of the command line takes a second of a busy machine.
+  it.each(answers.slice(0, 6).filter(([task]) => task !== "reranker"))(
+    "of %s has a command line that runs as it stands",
+    async (task, told, shown) => {
+      offer(task, told);
+      const { cmdline_inv } = await recordOf(server, "org/model");
+      const { out, err, code } = await runLine(cmdline_inv, server);
+      expect(code, err).toBe(0);
+      expect(out).toContain(shown);
+    },
+  );
+
+  it("of speech recognition sends one second of sound", async () => {
+    offer("automatic-speech-recognition", heard);
+    const { curl_inv } = await recordOf(server, "org/model");
+    expect((await runLine(curl_inv, server)).code).toBe(0);
+    const file = (await tasks.askedForm()).get("file") as File;
+    const bytes = Buffer.from(await file.arrayBuffer());
+    expect([bytes.toString("latin1", 0, 4), bytes.readUInt32LE(4), bytes.length]).toEqual(["RIFF", 32_036, 32_044]);
+    expect([bytes.readUInt32LE(24), bytes.readUInt16LE(22), bytes.readUInt32LE(40)]).toEqual([16_000, 1, 32_000]);
+  });
+});
+
+const stoker = (line: string) => runLine(`stoker ${line}`, server);
+
+describe("the command line", () => {
+  it("saves what was spoken into a file, and shows it short", async () => {
+    offer("text-to-speech", undefined);
+    const to = join(folder, "said.{EXT}");
+    const { out, err, code } = await stoker(`infer -m org/model -i text=Hi -o 'audio=${to}'`);
+    expect(code, err).toBe(0);
+    expect(readFileSync(join(folder, "said.wav"), "utf8")).toBe("RIFF of a voice");
+    expect(out).toContain("15 bytes");
+  });
+
+  it("tells how a model is asked, what it may be asked, and its versions", async () => {
+    tasks.offer({});
+    const info = await stoker("model info org/model");
+    expect([info.code, info.err]).toEqual([0, ""]);
+    expect(info.out).toContain("asked by: default, compat-completions, compat-chat-completions, ai-sdk");
+    expect(info.out).toContain("curl -sS");
+    expect((await stoker("model schema org/model openai-completions")).out).toMatch(/^temperature .* >= 0, <= 2$/m);
+    expect((await stoker("model versions org/model")).out).toContain("v1");
+    expect((await stoker("model info org/none")).code).toBe(4);
+  });
+
+  it("lists one's own, describes and shows them", async () => {
+    tasks.edge.models.models = [servedModel({ name: "ada/own", owner: ada.account, isPublic: false })];
+    expect((await stoker("model list --visibility private")).out).toMatch(/ada\/own +text-generation/);
+    const said: unknown[] = [];
+    tasks.edge.deps.modelRecords.change = async (_editor, { name }, change) => void said.push({ name, ...change });
+    const described = await stoker("model meta ada/own --description 'It is small' --tag fast --deprecated 2027-01-31");
+    expect([described.err, described.code]).toEqual(["", 0]);
+    expect(said).toEqual([
+      { name: "ada/own", description: "It is small", tags: ["fast"], deprecatedAtMs: Date.UTC(2027, 0, 31) },
+    ]);
+    expect((await stoker("model publicity ada/own --public")).out).toBe("ada/own is public\n");
+    expect((await stoker("model publicity ada/own")).code).toBe(2);
+    expect((await stoker("model delete ada/own --of ALL")).out).toBe("ada/own is deleted\n");
+  });
+});
