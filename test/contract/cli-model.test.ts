@@ -93,7 +93,7 @@ describe("the command line", () => {
     expect(out).toContain("15 bytes");
   });
 
-  it("tells how a model is asked, what it may be asked, and its versions", async () => {
+  it("tells how a model is asked, what it may be asked, and its versions", { timeout: 120_000 }, async () => {
     tasks.offer({});
     const info = await stoker("model info org/model");
     expect([info.code, info.err]).toEqual([0, ""]);
@@ -104,7 +104,7 @@ describe("the command line", () => {
     expect((await stoker("model info org/none")).code).toBe(4);
   });
 
-  it("lists one's own, describes and shows them", async () => {
+  it("lists one's own, describes and shows them", { timeout: 120_000 }, async () => {
     tasks.edge.models.models = [servedModel({ name: "ada/own", owner: ada.account, isPublic: false })];
     expect((await stoker("model list --visibility private")).out).toMatch(/ada\/own +text-generation/);
     const said: unknown[] = [];
