@@ -9,6 +9,7 @@ const files = [
   "test/chaos/agent-stopped.test.ts",
   "test/chaos/control-plane-away.test.ts",
   "test/chaos/random-kills.test.ts",
+  "test/e2e/runtime/demo-lines.test.ts",
   "test/e2e/scaling/scaling.test.ts",
   "test/integration/deployments/gpu-claims.test.ts",
   "test/unit/runtime/audio/recording.test.ts",
