@@ -153,6 +153,38 @@ async function callOf({ uid }: Tenant): Promise<string> {
   return webhook_id;
 }
 
+/** As a browser's form or a client library sends it. */
+async function fileOf({ key }: Tenant): Promise<string> {
+  const form = new FormData();
+  form.set("purpose", "batch");
+  form.set("file", new Blob(["{}"]), "ada's requests.jsonl");
+  const headers = { authorization: `Bearer ${key}` };
+  const answer = await fetch(`${stack.url}/v1/files`, { method: "POST", headers, body: form });
+  expect(answer.status).toBe(200);
+  return ((await answer.json()) as { id: string }).id;
+}
+
+/** Written as the server would: it has ended, so that nothing changes it meanwhile. */
+async function batchOf({ uid }: Tenant, input_file_id: string): Promise<string> {
+  const { db, close } = openDatabase(stack.databaseUrl, { maxConnections: 1, log: pino({ level: "silent" }) });
+  const batch_id = "batch_OfAda000000000000000";
+  await db
+    .insertInto("batch")
+    .values({
+      batch_id,
+      account_id: uid,
+      key_id: "",
+      endpoint: "/v1/completions",
+      input_file_id,
+      output_expires_after_ms: 1n,
+      status: "completed",
+      expires_at: new Date(),
+    })
+    .execute();
+  await close();
+  return batch_id;
+}
+
 beforeAll(async () => {
   stack = await startStack({ agents: 0 });
   paths = (await stack.call("GET", "/openapi.json")).body.paths;
@@ -176,6 +208,7 @@ beforeAll(async () => {
   const pool = await made(ada, "POST", "/v1/me/gpu_pool/request", asked);
   const jwt = await made(ada, "POST", "/v1/scoped-jwt", { api_key_name: "auto", expires_delta: 600 });
   const agent = await makeAgentInstance(stack.databaseUrl, ada.uid);
+  const file = await fileOf(ada);
   const own = (id: unknown): Thing => ({ own: String(id), unknown: unknownLike(String(id)) });
   const unknownKey = `stk_${"z".repeat(String(token["token"]).length - 4)}`;
   things = {
@@ -195,6 +228,8 @@ beforeAll(async () => {
     "/v1/scoped-jwt jwtoken": own(jwt["token"]),
     "/v1/voices voice_id": own(await voiceOf(ada)),
     "/v1/webhooks webhook_id": own(await callOf(ada)),
+    "/v1/files file_id": own(file),
+    "/v1/batches batch_id": own(await batchOf(ada, file)),
     "/v1/agent instance_id": own(agent.id),
     "/v1/agent backup_id": own(agent.backup),
     "/models model_name": own("ada-of-tenancy/secret-model"),
@@ -208,6 +243,7 @@ beforeAll(async () => {
     "ada's machine",
     "ada's agent",
     "ada's voice",
+    "ada's requests",
     ...Object.values(things).map((thing) => thing.own),
   ].filter((mark) => mark !== "");
 });
