@@ -5,6 +5,8 @@ export interface RuntimeConfig extends EngineOptions {
   readonly instanceId: string;
   /** A .gguf file, or for onnxruntime a folder or a .onnx file in one. */
   readonly modelPath: string;
+  /** A second .gguf file, whose guesses the model checks; undefined: none. */
+  readonly draftModelPath: string | undefined;
   /** What an ONNX model is used for; empty: what its configuration says. */
   readonly task: string;
   readonly servedModelName: string;
@@ -69,16 +71,22 @@ export function readConfig(
   const modelPath = need("STOKER_MODEL_PATH");
   if (/\.(bin|pt|pth|ckpt|pkl|pickle|h5|joblib|safetensors)$/i.test(modelPath))
     problems.push("STOKER_MODEL_PATH must name a .gguf file, or the folder of an ONNX model");
+  const draftModelPath = text("STOKER_DRAFT_MODEL_PATH");
+  if (draftModelPath !== undefined && !draftModelPath.endsWith(".gguf"))
+    problems.push("STOKER_DRAFT_MODEL_PATH must name a .gguf file");
   const provider = providers.find((one) => one === (text("STOKER_ONNX_PROVIDER") ?? "auto"));
   if (!provider) problems.push(`STOKER_ONNX_PROVIDER must be one of ${providers.join(", ")}`);
   const layers = text("STOKER_GPU_LAYERS");
   const options = readEngineOptions(args, problems);
+  if (draftModelPath !== undefined && options.speculative !== "off")
+    problems.push("--speculative is for guesses without a draft model: give one of the two");
   const logLevel = text("STOKER_LOG_LEVEL") ?? "info";
   if (!logLevels.includes(logLevel)) problems.push(`STOKER_LOG_LEVEL must be one of ${logLevels.join(", ")}`);
   const cpus = number("STOKER_CPUS", cores, 0.01, 4096, false);
   const config: RuntimeConfig = {
     instanceId: need("STOKER_INSTANCE_ID"),
     modelPath,
+    draftModelPath,
     task: text("STOKER_TASK") ?? "",
     servedModelName: need("STOKER_SERVED_MODEL_NAME"),
     maxBatchSize: number("STOKER_MAX_BATCH_SIZE", 1, 1, 256),

@@ -29,6 +29,7 @@ import { AdapterRefusal } from "./lora/adapter-refusal.ts";
 import { AdapterSet } from "./lora/adapter-set.ts";
 import { baseOf } from "./lora/base-of.ts";
 import type { OpenModel } from "./open-model.ts";
+import type { Predictor } from "./predictor.ts";
 import { PromptLookup } from "./prompt-lookup.ts";
 import { PromptPace } from "./prompt-pace.ts";
 import { reportRawLogprobs } from "./raw-logprobs.ts";
@@ -43,6 +44,7 @@ import type { ToolFormat } from "./tools/tool-format.ts";
 const defaultMaxTokens = 16_384;
 
 export interface LlamaEngineOptions {
+  /** With a draft model that model guesses. */
   readonly speculative: "off" | "prompt-lookup";
   /** For prompts kept under a key whose place another request needs; 0 = none. */
   readonly promptCacheBytes: number;
@@ -73,7 +75,7 @@ export class LlamaEngine implements TextEngine {
   readonly #rounds: Rounds;
   readonly #pace: PromptPace;
   readonly #slots: SlotStore;
-  readonly #isSpeculative: boolean;
+  readonly #newPredictor: (() => Predictor) | undefined;
   readonly #onQueued: (seconds: number) => void;
   readonly #predictions = { accepted: 0, refuted: 0 };
   #tokensGenerated = 0;
@@ -81,7 +83,8 @@ export class LlamaEngine implements TextEngine {
   constructor(open: OpenModel, template: ChatTemplate | undefined, options: LlamaEngineOptions) {
     const { onRound } = options;
     this.#open = open;
-    this.#isSpeculative = options.speculative === "prompt-lookup";
+    this.#newPredictor =
+      open.draft?.newPredictor ?? (options.speculative === "off" ? undefined : () => new PromptLookup());
     this.#onQueued = options.onQueued;
     this.#slots = new SlotStore(options.promptCacheBytes);
     this.#template = template;
@@ -105,8 +108,9 @@ export class LlamaEngine implements TextEngine {
   #sequencesOf(group: string, context: LlamaContext): readonly LlamaSequence[] {
     reportRawLogprobs(context);
     const length = context.totalSequences;
-    const newPredictor = () => (this.#isSpeculative ? new PromptLookup() : undefined);
-    const sequences = Array.from({ length }, () => newSequence(context, newPredictor()));
+    // The draft's sequences are as many as the bare model's: adapters go without.
+    const newPredictor = group === bareModel || !this.#open.draft ? this.#newPredictor : undefined;
+    const sequences = Array.from({ length }, () => newSequence(context, newPredictor?.()));
     this.#sequences.set(group, sequences);
     return sequences;
   }
@@ -238,7 +242,7 @@ export class LlamaEngine implements TextEngine {
       },
     };
     let hasFailed = true;
-    sequence.allowPredictions(canPredict(job.sampling));
+    sequence.allowPredictions(canPredict(job.sampling) && !(this.#open.draft && job.constraint));
     const before = sequence.predictions;
     try {
       await this.#swap(job, sequence);
@@ -271,7 +275,7 @@ export class LlamaEngine implements TextEngine {
       running: this.#pool.running,
       waiting: this.#pool.waiting,
       tokensGenerated: this.#tokensGenerated,
-      ...(this.#isSpeculative ? { predictions: { ...this.#predictions } } : {}),
+      ...(this.#newPredictor ? { predictions: { ...this.#predictions } } : {}),
       kvUsageRatio: held / (this.#open.context.contextSize * sequences.length),
     };
   }

@@ -1,7 +1,7 @@
 // One sequence of the context with what its KV cache holds.
 import type { LlamaContext, LlamaContextSequence, Token } from "node-llama-cpp";
 import type { Sampling } from "../server/text-engine.ts";
-import type { PromptLookup } from "./prompt-lookup.ts";
+import type { Predictor } from "./predictor.ts";
 import type { PoolSequence } from "./sequence-pool.ts";
 
 export class LlamaSequence implements PoolSequence {
@@ -9,12 +9,12 @@ export class LlamaSequence implements PoolSequence {
   /** As of the last release; not kept up while a request runs. */
   cachedTokens: readonly number[] = [];
   readonly inner: LlamaContextSequence;
-  readonly #predictor: PromptLookup | undefined;
+  readonly #predictor: Predictor | undefined;
   readonly #now: () => number;
   #kept: { readonly key: string; readonly untilMs: number } | undefined;
 
   /** `now`: milliseconds of a clock that only goes forward. */
-  constructor(inner: LlamaContextSequence, predictor?: PromptLookup, now: () => number = () => performance.now()) {
+  constructor(inner: LlamaContextSequence, predictor?: Predictor, now: () => number = () => performance.now()) {
     this.inner = inner;
     this.#predictor = predictor;
     this.#now = now;
@@ -83,7 +83,7 @@ export class LlamaSequence implements PoolSequence {
   }
 }
 
-export function newSequence(context: LlamaContext, predictor: PromptLookup | undefined): LlamaSequence {
+export function newSequence(context: LlamaContext, predictor: Predictor | undefined): LlamaSequence {
   return new LlamaSequence(context.getSequence(predictor ? { tokenPredictor: predictor } : {}), predictor);
 }
 

@@ -3,6 +3,7 @@
 import { open } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Llama, LlamaContext, LlamaModel } from "node-llama-cpp";
+import type { DraftModel } from "./draft-model.ts";
 import { fitContext } from "./fit-context.ts";
 import { LoadFailure, loadFailure } from "./load-failure.ts";
 import { AdapterRefusal } from "./lora/adapter-refusal.ts";
@@ -10,6 +11,8 @@ import { forgetAdapter } from "./lora/forget-adapter.ts";
 
 export interface ModelOptions {
   readonly modelPath: string;
+  /** A smaller model of the same vocabulary that guesses ahead. */
+  readonly draftModelPath: string | undefined;
   readonly sequences: number;
   readonly contextLength: number;
   readonly threads: number;
@@ -32,6 +35,7 @@ export interface OpenModel {
   readonly context: LlamaContext;
   readonly contextLength: number;
   readonly provider: string;
+  readonly draft: DraftModel | undefined;
   /** A further context over the same weights, with that adapter. Throws AdapterRefusal. */
   openAdapter(file: string): Promise<LlamaContext>;
   /** Prompt tokens that one sequence may put into a batch. */
@@ -102,6 +106,13 @@ async function load(options: ModelOptions, onLog: (level: string, line: string) 
   const { threads, sequences } = options;
   const { llama, model, isOpened } = await loadWeights(options, onLog);
   const isOnGpu = llama.gpu !== false && model.gpuLayers > 0;
+  const { draftModelPath } = options;
+  const draft =
+    draftModelPath === undefined
+      ? undefined
+      : await (await import("./draft-model.ts")).openDraft(llama, model, draftModelPath, options);
+  // What the graphics memory holds of it is not free any more when the model's context is measured.
+  const ownRam = isOnGpu ? 0 : model.size + (draft?.bytes ?? 0);
   const batchSize = Math.max(isOnGpu ? 2048 : 512, sequences);
   const shape = {
     batchSize,
@@ -124,7 +135,7 @@ async function load(options: ModelOptions, onLog: (level: string, line: string) 
     trained: model.trainContextSize,
     small: await cost(512),
     large: await cost(1536),
-    budgetBytes: Math.min(await vramLeft(), ramLeft(options.memoryBytes, isOnGpu ? 0 : model.size)),
+    budgetBytes: Math.min(await vramLeft(), ramLeft(options.memoryBytes, ownRam)),
   });
   const newContext = (count: number, adapter?: string) =>
     model.createContext({
@@ -138,14 +149,19 @@ async function load(options: ModelOptions, onLog: (level: string, line: string) 
       ...(adapter === undefined ? {} : { lora: adapter }),
     });
   const context = await newContext(sequences);
+  if (draft) {
+    const first = context.getSequence();
+    await draft.check(first).finally(() => first.dispose());
+  }
   isOpened();
   let claimed = (await cost(contextLength)).bytes;
   return {
     llama,
     model,
     context,
+    draft,
     openAdapter: async (file) => {
-      const left = Math.min(await vramLeft(), ramLeft(options.memoryBytes, isOnGpu ? 0 : model.size + claimed));
+      const left = Math.min(await vramLeft(), ramLeft(options.memoryBytes, isOnGpu ? 0 : ownRam + claimed));
       // Fewer requests at a time with this adapter are better than none.
       let count = sequences;
       while (count > 1 && (await cost(contextLength, count)).bytes > left) count = Math.floor(count / 2);

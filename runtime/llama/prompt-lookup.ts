@@ -1,6 +1,7 @@
 // Speculative decoding without a second model: what followed the last few tokens when they stood in the text before is
 // guessed to follow again, and checked in the same step that makes the next token. Worth it where answers repeat their input.
 import { type LlamaContextSequence, type Token, TokenPredictor } from "node-llama-cpp";
+import type { Predictor } from "./predictor.ts";
 
 /** Longer matches first: they are right more often. */
 const patternLengths = [4, 3, 2];
@@ -8,8 +9,7 @@ const guesses = 5;
 /** Text that is looked through; further back costs more than it finds. */
 const window = 4096;
 
-export class PromptLookup extends TokenPredictor {
-  /** Off where a token's chances depend on the tokens before it: guesses are checked against one state of them. */
+export class PromptLookup extends TokenPredictor implements Predictor {
   isActive = false;
   #tokens: Token[] = [];
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { hasModel, type RuntimeProcess, startRuntime } from "./runtime-process.ts";
+import { hasModel, modelFile, type RuntimeProcess, startRuntime } from "./runtime-process.ts";
 
 const model = "HuggingFaceTB/SmolLM2-135M-Instruct";
 const list = "one apple, two pears, three plums, four figs, five dates, six limes";
@@ -12,14 +12,19 @@ const prompts = [
 describe.runIf(hasModel("options of the model server"))("the model server's options", () => {
   let plain: RuntimeProcess;
   let guessing: RuntimeProcess;
+  let drafted: RuntimeProcess;
   beforeAll(async () => {
     const one = { STOKER_MAX_BATCH_SIZE: "1", STOKER_CONTEXT_LENGTH: "512" };
     plain = await startRuntime(one, ["--flash-attn=on", "--kv-cache-dtype=q8_0"]);
     guessing = await startRuntime(one, ["--flash-attn=on", "--kv-cache-dtype=q8_0", "--speculative=prompt-lookup"]);
+    // Its own draft: every guess of a sure mind is right.
+    const draft = { ...one, STOKER_DRAFT_MODEL_PATH: modelFile };
+    drafted = await startRuntime(draft, ["--flash-attn=on", "--kv-cache-dtype=q8_0"]);
   });
   afterAll(async () => {
     await plain?.stop();
     await guessing?.stop();
+    await drafted?.stop();
   });
 
   const texts = (runtime: RuntimeProcess) =>
@@ -30,17 +35,20 @@ describe.runIf(hasModel("options of the model server"))("the model server's opti
       return body.choices[0].text as string;
     });
 
-  it("gives the same greedy answers when it guesses ahead, and says how many guesses were right", async () => {
-    const expected = await Promise.all(texts(plain));
-    expect(await Promise.all(texts(guessing))).toEqual(expected);
-    const page = String((await guessing.get("/metrics")).body);
+  it.each([
+    ["from the text so far", () => guessing],
+    ["by a draft model", () => drafted],
+  ])("gives the same greedy answers when it guesses ahead %s, and says how many guesses were right", async (_, of) => {
+    const runtime = of();
+    expect(await Promise.all(texts(runtime))).toEqual(await Promise.all(texts(plain)));
+    const page = String((await runtime.get("/metrics")).body);
     const count = (result: string) =>
       Number(new RegExp(`stoker_runtime_predicted_tokens_total\\{result="${result}"\\} (\\d+)`).exec(page)?.[1]);
     expect(count("accepted")).toBeGreaterThan(8);
     expect(count("refuted")).toBeGreaterThanOrEqual(0);
     // A cache that held guesses goes on to serve the next prompt, and penalties keep guesses out.
     const again = { model, prompt: prompts[0], temperature: 0, max_tokens: 12, repetition_penalty: 1.3 };
-    const [a, b] = await Promise.all([plain, guessing].map((runtime) => runtime.post("/v1/completions", again)));
+    const [a, b] = await Promise.all([plain, runtime].map((one) => one.post("/v1/completions", again)));
     expect(b?.body.choices[0].text).toBe(a?.body.choices[0].text);
   });
 

@@ -1,0 +1,100 @@
+// A second, smaller model that guesses the next tokens; the model checks all of a guess in one step. Its sequences stand one
+// beside each of the model's own.
+import {
+  DraftSequenceTokenPredictor,
+  type Llama,
+  type LlamaContext,
+  type LlamaContextSequence,
+  type LlamaModel,
+  type SequenceEvaluateOptions,
+  type Token,
+} from "node-llama-cpp";
+import { LoadFailure } from "./load-failure.ts";
+import type { ModelOptions } from "./open-model.ts";
+import type { Predictor } from "./predictor.ts";
+
+/** Guesses look at the last of the text alone; a longer memory costs more than it finds. */
+const longestContext = 4096;
+/** So many are awaited before a check, unless the draft is in doubt earlier; more are taken when they are there. */
+const [leastGuesses, mostGuesses] = [3, 8];
+
+export interface DraftModel {
+  /** Memory it has taken beside the model's. */
+  readonly bytes: number;
+  /** Throws LoadFailure when its words are not the model's. Call once, with one of the model's sequences. */
+  check(sequence: LlamaContextSequence): Promise<void>;
+  newPredictor(): Predictor;
+}
+
+export class DraftPredictor extends DraftSequenceTokenPredictor implements Predictor {
+  isActive = false;
+
+  override async reset(state: {
+    targetSequence: LlamaContextSequence;
+    stateTokens: Token[];
+    evaluateOptions: Readonly<SequenceEvaluateOptions>;
+  }): Promise<void> {
+    if (this.isActive) await super.reset(state);
+    else this.stop();
+  }
+
+  override pushTokens(tokens: Token[]): void {
+    if (this.isActive) super.pushTokens(tokens);
+  }
+
+  override predictTokens(): Token[] | Promise<Token[]> {
+    return this.isActive ? super.predictTokens() : [];
+  }
+}
+
+type DraftOptions = Pick<ModelOptions, "modelPath" | "sequences" | "contextLength" | "threads" | "gpuLayers">;
+
+/** `model` drafts for itself when the path is its own. */
+export async function openDraft(
+  llama: Llama,
+  model: LlamaModel,
+  path: string,
+  { modelPath, sequences, contextLength, threads, gpuLayers }: DraftOptions,
+): Promise<DraftModel> {
+  const isSame = path === modelPath;
+  const draft = isSame
+    ? model
+    : await llama.loadModel({ modelPath: path, gpuLayers: llama.gpu === false ? 0 : gpuLayers });
+  const contextSize = Math.min(contextLength || longestContext, draft.trainContextSize, longestContext);
+  const cost = await draft.fileInsights.estimateContextResourceRequirementsV2({
+    contextSize,
+    sequences,
+    batchSize: Math.max(512, sequences),
+    modelGpuLayers: draft.gpuLayers,
+  });
+  const context = await draft.createContext({
+    sequences,
+    contextSize,
+    batchSize: Math.max(512, sequences),
+    threads: { ideal: threads, min: threads },
+  });
+  return {
+    bytes: (isSame ? 0 : draft.size) + Math.max(cost.cpuRam, cost.gpuVram),
+    check: (sequence) => fitsWords(context, sequence, path),
+    newPredictor: () =>
+      new DraftPredictor(context.getSequence(), { minTokens: leastGuesses, maxTokens: mostGuesses }),
+  };
+}
+
+/** The library compares the vocabularies when a prediction begins. */
+async function fitsWords(context: LlamaContext, targetSequence: LlamaContextSequence, path: string): Promise<void> {
+  const sequence = context.getSequence();
+  const predictor = new DraftSequenceTokenPredictor(sequence);
+  try {
+    await predictor.reset({ targetSequence, stateTokens: [], evaluateOptions: {} });
+  } catch (error) {
+    throw new LoadFailure(
+      "draft model of another vocabulary",
+      `${path}: a draft model must have the model's own tokens; give a smaller model of the same family (${(error as Error).message})`,
+      { cause: error },
+    );
+  } finally {
+    predictor.dispose();
+    sequence.dispose();
+  }
+}
