@@ -23,6 +23,8 @@ export function chooseEngine(
   const { formats } = look;
   if (gpu !== "other" && formats.has("safetensors")) return { engine: "vllm", format: "safetensors" };
   if (formats.has("gguf")) return { engine: "stoker", format: undefined };
+  // What reads pictures is a language model in ONNX too.
+  if (formats.has("onnx") && look.task === "image-text-to-text") return { engine: "stoker", format: "onnx" };
   if (formats.has("safetensors"))
     return {
       why: "the repository holds its weights as safetensors, which vLLM serves on a GPU of a named type; choose one, or a repository with GGUF weights.",

@@ -1,6 +1,6 @@
 // The model's own chat template (Jinja, from its GGUF file or from the catalogue) -> prompt text.
 import { Template } from "@huggingface/jinja";
-import { type ChatPrompt, EngineRefusal } from "../server/text-engine.ts";
+import { type ChatMessage, type ChatPrompt, EngineRefusal } from "../server/text-engine.ts";
 import { ControlTexts, type PromptPart } from "./control-texts.ts";
 import { reasoningOf, toolFormatOf, toolFormats } from "./tools/answer-syntax.ts";
 import { opensReasoning, type ReasoningName } from "./tools/reasoning.ts";
@@ -86,7 +86,7 @@ export class ChatTemplate {
     const last = prompt.messages.at(-1);
     const continued = prompt.continuesLastMessage && last !== undefined;
     const messages = continued
-      ? [...prompt.messages.slice(0, -1), { ...last, content: last.content + continueHere }]
+      ? [...prompt.messages.slice(0, -1), { ...last, content: marked(last.content) }]
       : prompt.messages;
     const text = this.#template.render({
       ...prompt.templateArguments,
@@ -112,4 +112,8 @@ export class ChatTemplate {
       return false;
     }
   }
+}
+
+function marked(content: ChatMessage["content"]): ChatMessage["content"] {
+  return typeof content === "string" ? content + continueHere : [...content, { type: "text", text: continueHere }];
 }

@@ -76,8 +76,7 @@ export async function openDraft(
   return {
     bytes: (isSame ? 0 : draft.size) + Math.max(cost.cpuRam, cost.gpuVram),
     check: (sequence) => fitsWords(context, sequence, path),
-    newPredictor: () =>
-      new DraftPredictor(context.getSequence(), { minTokens: leastGuesses, maxTokens: mostGuesses }),
+    newPredictor: () => new DraftPredictor(context.getSequence(), { minTokens: leastGuesses, maxTokens: mostGuesses }),
   };
 }
 

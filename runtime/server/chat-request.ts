@@ -3,7 +3,7 @@ import { readMessages } from "./chat-messages.ts";
 import { type Body, Fields, isObject } from "./fields.ts";
 import { invalid, RequestError } from "./request-error.ts";
 import { type CommonRequest, commonFields } from "./sampling-fields.ts";
-import type { ChatMessage, Constraint } from "./text-engine.ts";
+import type { ChatMessage, Constraint, EngineImage } from "./text-engine.ts";
 
 export interface ChatTool {
   readonly name: string;
@@ -20,6 +20,7 @@ export type ToolChoice =
 
 export interface ChatRequest extends CommonRequest {
   readonly messages: readonly ChatMessage[];
+  readonly images: readonly EngineImage[];
   readonly continuesLastMessage: boolean;
   readonly tools: readonly ChatTool[];
   readonly toolChoice: ToolChoice;
@@ -31,10 +32,10 @@ export interface ChatRequest extends CommonRequest {
   readonly reasoning: Body;
 }
 
-export function readChatRequest(body: Body): ChatRequest {
+export function readChatRequest(body: Body, takesImages = false): ChatRequest {
   const f = new Fields(body);
   const common = commonFields(f);
-  const messages = readMessages(f.list("messages"));
+  const { messages, images } = readMessages(f.list("messages"), takesImages);
   const tools = (f.list("tools") ?? []).map(readTool);
   const top = f.integer("top_logprobs", { min: 0, max: 20 });
   const wantsLogprobs = f.boolean("logprobs") ?? false;
@@ -46,6 +47,7 @@ export function readChatRequest(body: Body): ChatRequest {
   return {
     ...common,
     messages,
+    images,
     continuesLastMessage: endsWithAssistant,
     tools,
     toolChoice: readToolChoice(f.raw("tool_choice"), tools),

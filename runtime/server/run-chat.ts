@@ -15,7 +15,7 @@ import type { Constraint, TextEngine } from "./text-engine.ts";
 const maxParallelCalls = 4;
 
 export async function runChat(engine: TextEngine, model: ServedModel, body: Body, exchange: Exchange): Promise<void> {
-  const request = readChatRequest(body);
+  const request = readChatRequest(body, engine.takesImages);
   const { toolFormat } = engine;
   if (request.tools.length > 0 && !toolFormat)
     throw new RequestError(405, `Tool calling is not supported for model: ${model.name}`, { param: "tools" });
@@ -40,6 +40,7 @@ export async function runChat(engine: TextEngine, model: ServedModel, body: Body
   });
   const job = {
     prompt,
+    images: request.images,
     choices: request.n,
     maxTokens: request.maxTokens,
     sampling: request.sampling,

@@ -15,7 +15,7 @@ export async function runCompletion(
   body: Body,
   exchange: Exchange,
 ): Promise<void> {
-  const request = readCompletionRequest(body);
+  const request = readCompletionRequest(body, engine.takesImages);
   const prompt = engine.tokenize(request.prompt);
   if (prompt.length === 0) throw invalid("prompt", "prompt must not be empty: this model has no token to begin with");
   const hasLogprobs = request.topLogprobs !== undefined;
@@ -30,6 +30,7 @@ export async function runCompletion(
   });
   const job = {
     prompt,
+    images: request.images,
     choices: request.n,
     maxTokens: request.maxTokens,
     sampling: request.sampling,

@@ -63,8 +63,19 @@ export interface RenderedChat {
   newReader(tools: boolean): ToolCallParser | undefined;
 }
 
+/** A picture as it was sent. */
+export interface EngineImage {
+  readonly bytes: Uint8Array;
+  /** An impression of the whole is enough. */
+  readonly isCoarse: boolean;
+  /** Where it stands in the request. */
+  readonly param: string;
+}
+
 export interface GenerationJob {
   readonly prompt: readonly number[];
+  /** In the order of their places in the prompt; none for an engine that takes none. */
+  readonly images: readonly EngineImage[];
   readonly choices: number;
   /** Undefined: as many as the context has room for, at most 16384. */
   readonly maxTokens: number | undefined;
@@ -92,9 +103,12 @@ export interface ChoiceSink {
   finish(choice: number, reason: FinishReason): void;
 }
 
+export type ContentPart = { readonly type: "text"; readonly text: string } | { readonly type: "image" };
+
 export interface ChatMessage {
   readonly role: string;
-  readonly content: string;
+  /** Parts where the engine takes pictures, else a string: as templates of either kind expect it. */
+  readonly content: string | readonly ContentPart[];
   readonly [key: string]: unknown;
 }
 
@@ -119,6 +133,8 @@ export class EngineRefusal extends Error {
 }
 
 export interface TextEngine extends Engine {
+  /** Undefined: a request with pictures is refused. */
+  readonly takesImages?: boolean;
   /** Undefined: the chat template has no place for tools. */
   readonly toolFormat: ToolFormat | undefined;
   /** Throws EngineRefusal("prompt"). */

@@ -14,7 +14,8 @@ export type Task =
   | "object-detection"
   | "automatic-speech-recognition"
   | "text-to-speech"
-  | "text-to-image";
+  | "text-to-image"
+  | "image-text-to-text";
 
 const architectures: readonly (readonly [pattern: RegExp, task: Task])[] = [
   [/ForTokenClassification$/, "token-classification"],
@@ -22,6 +23,7 @@ const architectures: readonly (readonly [pattern: RegExp, task: Task])[] = [
   [/ForMaskedLM$/, "fill-mask"],
   [/ForObjectDetection$/, "object-detection"],
   [/ForImageClassification(WithTeacher)?$/, "image-classification"],
+  [/^(Idefics3|SmolVLM)ForConditionalGeneration$/, "image-text-to-text"],
   [/^(CLIP|Siglip2?|ChineseCLIP|AltCLIP)Model$/, "zero-shot-image-classification"],
   [/ForSpeechSeq2Seq$|^Whisper|ForCTC$/, "automatic-speech-recognition"],
   [/ForTextToSpeech$|^StyleTextToSpeech|^Vits|^Kokoro/i, "text-to-speech"],

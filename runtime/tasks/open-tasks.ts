@@ -3,6 +3,7 @@ import { access } from "node:fs/promises";
 import { LoadFailure } from "../llama/load-failure.ts";
 import { type ModelFolder, readModelFolder } from "../onnx/model-folder.ts";
 import { type GraphOptions, Graphs } from "../onnx/open-graph.ts";
+import type { Engine } from "../server/engine.ts";
 import { openQuestionAnswering } from "./answer-question.ts";
 import { openTextClassification } from "./classify-text.ts";
 import { openTokenClassification } from "./classify-tokens.ts";
@@ -45,15 +46,17 @@ const openers: Partial<Record<Task, Open>> = {
   "text-to-speech": async (...given) => (await import("./speech/open-speech.ts")).openSpeech(...given),
 };
 
+const readsPictures: Task = "image-text-to-text";
+
 /** Throws LoadFailure. */
-export async function openTasks(options: TaskOptions): Promise<TaskEngine> {
+export async function openTasks(options: TaskOptions): Promise<Engine> {
   const folder = await readModelFolder(options.modelPath);
   const task = options.task === "" ? await detected(folder) : options.task;
   const open = Object.hasOwn(openers, task) ? openers[task as Task] : undefined;
-  if (!open)
+  if (!open && task !== readsPictures)
     throw new LoadFailure(
       "unsupported task",
-      `this model server has no ${task} for ONNX models; it has ${Object.keys(openers).join(", ")}`,
+      `this model server has no ${task} for ONNX models; it has ${[...Object.keys(openers), readsPictures].join(", ")}`,
     );
   const { maxBatchSize, latencyBudgetMs, observe, imageAdapters = [] } = options;
   if (imageAdapters.length > 0 && task !== "text-to-image")
@@ -63,7 +66,10 @@ export async function openTasks(options: TaskOptions): Promise<TaskEngine> {
     );
   const graphs = new Graphs(options);
   try {
-    const opened = await open({ graphs, maxBatchSize, latencyBudgetMs, observe, imageAdapters }, folder);
+    const deps = { graphs, maxBatchSize, latencyBudgetMs, observe, imageAdapters };
+    // It generates text, so it is an engine of its own and no route of one.
+    if (!open) return await (await import("./vision/open-vision.ts")).openVision(deps, folder);
+    const opened = await open(deps, folder);
     const { provider, warnings } = graphs;
     return new TaskEngine(opened, {
       maxBatchSize,

@@ -2,6 +2,8 @@ import { describe, expect, it } from "vitest";
 import { readLook } from "../../../../control-plane/catalog/hub-look.ts";
 import { chooseEngine } from "../../../../control-plane/deployments/choose-engine.ts";
 
+const reading = (...files: string[]) =>
+  readLook({ siblings: files.map((rfilename) => ({ rfilename })), pipeline_tag: "image-text-to-text" });
 const holding = (...files: string[]) =>
   readLook({ siblings: files.map((rfilename) => ({ rfilename })), pipeline_tag: "text-generation" });
 
@@ -11,6 +13,8 @@ describe("the engine of a repository", () => {
     ["GGUF on a GPU", "H100-80GB", holding("a.gguf"), { engine: "stoker", format: undefined }],
     ["both on a GPU", "L4-24GB", holding("a.gguf", "b.safetensors"), { engine: "vllm", format: "safetensors" }],
     ["both without one", "other", holding("a.gguf", "b.safetensors"), { engine: "stoker", format: undefined }],
+    ["pictures read by ONNX", "other", reading("onnx/a.onnx", "b.safetensors"), { engine: "stoker", format: "onnx" }],
+    ["the same on a GPU", "H100-80GB", reading("a.onnx", "b.safetensors"), { engine: "vllm", format: "safetensors" }],
     ["a hub that is away", "H100-80GB", { kind: "unreachable" }, { engine: "stoker", format: undefined }],
     ["a repository that is not there", "H100-80GB", { kind: "missing" }, { engine: "stoker", format: undefined }],
   ] as const)("%s", (_, gpu, look, choice) => {

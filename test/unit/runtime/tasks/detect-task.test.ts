@@ -20,6 +20,7 @@ describe("the task of a model", () => {
     ["BertForQuestionAnswering", {}, "question-answering"],
     ["ResNetForImageClassification", {}, "image-classification"],
     ["CLIPModel", {}, "zero-shot-image-classification"],
+    ["Idefics3ForConditionalGeneration", {}, "image-text-to-text"],
     ["DetrForObjectDetection", {}, "object-detection"],
     ["WhisperForConditionalGeneration", {}, "automatic-speech-recognition"],
   ] as const)("%s is read from its configuration", (architecture, more, task) => {
