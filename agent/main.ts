@@ -30,6 +30,7 @@ import { bootId } from "./wiring/boot-id.ts";
 import { createControl, firstDesired } from "./wiring/control.ts";
 import { dieOnDefect, tellAndExit } from "./wiring/defects.ts";
 import { chooseDriver, createDrivers, engineNames, isolationTrouble } from "./wiring/drivers.ts";
+import { dropOldGraphs } from "./wiring/graph-caches.ts";
 import { inspection } from "./wiring/inspection.ts";
 import { gpuFaults, watchInventory } from "./wiring/inventory-watch.ts";
 import { createLogDestination } from "./wiring/log-destination.ts";
@@ -96,6 +97,7 @@ async function main(): Promise<void> {
   let ingressPort = 0;
   const backups = await volumes?.backups(() => reconciler, metrics.backedUp);
   const weights = createHostWeights(config, (repo, signal) => control.neighbours(repo, signal), metrics, log);
+  const graphsDir = join(config.dataDir, "graphs");
   const adaptersDir = join(config.dataDir, "adapters");
   const adapters = createAdapters({
     ensure: async (wanted, signal) => (await weights.ensure(wanted, () => {}, signal)).modelPath,
@@ -107,6 +109,7 @@ async function main(): Promise<void> {
   const obey = (wanted: DesiredState__Output) => {
     weights.setDesired(wanted);
     adapters.setDesired(wanted);
+    void dropOldGraphs(graphsDir, new Set(wanted.instances.map(({ deployId }) => deployId)), Date.now());
     reconciler.setDesired(wanted);
   };
   const engines = createEnginePages(config.nodeName, () => performance.now());
@@ -189,6 +192,7 @@ async function main(): Promise<void> {
       allowedImages: config.allowedImages,
       filesDir: join(config.dataDir, "files"),
       adaptersDir,
+      graphsDir,
       logLevel: config.logLevel,
       volumesDir: volumes?.folder,
       ...(rentals.driver ? { rentals: config.rentals } : {}),

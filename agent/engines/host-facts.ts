@@ -14,6 +14,8 @@ export interface HostFacts {
   /** Folder of LoRA adapters as engines see them, one per instance in it; undefined: this host serves none. */
   readonly adaptersDir?: string;
   readonly logLevel: string;
+  /** Folder of graphs that model servers optimised for this machine; undefined: none are kept. */
+  readonly graphsDir?: string | undefined;
   /** Folder of persistent volumes; undefined: this host keeps none. */
   readonly volumesDir?: string | undefined;
   /** What it rents out; undefined: nothing. */
@@ -38,6 +40,8 @@ export type PlanOutcome =
       readonly files: readonly PlanFile[];
       /** Must be there before the start. */
       readonly folders?: readonly string[];
+      /** As `folders`, for a server of any user to write into; their age says when they were last used. */
+      readonly openFolders?: readonly string[];
     }
   /** Trying again cannot help. `message`: what happened, why, what to do. */
   | { readonly ok: false; readonly code: string; readonly message: string };

@@ -4,6 +4,7 @@ import { basename, dirname, join } from "node:path";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import { adaptersMount } from "./adapters-mount.ts";
 import { imageOf } from "./allowed-image.ts";
+import { graphCache } from "./graph-cache.ts";
 import type { HostFacts, PlanFile, PlanOutcome } from "./host-facts.ts";
 import { identityOf } from "./plan-identity.ts";
 
@@ -23,10 +24,12 @@ export function planStoker(spec: InstanceSpec__Output, modelPath: string, host: 
   const modelTarget = isProcess ? modelPath : `/models/${basename(modelPath)}`;
   const templatePath = template && (isProcess ? template.path : templateTarget);
   const adapters = adaptersMount(spec, host);
+  const graphs = graphCache(modelPath, spec.deployId, host);
   const mounts = [
     { source: shown, target: shownTarget, readOnly: true },
     ...(template ? [{ source: template.path, target: templateTarget, readOnly: true }] : []),
     ...adapters.mounts,
+    ...graphs.mounts,
   ];
   // GPUs of type `other` are shares of the host's memory; only a real one has a driver's uuid.
   const realGpus = spec.gpuUuids.filter((uuid) => /^(GPU|MIG)-/.test(uuid));
@@ -44,6 +47,7 @@ export function planStoker(spec: InstanceSpec__Output, modelPath: string, host: 
     STOKER_LOG_LEVEL: host.logLevel,
     ...(spec.cpus > 0 ? { STOKER_CPUS: String(spec.cpus) } : {}),
     ...(Number(spec.memoryBytes) > 0 ? { STOKER_MEMORY_BYTES: spec.memoryBytes } : {}),
+    ...graphs.env,
     ...(templatePath ? { STOKER_CHAT_TEMPLATE_FILE: templatePath } : {}),
     ...(isProcess ? { STOKER_ORPHAN_TIMEOUT_MS: String(orphanTimeoutMs) } : {}),
     // Without isolation nothing else keeps it off the GPUs of its neighbours.
@@ -53,6 +57,7 @@ export function planStoker(spec: InstanceSpec__Output, modelPath: string, host: 
     ok: true,
     files: template ? [template] : [],
     ...(isProcess ? {} : { folders: adapters.folders }),
+    ...(graphs.folders.length > 0 ? { openFolders: graphs.folders } : {}),
     plan: {
       ...identityOf(spec),
       kind: "runtime",

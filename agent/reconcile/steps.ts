@@ -1,5 +1,5 @@
 // One executor per step kind: a kind without one does not compile. Each is idempotent; what it learns goes into the facts.
-import { mkdir, rename, writeFile } from "node:fs/promises";
+import { chmod, mkdir, rename, utimes, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
@@ -110,6 +110,7 @@ export function createExecutors(deps: StepDeps): Executors {
         }
         await writeFiles(outcome.files);
         for (const folder of outcome.folders ?? []) await mkdir(folder, { recursive: true, mode: 0o755 });
+        await openFolders(outcome.openFolders ?? []);
         const oldGpuFaults = (await deps.gpuFaults(step.spec.gpuUuids, signal)).map((fault) => fault.id);
         await driver.start(outcome.plan, bounded(signal, startLimitMs));
         book.change(step.id, (facts) => ({ ...facts, wasStartedHere: true, oldGpuFaults }));
@@ -210,6 +211,17 @@ const messages = {
   external_unreachable: (trouble: string) =>
     `the external server did not become ready within 5 minutes (${trouble}); check its address, that it runs and that it lists the model, and deploy again.`,
 } as const;
+
+/** Their age says when they were last used. */
+async function openFolders(folders: readonly string[]): Promise<void> {
+  const now = new Date();
+  for (const folder of folders) {
+    await mkdir(folder, { recursive: true });
+    // A container's user is another than the agent; what is above the folder keeps everybody else out.
+    await chmod(folder, 0o777);
+    await utimes(folder, now, now);
+  }
+}
 
 async function writeFiles(files: readonly PlanFile[]): Promise<void> {
   for (const { path, text } of files) {

@@ -84,7 +84,7 @@ export class Graphs {
     } catch {
       return undefined;
     }
-    return join(folder, `${createHash("sha256").update(made).digest("hex").slice(0, 32)}.onnx`);
+    return join(folder, `${createHash("sha256").update(made).digest("hex").slice(0, 32)}`);
   }
 }
 

@@ -8,7 +8,7 @@ export interface OpenOptions {
   readonly threads: number;
   /** Grows by what is asked for, not by doubling, and gives memory back: where memory is bounded. */
   readonly isMemoryTight: boolean;
-  /** File of the graph as optimised for this machine: read when it is there, else written. */
+  /** Beginning of the name of the file of the graph as optimised for this machine: read when it is there, else written. */
   readonly optimizedPath: string | undefined;
 }
 

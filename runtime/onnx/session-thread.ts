@@ -67,17 +67,26 @@ async function create(options: OpenOptions, provider: string): Promise<Inference
     // Threads that spin between two steps take the cores from whoever shares the machine.
     extra: { session: { intra_op: { allow_spinning: "0" } } },
   };
-  // What was optimised for this machine needs no second pass.
-  if (optimizedPath !== undefined && existsSync(optimizedPath))
-    return InferenceSession.create(optimizedPath, { ...base, graphOptimizationLevel: "disabled" });
-  const partial = optimizedPath === undefined ? undefined : `${optimizedPath}.${process.pid}.tmp`;
-  const session = await InferenceSession.create(path, {
-    ...base,
-    graphOptimizationLevel: "all",
-    ...(partial === undefined ? {} : { optimizedModelFilePath: partial }),
-  });
-  if (partial !== undefined && optimizedPath !== undefined) keepOptimized(partial, optimizedPath);
-  return session;
+  const whole = { ...base, graphOptimizationLevel: "all" } as const;
+  if (optimizedPath === undefined) return InferenceSession.create(path, whole);
+  const kept = `${optimizedPath}-${env.versions.node ?? env.versions.common}.onnx`;
+  // What was optimised for this machine needs no second pass; what is broken is made anew.
+  if (existsSync(kept))
+    try {
+      return await InferenceSession.create(kept, { ...base, graphOptimizationLevel: "disabled" });
+    } catch {
+      rmSync(kept, { force: true });
+    }
+  const partial = `${kept}.${process.pid}.tmp`;
+  try {
+    const session = await InferenceSession.create(path, { ...whole, optimizedModelFilePath: partial });
+    keepOptimized(partial, kept);
+    return session;
+  } catch {
+    // A full disk, or a graph too large for one file, is no reason not to serve: whatever else it is, this tells.
+    rmSync(partial, { force: true });
+    return InferenceSession.create(path, whole);
+  }
 }
 
 function keepOptimized(partial: string, path: string): void {

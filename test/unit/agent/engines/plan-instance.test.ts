@@ -63,6 +63,28 @@ describe("our own runtime", () => {
     expect(mounts[1]).toMatchObject({ source: outcome.files[0]?.path, target: env["STOKER_CHAT_TEMPLATE_FILE"] });
   });
 
+  it("keeps what it made of ONNX graphs in a folder of the deployment's own; there is none for GGUF", () => {
+    const kept = { graphsDir: "/data/graphs" };
+    const planOf = (path: string, more: object = {}) => {
+      const outcome = planInstance(instanceSpec(), path, { ...host, ...kept, ...more });
+      if (!outcome.ok) throw new Error(outcome.message);
+      return outcome;
+    };
+    const process = planOf("/cache/snapshots/c0ffee");
+    expect(process.plan.env["STOKER_GRAPH_CACHE"]).toBe("/data/graphs/deployment-1");
+    expect([process.openFolders, process.plan.mounts]).toEqual([["/data/graphs/deployment-1"], []]);
+    const container = planOf("/cache/snapshots/c0ffee", { driver: "docker" });
+    const [, cache] = container.plan.mounts;
+    expect(cache).toEqual({
+      source: "/data/graphs/deployment-1",
+      target: container.plan.env["STOKER_GRAPH_CACHE"],
+      readOnly: false,
+    });
+    const gguf = planOf(model, { driver: "docker" });
+    expect(gguf.plan.env).not.toHaveProperty("STOKER_GRAPH_CACHE");
+    expect([gguf.openFolders, gguf.plan.mounts.every(({ readOnly }) => readOnly)]).toEqual([undefined, true]);
+  });
+
   it("uses the GPUs it was granted and no others", () => {
     const outcome = planInstance(instanceSpec({ gpuUuids: ["GPU-1", "GPU-2"] }), model, host);
     if (!outcome.ok) throw new Error(outcome.message);
