@@ -28,6 +28,7 @@ export default defineConfig({
         hookTimeout: 600_000,
         globalSetup: "test/docker/global-setup.ts",
       }),
+      project("gpu", { ...serial, testTimeout: 240_000, hookTimeout: 300_000 }),
       project("chaos", { ...inPairs, testTimeout: 240_000 }),
     ],
   },

@@ -1,5 +1,6 @@
 // An ONNX model under the whole stack: deployed by its task, offered, asked through the public API, and billed.
-import { dirname } from "node:path";
+import { readdirSync } from "node:fs";
+import { dirname, join } from "node:path";
 import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { type Stack, startStack } from "../../fakes/processes.ts";
@@ -22,6 +23,12 @@ describe.runIf(model)("the spine with an embedding model", () => {
     expect(offered.status, JSON.stringify(offered.body)).toBe(200);
   });
   afterAll(() => stack?.stop());
+
+  it("keeps its graph, as it was optimised for this host, where the next instance finds it", () => {
+    const folder = join(stack.agentFolder(1), "graphs");
+    const [deployment] = readdirSync(folder);
+    expect(readdirSync(join(folder, deployment ?? "")).filter((name) => name.endsWith(".onnx"))).toHaveLength(1);
+  });
 
   it("answers OpenAI's own client with the reference's embeddings and bills their tokens", async () => {
     const client = new OpenAI({ apiKey: stack.apiKey, baseURL: `${stack.url}/v1/compat`, maxRetries: 0 });
