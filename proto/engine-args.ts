@@ -7,12 +7,15 @@ export type ArgRule =
   | { readonly kind: "number"; readonly min: number; readonly max: number }
   | { readonly kind: "one-of"; readonly values: readonly string[] }
   | { readonly kind: "flag" }
+  /** A repository of GGUF weights, `owner/name` or `owner/name:file.gguf`. */
+  | { readonly kind: "gguf" }
   | { readonly kind: "json"; readonly keys: readonly string[] };
 
 export type ArgRules = Readonly<Record<string, ArgRule>>;
 
 const form = /^--([a-z0-9-]+)(?:=(.{0,512}))?$/;
 const maxArgs = 32;
+const ggufForm = /^([A-Za-z0-9][\w.-]{0,95}\/[\w.-]{1,96})(?::([\w][\w./+-]{0,200}\.gguf))?$/;
 
 const dtypes = ["auto", "half", "float16", "bfloat16", "float", "float32"];
 const flag = { kind: "flag" } as const;
@@ -79,6 +82,7 @@ const sglang: ArgRules = {
 /** `runtime/engine-options.ts`; the names people bring from vLLM pass, and `max-model-len` is heeded. */
 const stoker: ArgRules = {
   ...vllm,
+  "draft-model": { kind: "gguf" },
   "flash-attn": oneOf("auto", "on", "off"),
   "kv-cache-dtype": oneOf("auto", "f16", "q8_0", "q4_0"),
   "prompt-cache-mib": integer(0, 65_536),
@@ -127,6 +131,10 @@ function refuse(rule: ArgRule, value: string | undefined): string | undefined {
   if (value === undefined) return "it needs a value, as --name=value";
   if (rule.kind === "one-of")
     return rule.values.includes(value) ? undefined : `its value is one of ${rule.values.join(", ")}`;
+  if (rule.kind === "gguf")
+    return ggufForm.test(value) && !value.includes("..")
+      ? undefined
+      : "its value is owner/name or owner/name:file.gguf";
   if (rule.kind === "json") return refuseJson(rule.keys, value);
   const isNumber = rule.kind === "integer" ? /^\d{1,9}$/.test(value) : /^\d{1,4}(\.\d{1,6})?$/.test(value);
   const isInside = isNumber && Number(value) >= rule.min && Number(value) <= rule.max;
@@ -148,3 +156,12 @@ function refuseJson(keys: readonly string[], value: string): string | undefined 
 }
 
 const quote = (text: string) => JSON.stringify(text.slice(0, 80));
+
+/** What `--draft-model` names. */
+export function draftModelOf(
+  args: readonly string[],
+): { readonly repo: string; readonly file: string | undefined } | undefined {
+  const given = args.find((arg) => arg.startsWith("--draft-model="))?.slice("--draft-model=".length);
+  const [, repo, file] = ggufForm.exec(given ?? "") ?? [];
+  return repo === undefined ? undefined : { repo, file };
+}

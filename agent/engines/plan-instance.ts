@@ -28,8 +28,13 @@ export function needsFetch(spec: InstanceSpec__Output): boolean {
   return spec.engine !== "external";
 }
 
-/** `modelPath`: where the weights lie on this host; undefined for an engine that needs none. */
-export function planInstance(spec: InstanceSpec__Output, modelPath: string | undefined, host: HostFacts): PlanOutcome {
+/** `modelPath`: where the weights lie on this host; undefined for an engine that needs none. `draftPath`: of its draft model. */
+export function planInstance(
+  spec: InstanceSpec__Output,
+  modelPath: string | undefined,
+  host: HostFacts,
+  draftPath?: string,
+): PlanOutcome {
   if (!idForm.test(spec.instanceId) || !idForm.test(spec.deployId))
     return refused("bad_spec", "the instance's id cannot name a folder; the control plane sent it wrongly.");
   const badArgs = whyArgsRefused(spec.engine, spec.extraArgs);
@@ -44,7 +49,7 @@ export function planInstance(spec: InstanceSpec__Output, modelPath: string | und
     case "sglang":
       if (modelPath === undefined)
         return refused("bad_spec", "the engine needs weights and the deployment names none.");
-      return planners[spec.engine](spec, modelPath, host);
+      return planners[spec.engine](spec, modelPath, host, draftPath);
     case "custom":
       return planCustom(spec, host);
     case "external":

@@ -4,6 +4,7 @@ import { basename, dirname, join } from "node:path";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import { adaptersMount } from "./adapters-mount.ts";
 import { imageOf } from "./allowed-image.ts";
+import { planDraft } from "./draft-model.ts";
 import { graphCache } from "./graph-cache.ts";
 import type { HostFacts, PlanFile, PlanOutcome } from "./host-facts.ts";
 import { identityOf } from "./plan-identity.ts";
@@ -14,7 +15,12 @@ const templateTarget = "/etc/stoker/chat-template.jinja";
 /** A child that hears nothing from its agent for so long stops itself. */
 const orphanTimeoutMs = 600_000;
 
-export function planStoker(spec: InstanceSpec__Output, modelPath: string, host: HostFacts): PlanOutcome {
+export function planStoker(
+  spec: InstanceSpec__Output,
+  modelPath: string,
+  host: HostFacts,
+  draftPath?: string,
+): PlanOutcome {
   const isProcess = host.driver === "process";
   const template = spec.chatTemplate === "" ? undefined : templateFile(spec.chatTemplate, host.filesDir);
   // The engine finds the other parts of a split model beside the first.
@@ -24,11 +30,13 @@ export function planStoker(spec: InstanceSpec__Output, modelPath: string, host: 
   const modelTarget = isProcess ? modelPath : `/models/${basename(modelPath)}`;
   const templatePath = template && (isProcess ? template.path : templateTarget);
   const adapters = adaptersMount(spec, host);
+  const draft = planDraft(draftPath, isProcess);
   const graphs = graphCache(modelPath, spec.deployId, host);
   const mounts = [
     { source: shown, target: shownTarget, readOnly: true },
     ...(template ? [{ source: template.path, target: templateTarget, readOnly: true }] : []),
     ...adapters.mounts,
+    ...draft.mounts,
     ...graphs.mounts,
   ];
   // GPUs of type `other` are shares of the host's memory; only a real one has a driver's uuid.
@@ -47,6 +55,7 @@ export function planStoker(spec: InstanceSpec__Output, modelPath: string, host: 
     STOKER_LOG_LEVEL: host.logLevel,
     ...(spec.cpus > 0 ? { STOKER_CPUS: String(spec.cpus) } : {}),
     ...(Number(spec.memoryBytes) > 0 ? { STOKER_MEMORY_BYTES: spec.memoryBytes } : {}),
+    ...draft.env,
     ...graphs.env,
     ...(templatePath ? { STOKER_CHAT_TEMPLATE_FILE: templatePath } : {}),
     ...(isProcess ? { STOKER_ORPHAN_TIMEOUT_MS: String(orphanTimeoutMs) } : {}),

@@ -9,7 +9,7 @@ export type WeightsFact =
   | { readonly kind: "unknown" }
   | { readonly kind: "fetching"; readonly done: number; readonly total: number }
   /** Undefined for an engine without weights. */
-  | { readonly kind: "here"; readonly modelPath: string | undefined };
+  | { readonly kind: "here"; readonly modelPath: string | undefined; readonly draftPath?: string | undefined };
 
 /** One process or container from when this agent first saw it alive. */
 export interface Life {

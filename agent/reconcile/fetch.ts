@@ -1,4 +1,6 @@
 // What must lie on this host before an instance can start there: weights, then the image. The one it replaces serves on.
+import type { Weights__Output } from "../../proto/gen/stoker/fleet/v1/Weights.ts";
+import { draftWeights } from "../engines/draft-model.ts";
 import { needsWeights, planInstance } from "../engines/plan-instance.ts";
 import type { Attempts } from "./attempts.ts";
 import { fetchBackOff } from "./back-off.ts";
@@ -17,9 +19,8 @@ export function createFetch(deps: StepDeps, attempts: Attempts) {
     deps.progressed();
   }
 
-  async function weights(step: Fetch, signal: AbortSignal): Promise<string> {
+  async function weights(step: Fetch, wanted: Weights__Output | null, signal: AbortSignal): Promise<string> {
     const beganMs = clock();
-    const wanted = step.spec.weights;
     if (!wanted) throw new Error("the specification names no weights");
     let counted = 0;
     const onProgress = (done: number, total: number): void => {
@@ -50,9 +51,11 @@ export function createFetch(deps: StepDeps, attempts: Attempts) {
       // Gigabytes of weights for a specification that is refused afterwards help nobody.
       const outcome = planInstance(step.spec, needsWeights(step.spec) ? "weights" : undefined, host);
       if (!outcome.ok) return await attempts.failed(step, outcome, { isTerminal: true, backOff: fetchBackOff });
-      const modelPath = needsWeights(step.spec) ? await weights(step, signal) : undefined;
+      const modelPath = needsWeights(step.spec) ? await weights(step, step.spec.weights, signal) : undefined;
+      const draft = draftWeights(step.spec);
+      const draftPath = draft ? await weights(step, draft, signal) : undefined;
       await image(step, outcome.plan, signal);
-      book.change(step.id, (facts) => ({ ...facts, weights: { kind: "here", modelPath } }));
+      book.change(step.id, (facts) => ({ ...facts, weights: { kind: "here", modelPath, draftPath } }));
     } catch (error) {
       book.change(step.id, (facts) => ({ ...facts, weights: { kind: "unknown" } }));
       signal.throwIfAborted();

@@ -97,7 +97,8 @@ export function createExecutors(deps: StepDeps): Executors {
       const beganMs = deps.clock();
       const here = book.get(step.id).weights;
       const modelPath = here.kind === "here" && needsWeights(step.spec) ? here.modelPath : undefined;
-      const outcome = planInstance(step.spec, modelPath, deps.host);
+      const draftPath = here.kind === "here" ? here.draftPath : undefined;
+      const outcome = planInstance(step.spec, modelPath, deps.host, draftPath);
       if (!outcome.ok) return attempts.failed(step, outcome, { isTerminal: true, backOff: startBackOff });
       try {
         const held = await gpusHeld(step, outcome.plan.gpuUuids, signal);

@@ -4,6 +4,7 @@ import type { Logger } from "pino";
 import type { DesiredState__Output } from "../../proto/gen/stoker/fleet/v1/DesiredState.ts";
 import type { KeptWeights } from "../../proto/gen/stoker/fleet/v1/KeptWeights.ts";
 import type { AgentConfig } from "../config.ts";
+import { draftWeights } from "../engines/draft-model.ts";
 import type { AgentMetrics } from "../metrics/agent-metrics.ts";
 import { createWeights, type KeptSummary, type WeightsStore } from "../weights/fetch-weights.ts";
 import type { AskNeighbours } from "../weights/neighbours.ts";
@@ -64,7 +65,9 @@ export function createHostWeights(
     setDesired(desired) {
       const pinned = desired.prefetch.filter((one) => one.pinned);
       const adapters = desired.instances.flatMap((one) => one.adapters);
-      store.hold([...desired.instances, ...adapters, ...pinned].flatMap(({ weights }) => weights ?? []));
+      const drafts = desired.instances.flatMap((one) => draftWeights(one) ?? []);
+      const named = [...desired.instances, ...adapters, ...pinned].flatMap(({ weights }) => weights ?? []);
+      store.hold([...named, ...drafts]);
       prefetcher.want(desired.prefetch);
     },
     report: () => reportOf(here, prefetcher.state()),

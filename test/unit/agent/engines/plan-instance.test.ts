@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { draftWeights } from "../../../../agent/engines/draft-model.ts";
 import { planInstance } from "../../../../agent/engines/plan-instance.ts";
 import { instanceSpec } from "../../../fakes/instance-spec.ts";
 
@@ -83,6 +84,26 @@ describe("our own runtime", () => {
     const gguf = planOf(model, { driver: "docker" });
     expect(gguf.plan.env).not.toHaveProperty("STOKER_GRAPH_CACHE");
     expect([gguf.openFolders, gguf.plan.mounts.every(({ readOnly }) => readOnly)]).toEqual([undefined, true]);
+  });
+
+  it("is told where its draft model lies, which is read with the deployment's token", () => {
+    const spec = instanceSpec({ extraArgs: ["--draft-model=owner/small-GGUF:small.Q8_0.gguf"] });
+    expect(draftWeights(spec)).toMatchObject({ repo: "owner/small-GGUF", file: "small.Q8_0.gguf", format: "gguf" });
+    expect(draftWeights(instanceSpec())).toBeUndefined();
+    const planOf = (one: typeof host | typeof docker) => {
+      const outcome = planInstance(spec, model, one, "/cache/blobs/model.gguf");
+      if (!outcome.ok) throw new Error(outcome.message);
+      return outcome.plan;
+    };
+    expect(planOf(host).env["STOKER_DRAFT_MODEL_PATH"]).toBe("/cache/blobs/model.gguf");
+    const { env, mounts } = planOf(docker);
+    const target = env["STOKER_DRAFT_MODEL_PATH"];
+    expect(mounts[1]).toEqual({ source: "/cache/blobs/model.gguf", target, readOnly: true });
+    expect(mounts[0]?.target).not.toBe(target);
+    for (const bad of ["/etc/passwd", "a/b:../c.gguf", "a/b:c.bin", "a"]) {
+      const refused = planInstance(instanceSpec({ extraArgs: [`--draft-model=${bad}`] }), model, host);
+      expect(refused, bad).toMatchObject({ ok: false, code: "bad_extra_args" });
+    }
   });
 
   it("uses the GPUs it was granted and no others", () => {
