@@ -55,7 +55,9 @@ describe.runIf(digits)("a picture classifier on CUDA", () => {
         return 512_000 / (performance.now() - startedAt);
       });
     const [single, batched] = [await perSecond(1, 1), await perSecond(64, 64)];
-    process.stderr.write(`\npictures a second on CUDA: ${single.toFixed(0)} one by one, ${batched.toFixed(0)} in batches\n`);
+    process.stderr.write(
+      `\npictures a second on CUDA: ${single.toFixed(0)} one by one, ${batched.toFixed(0)} in batches\n`,
+    );
     expect(batched / single).toBeGreaterThan(1.5);
   });
 });
