@@ -13,6 +13,8 @@ export interface DemoModel {
   readonly license: string;
   readonly task: "text-generation" | "embeddings" | "text-to-speech" | "automatic-speech-recognition" | "text-to-image";
   readonly weights: DemoPackage | DemoFolder;
+  /** A request of native inference, where the task's usual one is not for it. */
+  readonly example?: Readonly<Record<string, unknown>>;
   /** Tokens the model was trained for, and how many an instance serves when the deployment does not say; 0: the model's own. */
   readonly contextLength: number;
   readonly servedContextLength: number;
@@ -112,6 +114,7 @@ export const demoModels: readonly DemoModel[] = [
     license: "Apache-2.0",
     task: "text-to-image",
     weights: { kind: "folder", format: "onnx", name: "digits-diffusion" },
+    example: { prompt: "digit 3", width: 64, height: 64 },
     contextLength: 77,
     servedContextLength: 0,
     maxBatchSize: 8,

@@ -1,6 +1,7 @@
 // Lines that a shell runs as they stand: the key comes from STOKER_API_KEY, the server from the record's own address.
+import { demoModelByRepo } from "../../catalog/demo-models.ts";
 import type { ServedModel } from "../../catalog/served-model.ts";
-import { exampleOf } from "./examples.ts";
+import { exampleOf, type TaskExample } from "./examples.ts";
 
 type Model = Pick<ServedModel, "name" | "task">;
 
@@ -14,20 +15,25 @@ export const inferencePath = (name: string): string =>
 
 /** `origin`: scheme, host and port of this server. */
 export function curlOf({ name, task }: Model, origin: string): string {
-  const { request, file } = exampleOf(task);
+  const { request, file } = callOf({ name, task });
   const head = `curl -sS ${quoted(origin + inferencePath(name))} -H "Authorization: Bearer $STOKER_API_KEY"`;
   if (file !== undefined) return `${silence}${head} -F ${quoted(`${file}=@-;filename=${file}.wav`)}`;
   return `${head} -H 'Content-Type: application/json' -d ${quoted(JSON.stringify(request))}`;
 }
 
 export function commandOf({ name, task }: Model): string {
-  const { request, file } = exampleOf(task);
+  const { request, file } = callOf({ name, task });
   const fields = Object.entries(request).map(([field, value]) => {
     const text = typeof value === "string" ? value : JSON.stringify(value);
     return ` -i ${quoted(`${field}=${text}`)}`;
   });
   const start = file === undefined ? "" : silence;
   return `${start}stoker infer -m ${quoted(name)}${fields.join("")}${file === undefined ? "" : ` -i ${file}=@-`}`;
+}
+
+function callOf({ name, task }: Model): Pick<TaskExample, "request" | "file"> {
+  const usual = exampleOf(task);
+  return { ...usual, request: demoModelByRepo(name)?.example ?? usual.request };
 }
 
 /** As one word of a POSIX shell, whatever it holds. */
