@@ -73,10 +73,10 @@ function refused(error: unknown, { requestId, attempts }: Trace): LineAnswer {
   return status >= 500 ? again("broken", 1) : { kind: "answered", ...otherwise, tokens: undefined };
 }
 
-/** An answer is a line of a file: JSON that an engine wrote in several is written anew. */
+/** An answer is a line of a file: JSON that an engine wrote in several is written anew. A NUL is no JSON, and no text of PostgreSQL. */
 function oneLine(body: Buffer): string {
   const text = body.toString();
-  return /[\r\n]/.test(text) ? JSON.stringify(JSON.parse(text)) : text;
+  return /[\r\n]/.test(text) || text.includes("\0") ? JSON.stringify(JSON.parse(text)) : text;
 }
 
 const tokensOf = ({ usage }: Trace): BatchTokens | undefined => usage;
