@@ -11,6 +11,7 @@ const files = [
   "test/chaos/random-kills.test.ts",
   "test/e2e/runtime/demo-lines.test.ts",
   "test/e2e/scaling/scaling.test.ts",
+  "test/integration/clients/clients.test.ts",
   "test/integration/deployments/gpu-claims.test.ts",
   "test/unit/runtime/audio/recording.test.ts",
 ];

@@ -19,6 +19,11 @@ const scoped = (models: readonly string[] | null): Caller => ({
 });
 const bearer = { headers: { authorization: "Bearer jwt:t" } };
 
+interface Dialects {
+  readonly error?: { readonly code?: string };
+  readonly detail?: { readonly status?: string };
+}
+
 async function ask(model: string, path = "/v1/compat/chat/completions"): Promise<{ status: number; code?: string }> {
   const body = path.endsWith("chat/completions") ? chat({ model }) : text({ model });
   const answer = await edge.post(path, body, bearer);
@@ -77,7 +82,9 @@ describe("a scoped token", () => {
     for (const { method, path } of closed) {
       const body = /POST|PUT|PATCH/.test(method) ? { body: "{}" } : {};
       const answer = await fetch(edge.url + path.replaceAll(/\{[^}]+\}/g, "x"), { method, ...bearer, ...body });
-      const { code } = (await answer.json()) as { code?: string };
+      // Each dialect says the code in its own place.
+      const { code: native, error, detail } = (await answer.json()) as Record<string, unknown> & Dialects;
+      const code = native ?? error?.code ?? detail?.status;
       expect({ method, path, status: answer.status, code }).toEqual({
         method,
         path,
