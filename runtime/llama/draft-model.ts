@@ -94,6 +94,6 @@ async function fitsWords(context: LlamaContext, targetSequence: LlamaContextSequ
     );
   } finally {
     predictor.dispose();
-    sequence.dispose();
+    await sequence.dispose();
   }
 }
