@@ -7,9 +7,12 @@ import { root, runNode } from "./suites/run-tool.ts";
 /** Each reads test/fakes/nightly.ts, directly or by what it starts. */
 const files = [
   "test/chaos/agent-stopped.test.ts",
+  "test/chaos/batch-killed.test.ts",
   "test/chaos/control-plane-away.test.ts",
   "test/chaos/random-kills.test.ts",
+  "test/chaos/webhooks.test.ts",
   "test/e2e/runtime/demo-lines.test.ts",
+  "test/e2e/runtime/images.test.ts",
   "test/e2e/scaling/scaling.test.ts",
   "test/integration/clients/clients.test.ts",
   "test/integration/deployments/gpu-claims.test.ts",

@@ -1,11 +1,12 @@
 // A batch whose control plane is killed in the middle: every line has one result, and none is billed twice. 2,000 lines in the
-// nightly run and where STOKER_TEST_BATCH_LINES says so; fewer on every change.
+// nightly run, fewer on every change.
 import OpenAI, { toFile } from "openai";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { ledgerFacts, query } from "../e2e/spine/database.ts";
 import { type ExternalStack, startExternalStack } from "../fakes/external-stack.ts";
+import { longer } from "../fakes/nightly.ts";
 
-const lines = Number(process.env["STOKER_TEST_BATCH_LINES"] ?? 300);
+const lines = longer(300, 2_000);
 const tokens = 8;
 const patient = { timeout: 90_000, interval: 100 };
 /** USD 20 per million tokens, 20 % less in a batch: 16,000 nano-USD a token. */

@@ -1,11 +1,12 @@
 // Webhooks while the control plane is killed and its job queue wiped: every accepted request is told, with one id and the same
-// bytes, and billed once. STOKER_TEST_WEBHOOKS=500 for the long form.
+// bytes, and billed once. 500 of them in the nightly run.
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { ledgerFacts, query, usageRows } from "../e2e/spine/database.ts";
 import { type ExternalStack, startExternalStack } from "../fakes/external-stack.ts";
+import { longer } from "../fakes/nightly.ts";
 import { startWebhookReceiver, verified, type WebhookReceiver } from "../fakes/webhook-receiver.ts";
 
-const count = Number(process.env["STOKER_TEST_WEBHOOKS"] ?? 60);
+const count = longer(60, 500);
 const patient = { timeout: 120_000, interval: 200 };
 let world: ExternalStack;
 let receiver: WebhookReceiver;
