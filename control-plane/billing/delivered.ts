@@ -19,6 +19,8 @@ export interface LostAttempt {
   readonly deployId: DeploymentId;
   readonly instanceId: InstanceId;
   readonly admittedAtMs: number;
+  /** When the answer broke off: an agent that began after it has none of this attempt but what the one before it kept. */
+  readonly brokeAtMs: number;
   /** Estimated. */
   readonly inputTokens: number;
   readonly rates: TokenRates;

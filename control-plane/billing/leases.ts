@@ -49,7 +49,8 @@ export function createBudgets(deps: BudgetsDeps): RunningBudgets {
   const slices = new Map<LeaseId, Slice>();
   const purses = new Map<AccountId, Purse>();
   /** Ended, their record not known to be durable. */
-  const unrecorded = new Map<RequestId, HeldMoney>();
+  /** A job that runs again holds a second time under its one request id while the first hold still waits. */
+  const unrecorded = new Set<HeldMoney>();
   const stopping = new AbortController();
   let loop: Promise<void> | undefined;
   let openHolds = 0;
@@ -68,7 +69,7 @@ export function createBudgets(deps: BudgetsDeps): RunningBudgets {
     freed: closed,
     unrecorded(held) {
       closed(held);
-      unrecorded.set(held.requestId, held);
+      unrecorded.add(held);
     },
   };
   const purseDeps = {
@@ -88,7 +89,7 @@ export function createBudgets(deps: BudgetsDeps): RunningBudgets {
   };
   metrics.watchHolds(() => ({
     holds: openHolds + unrecorded.size,
-    holdAmount: [...unrecorded.values()].reduce((sum, held) => sum + held.reserved, openAmount),
+    holdAmount: [...unrecorded].reduce((sum, held) => sum + held.reserved, openAmount),
     leases: slices.size,
     leased: [...slices.values()].reduce((sum, slice) => sum + slice.granted - slice.settled, 0n),
   }));
@@ -118,7 +119,7 @@ export function createBudgets(deps: BudgetsDeps): RunningBudgets {
 
   /** Renews what is due, and everything that has requests to look up: a record counts together with its lease's figure. */
   async function sync(sentAtMs: number): Promise<void> {
-    const asked = [...unrecorded.values()].slice(0, lookUpAtOnce);
+    const asked = [...unrecorded].slice(0, lookUpAtOnce);
     const due = [...slices.values()].filter(
       (slice) => slice.unrecorded > 0 || isIdle(slice, sentAtMs) || sentAtMs - slice.renewedAtMs >= timing.renewEveryMs,
     );
@@ -145,10 +146,10 @@ export function createBudgets(deps: BudgetsDeps): RunningBudgets {
       slice.renewedAtMs = sentAtMs;
     }
     for (const held of asked) {
-      unrecorded.delete(held.requestId);
+      unrecorded.delete(held);
       if ((found.recorded.get(held.requestId) ?? 0) >= held.attempt) held.drop();
       // To the end of the line, so that one that never comes does not keep others from being asked about.
-      else if (held.slices.some((slice) => slices.has(slice.leaseId))) unrecorded.set(held.requestId, held);
+      else if (held.slices.some((slice) => slices.has(slice.leaseId))) unrecorded.add(held);
     }
     if (isAway) log.info("leases are renewed again");
     isAway = false;

@@ -105,7 +105,7 @@ export function createLostAttempts(deps: LostAttemptsDeps): LostAttempts {
 /** The record as a restarted agent would send it that found nothing but the start of the attempt. */
 function lostRecord(count: DeliveredCount, lost: LostAttempt): SettledRecord {
   const { requestId, attempt, account, leaseIds, hold } = count;
-  const { host: _, ...known } = lost;
+  const { host: _, brokeAtMs: __, ...known } = lost;
   return {
     ...known,
     requestId,

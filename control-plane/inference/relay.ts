@@ -114,7 +114,7 @@ export async function relay(
           outputTokens: last.frames,
           leaseIds: admission.hold.leaseIds,
           hold: nano(admission.hold.amount),
-          lost: lostAttempt(deps.replicaId, route, admission, trace),
+          lost: { ...lostAttempt(deps.replicaId, route, admission, trace), brokeAtMs: deps.unixMs() },
         });
         if (last.kind === "timeout") {
           return broken(ranAttempt, last.frames, new UpstreamTimeout({ cause: last.cause }));
@@ -129,7 +129,7 @@ export async function relay(
   return broken(ranAttempt, 0, noInstance(admission, last, busySeconds));
 }
 
-const lostAttempt = (replica: string, route: Route, admission: Admission, trace: Trace): LostAttempt => ({
+const lostAttempt = (replica: string, route: Route, admission: Admission, trace: Trace) => ({
   host: route.hostId,
   key: admission.key,
   replica: replica as ReplicaId,

@@ -32,10 +32,10 @@ export function createUnrecordedStore(db: Kysely<Database>): CountStore & Quaran
         .selectFrom("delivered_count as d")
         .leftJoin("host as h", "h.host_id", "d.host_id")
         .selectAll("d")
-        // An agent that was started anew after the attempt began sends what its predecessor kept within that time, or never.
+        // An agent that was started anew after the answer broke off sends what its predecessor kept within that time, or never.
         .select(
           sql<boolean>`coalesce(h.seen_at >= ${silence} and not (h.run_began_at < ${silence}
-            and h.run_began_at > to_timestamp((d.lost->>'admittedAtMs')::float8 / 1000)), false)`.as("may_still_tell"),
+            and h.run_began_at > to_timestamp((d.lost->>'brokeAtMs')::float8 / 1000)), false)`.as("may_still_tell"),
         )
         .where("d.resolved_at", "is", null)
         .where("d.at", "<", silence)

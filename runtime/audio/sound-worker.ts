@@ -65,8 +65,8 @@ export class SoundWorker {
     const thread = new Worker(new URL("./sound-thread.ts", import.meta.url), { execArgv: process.execArgv });
     thread.unref();
     thread.on("message", (answer: SoundAnswer) => this.#heard(answer));
-    thread.on("error", (error) => this.#ended(error instanceof Error ? error.message : String(error)));
-    thread.on("exit", () => this.#ended("the thread that computes with sound has ended"));
+    thread.on("error", (error) => this.#ended(thread, error instanceof Error ? error.message : String(error)));
+    thread.on("exit", () => this.#ended(thread, "the thread that computes with sound has ended"));
     this.#thread = thread;
     return thread;
   }
@@ -79,8 +79,9 @@ export class SoundWorker {
     else waiter?.reject(answer.code ? new AudioRefusal(answer.code, answer.message) : new Error(answer.message));
   }
 
-  /** The next question starts another. */
-  #ended(why: string): void {
+  /** The next question starts another. One that breaks says so twice: its successor may have waiters by then. */
+  #ended(thread: Worker, why: string): void {
+    if (this.#thread !== thread) return;
     this.#thread = undefined;
     for (const { reject } of this.#waiters.values()) reject(new Error(why));
     this.#waiters.clear();

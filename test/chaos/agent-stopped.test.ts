@@ -1,5 +1,5 @@
 // F10: the agent's process stands still (SIGSTOP) beyond its lease and beyond the time after which its work moves, with its
-// model server running on, and then goes on as if nothing had been. Clocks of hosts a tenth as long: lease 2 s, lost after 6 s
+// model server running on, and then goes on as if nothing had been. Clocks of hosts a fifth as long: lease 4 s, lost after 12 s
 // (in the nightly run at their real values, 20 s and 60 s).
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
@@ -9,7 +9,7 @@ import { longer } from "../fakes/nightly.ts";
 import { instancePids, isAlive, type Part, type Stack, startStack } from "../fakes/processes.ts";
 
 const patient = { timeout: longer(60_000, 180_000), interval: 100 };
-const clocks = longer(0.1, 1);
+const clocks = longer(0.2, 1);
 const model = "admin/tiny";
 let stack: Stack;
 let deployId: string;

@@ -13,7 +13,8 @@ import { seeded } from "../fakes/seed.ts";
 const patient = { timeout: 90_000, interval: 100 };
 /** Nano-USD of one output token. */
 const price = 20_000;
-const random = seeded();
+/** One order on every change, so that a failure stays; another one each night. */
+const random = seeded(longer<number | undefined>(2_026, undefined));
 /** Apart: how often callers ask must not change what is killed. */
 const lengths = seeded(random.seed + 1);
 let redis: TestRedis | undefined;

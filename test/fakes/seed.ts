@@ -9,10 +9,9 @@ export interface Seeded {
   pick<T>(from: readonly T[]): T;
 }
 
-/** The seed of STOKER_PROPERTY_SEED, else one of this moment. */
-export function seeded(
-  seed = Number(process.env["STOKER_PROPERTY_SEED"] ?? Math.floor(Math.random() * 2 ** 31)),
-): Seeded {
+/** The seed of STOKER_PROPERTY_SEED, else `usual`, else one of this moment. */
+export function seeded(usual?: number): Seeded {
+  const seed = Number(process.env["STOKER_PROPERTY_SEED"] ?? usual ?? Math.floor(Math.random() * 2 ** 31));
   let state = seed >>> 0;
   const next = () => {
     // An additive step and two rounds of mixing: good enough to choose what is killed next.

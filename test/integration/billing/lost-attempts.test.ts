@@ -61,6 +61,7 @@ function count(account: AccountId, host: string, outputTokens: number, hasLost =
     deployId: "deployment" as DeploymentId,
     instanceId: "instance" as InstanceId,
     admittedAtMs: Date.now(),
+    brokeAtMs: Date.now(),
     inputTokens: 10,
     rates: { input: nano(perMillion), cachedInput: nano(perMillion), output: nano(perMillion) },
     priceVersion: 1n,
@@ -107,7 +108,7 @@ describe("a delivered count whose record never comes", () => {
     const minutesAgo = (minutes: number) => Date.now() - minutes * 60_000;
     const cut = count(account, "restarted", 40);
     const later = count(account, "restarted", 70);
-    for (const one of [{ ...cut, lost: { ...(cut.lost as LostAttempt), admittedAtMs: minutesAgo(5) } }, later])
+    for (const one of [{ ...cut, lost: { ...(cut.lost as LostAttempt), brokeAtMs: minutesAgo(5) } }, later])
       w.counts.report(one);
     await w.counts.stop();
     await w.age("2 minutes");
@@ -117,7 +118,7 @@ describe("a delivered count whose record never comes", () => {
     expect(await standing(w), "it may still be sending").toBe(2);
     await w.pool.query("update host set run_began_at = now() - interval '61 seconds'");
     await w.look.round();
-    // The agent that runs now began before the other attempt, and will tell of it.
+    // The agent that runs now began before the other one broke off, and will tell of it.
     expect(await standing(w)).toBe(1);
     expect(await w.budget(account)).toMatchObject({ spent: 50n * tokenPrice });
     expect(await checkBooks(w.db)).toEqual(wholeBooks);
