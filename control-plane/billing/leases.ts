@@ -3,7 +3,7 @@
 // ended request stays reserved until its record is durable, unless the agent never started it.
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
-import type { AccountId, LeaseId, RequestId } from "../../proto/ids.ts";
+import type { AccountId, LeaseId } from "../../proto/ids.ts";
 import { nano } from "../../proto/money.ts";
 import { type Clock, systemClock } from "./clock.ts";
 import type { HeldMoney, HoldEnds } from "./held-money.ts";

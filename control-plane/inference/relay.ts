@@ -4,7 +4,7 @@ import type { ReplicaId } from "../../proto/ids.ts";
 import { nano, type TokenRates, type UnitRates } from "../../proto/money.ts";
 import { signTicket, type TicketUnits } from "../../proto/ticket.ts";
 import type { UsageFigures } from "../../proto/usage.ts";
-import type { DeliveredCounts, LostAttempt } from "../billing/delivered.ts";
+import type { DeliveredCounts } from "../billing/delivered.ts";
 import type { Route, Routes } from "../fleet/routes.ts";
 import type { ServiceError } from "../service-error.ts";
 import type { Admission } from "./admit.ts";

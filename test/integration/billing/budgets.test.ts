@@ -132,6 +132,23 @@ describe("budget slices", () => {
     expect(await checkBooks(world.db)).toEqual(wholeBooks);
   });
 
+  it("keep apart what one request holds in two runs of it, and free both when the later one is on record", async () => {
+    const world = await openWorld(postgres);
+    const account = await world.account(100n * tokenPrice);
+    const clock = handClock();
+    const budgets = await world.replica({ clock });
+    const request = ask(account, 40n * tokenPrice);
+    const [first, second] = [await budgets.hold(request), await budgets.hold(request)];
+    first.awaitRecord(1);
+    second.awaitRecord(2);
+    await returnAll(budgets, clock);
+    await expect(budgets.hold(ask(account, 30n * tokenPrice, 30n * tokenPrice))).rejects.toThrow(InsufficientFunds);
+    await settle(world, account, request.requestId, second, 20, 2);
+    await returnAll(budgets, clock);
+    expect(await world.budget(account)).toEqual({ limit: 100n * tokenPrice, spent: 20n * tokenPrice, leased: 0n });
+    expect(await checkBooks(world.db)).toEqual(wholeBooks);
+  });
+
   it("ignore every end of a hold after the first", async () => {
     const world = await openWorld(postgres);
     const account = await world.account(1_000n);
