@@ -66,7 +66,7 @@ export interface ControlPlaneConfig {
     readonly allowsPrivate: boolean;
     /** Addresses and networks that are never called. */
     readonly blocked: readonly string[];
-    /** 1, or less in tests: schedule and claims run that much faster. */
+    /** 1, or less in tests: the schedule runs that much faster, claims twice as fast at most. */
     readonly clockScale: number;
   };
   /** Without it the operator takes the money and credits it. */

@@ -234,7 +234,8 @@ async function main(): Promise<void> {
     linkKey: resultsLinkKey(secrets),
     rules: config.webhooks,
     clockScale: config.webhooks.clockScale,
-    claimScale: config.webhooks.clockScale,
+    // Half of it is still longer than a call takes.
+    claimScale: Math.max(0.5, config.webhooks.clockScale),
     registry,
     log,
   });

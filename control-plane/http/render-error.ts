@@ -192,6 +192,7 @@ const statusOf = new Map<ErrorClass, number>([
   [edge.WebhookWithStream, 422],
   [webhooks.BadWebhookUrl, 422],
   [webhooks.WebhookRefused, 400],
+  [webhooks.WebhookQueueFull, 429],
   [webhooks.DeliveryNotFound, 404],
   [webhooks.DeliveryPending, 409],
   [webhooks.ResultsGone, 404],

@@ -3,6 +3,7 @@ import type { AccountId, RequestId } from "../../proto/ids.ts";
 import type { DeliveryRecord, DeliveryState, WebhookDeliveryStore } from "../webhooks/store.ts";
 import { asked } from "./asked.ts";
 import { writeAudit } from "./audit-rows.ts";
+import { fullAccounts, withRoom } from "./claim-room.ts";
 import { inTransaction } from "./database.ts";
 import { ms } from "./milliseconds.ts";
 import type { Database } from "./schema.ts";
@@ -20,7 +21,7 @@ export function createWebhookDeliveryStore(db: Kysely<Database>): WebhookDeliver
       .where("d.account_id", "=", account);
 
   return asked<WebhookDeliveryStore>({
-    async claimDeliveries({ claim, limit, lockMs, mostOfAccount, running, mostOfHost, roomOfHost }) {
+    async claimDeliveries({ claim, limit, lockMs, mostOfHost, roomOfHost, silent, ...room }) {
       const { rows } = await sql<{
         webhook_id: string;
         claim_id: string;
@@ -33,23 +34,27 @@ export function createWebhookDeliveryStore(db: Kysely<Database>): WebhookDeliver
       }>`
         with rooms as (
           select * from unnest(${[...roomOfHost.keys()]}::text[], ${[...roomOfHost.values()]}::integer[]) as r (host, room)
-        ), running as (
-          select * from unnest(${[...running.keys()]}::text[], ${[...running.values()]}::integer[]) as r (account_id, count)
+        ), silent as (
+          select * from unnest(${silent.map(({ account }) => account)}::text[], ${silent.map(({ host }) => host)}::text[],
+            ${silent.map((one) => one.room)}::integer[]) as r (account_id, host, room)
         ), due as (
-          select webhook_id, host, account_id, due_at from webhook_delivery
+          select webhook_id as id, host, account_id, due_at, octet_length(body) as bytes from webhook_delivery
           where state = 'pending' and due_at <= now() and (locked_until is null or locked_until < now())
             and host not in (select host from rooms where room <= 0)
-            and account_id not in (select account_id from running where count >= ${mostOfAccount})
+            and (account_id, host) not in (select account_id, host from silent where room <= 0)
+            and account_id not in (${fullAccounts(room)})
           order by due_at limit ${sql.lit(mostLookedAt)}
-        ), turns as (
-          select webhook_id, coalesce(room, ${mostOfHost}::integer) as room, coalesce(count, 0) as count,
-            row_number() over (partition by host order by due_at) as of_host,
-            row_number() over (partition by account_id order by due_at) as of_account
-          from due left join rooms using (host) left join running using (account_id)
+        ), of_pairs as (
+          select due.*, coalesce(room, ${mostOfHost}::integer) as room,
+            row_number() over (partition by account_id, host order by due_at, id) as turn
+          from due left join silent using (account_id, host)
+        ), of_hosts as (
+          select id, account_id, due_at, bytes, coalesce(rooms.room, ${mostOfHost}::integer) as room,
+            row_number() over (partition by host order by due_at, id) as turn
+          from of_pairs left join rooms using (host) where turn <= of_pairs.room
         ), chosen as (
           select webhook_id from webhook_delivery
-          where webhook_id in (
-            select webhook_id from turns where of_host <= room and of_account + count <= ${mostOfAccount})
+          where webhook_id in (${withRoom(room, sql`(select * from of_hosts where turn <= room)`)})
             and state = 'pending' and (locked_until is null or locked_until < now())
           order by due_at limit ${limit} for update skip locked
         )

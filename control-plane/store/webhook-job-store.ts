@@ -3,6 +3,7 @@ import type { AccountId, BudgetId, KeyId, RequestId } from "../../proto/ids.ts";
 import type { ClaimedJob, WebhookJobStore } from "../webhooks/store.ts";
 import { liveAccount } from "./account-rows.ts";
 import { asked } from "./asked.ts";
+import { fullAccounts, withRoom } from "./claim-room.ts";
 import { inTransaction } from "./database.ts";
 import { ms } from "./milliseconds.ts";
 import type { Database } from "./schema.ts";
@@ -12,11 +13,15 @@ const mostLookedAt = 2_000;
 
 export function createWebhookJobStore(db: Kysely<Database>): WebhookJobStore {
   return asked<WebhookJobStore>({
-    addJob: (job, lifeMs) =>
+    addJob: (job, lifeMs, most) =>
       inTransaction(db, async (trx) => {
         // Held to the end: an account that is being deleted takes no request after its requests were ended.
         const live = await liveAccount(trx, job.account).select("account_id").forShare().executeTakeFirst();
-        if (!live) return false;
+        if (!live) return "gone";
+        const { rows } = await sql<{ is_full: boolean }>`
+          select count(*) >= ${most.count} or coalesce(sum(octet_length(body)), 0) >= ${most.bytes} as is_full
+          from webhook_job where account_id = ${job.account} and state in ('queued', 'running')`.execute(trx);
+        if (rows[0]?.is_full) return "full";
         const { token } = job;
         await trx
           .insertInto("webhook_job")
@@ -36,24 +41,19 @@ export function createWebhookJobStore(db: Kysely<Database>): WebhookJobStore {
             expires_at: sql<Date>`now() + ${ms(lifeMs)}`,
           })
           .execute();
-        return true;
+        return "added";
       }),
 
-    async claimJobs({ claim, limit, lockMs, mostOfAccount, running }) {
+    async claimJobs({ claim, limit, lockMs, ...room }) {
       const { rows } = await sql<Row & { is_expired: boolean }>`
-        with running as (
-          select * from unnest(${[...running.keys()]}::text[], ${[...running.values()]}::integer[]) as r (account_id, count)
-        ), due as (
-          select request_id, account_id from webhook_job
+        with due as (
+          select request_id as id, account_id, due_at, octet_length(body) as bytes from webhook_job
           where state in ('queued', 'running') and due_at <= now() and (state = 'queued' or locked_until < now())
-            and account_id not in (select account_id from running where count >= ${mostOfAccount})
+            and account_id not in (${fullAccounts(room)})
           order by due_at limit ${sql.lit(mostLookedAt)}
-        ), turns as (
-          select request_id, row_number() over (partition by account_id) + coalesce(count, 0) as turn
-          from due left join running using (account_id)
         ), chosen as (
           select request_id from webhook_job
-          where request_id in (select request_id from turns where turn <= ${mostOfAccount})
+          where request_id in (${withRoom(room, sql`due`)})
             and state in ('queued', 'running') and (state = 'queued' or locked_until < now())
           order by due_at limit ${limit} for update skip locked
         )
@@ -126,7 +126,6 @@ function jobOf(row: Row & { readonly is_expired: boolean }): ClaimedJob {
       models: token.models,
       budget: token.budget as BudgetId | null,
       limit: token.limit === null ? null : BigInt(token.limit),
-      expiresAtMs: token.expiresAtMs,
     },
     label: row.label ?? undefined,
     source: row.source ?? undefined,

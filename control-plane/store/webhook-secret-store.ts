@@ -17,12 +17,13 @@ export function createWebhookSecretStore(db: Kysely<Database>): WebhookSecretSto
     async secretOf(account, fresh) {
       const known = await read(account);
       if (known) return rowOf(known);
+      const sealed = await fresh();
       await inTransaction(db, async (trx) => {
         const live = await liveAccount(trx, account).select("account_id").forShare().executeTakeFirst();
         if (!live) return;
         await trx
           .insertInto("webhook_secret")
-          .values({ account_id: account, sealed: fresh, previous_sealed: null, previous_until: null })
+          .values({ account_id: account, sealed, previous_sealed: null, previous_until: null })
           .onConflict((at) => at.column("account_id").doNothing())
           .execute();
       });

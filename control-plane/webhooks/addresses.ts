@@ -27,6 +27,9 @@ const privateNetworks = networks([
   "fc00::/7",
 ]);
 
+/** Inside private networks, and yet never a receiver: metadata services of AWS, Google Cloud and Alibaba Cloud. */
+const metadataServices = networks(["fd00:ec2::254", "fd20:ce::254", "100.100.100.200"]);
+
 /** Nobody's receiver, or somebody's metadata service. */
 const neverNetworks = networks([
   "0.0.0.0/8",
@@ -62,7 +65,7 @@ export function addressTest(rules: AddressRules): (address: string) => boolean {
   return (text) => {
     if (!ipaddr.isValid(text)) return false;
     const address = ipaddr.process(text);
-    if (isIn(address, own)) return false;
+    if (isIn(address, own) || isIn(address, metadataServices)) return false;
     if (isIn(address, privateNetworks)) return rules.allowsPrivate;
     return !isIn(address, neverNetworks);
   };

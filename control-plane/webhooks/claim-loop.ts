@@ -43,9 +43,9 @@ export function createClaimLoop<Item>(deps: {
     return items.length > 0;
   }
 
-  async function look(): Promise<void> {
+  async function look(signal: AbortSignal): Promise<void> {
     try {
-      while (await claimOnce());
+      while (!signal.aborted && (await claimOnce()));
       if (isAway) deps.log.info(`${deps.what}: the database is reached again`);
       isAway = false;
     } catch (error) {
@@ -62,7 +62,7 @@ export function createClaimLoop<Item>(deps: {
       while (!signal.aborted) {
         // Made before looking: what comes meanwhile must not be slept over.
         woken = Promise.withResolvers<void>();
-        await look();
+        await look(signal);
         if (signal.aborted) break;
         const timer = new AbortController();
         const idle = wait(deps.idleMs, undefined, { signal: timer.signal }).catch(() => {});

@@ -2,6 +2,7 @@
 // control plane that dies in between leaves a claim that runs out.
 import type { Logger } from "pino";
 import { randomId } from "../../proto/ids.ts";
+import { AccountLoad, mib } from "./account-load.ts";
 import { type ClaimLoop, createClaimLoop } from "./claim-loop.ts";
 import { HostCalls, mostOfHost } from "./host-calls.ts";
 import type { WebhookMetrics } from "./metrics.ts";
@@ -11,7 +12,8 @@ import { type SendDeps, send } from "./send.ts";
 import type { ClaimedDelivery, WebhookDeliveryStore } from "./store.ts";
 
 const mostAtOnce = 256;
-const mostOfAccount = 64;
+/** Bodies have 5 MiB at most. */
+const limits = { mostOfAccount: 64, mostBytes: 128 * mib, mostBytesOfAccount: 64 * mib };
 /** Longer than a call takes: whoever holds a claim after it is dead. */
 const claimMs = 60_000;
 
@@ -31,24 +33,25 @@ export function createDeliveries(deps: DeliverDeps): ClaimLoop {
   const unixMs = deps.unixMs ?? Date.now;
   const random = deps.random ?? Math.random;
   const hosts = new HostCalls();
-  const running = new Map<string, number>();
+  const load = new AccountLoad(limits);
   const lockMs = claimMs * deps.claimScale;
 
   async function work(delivery: ClaimedDelivery): Promise<void> {
-    const { webhookId, account, host } = delivery;
-    let isAlive = false;
+    const { webhookId, account, host, body } = delivery;
+    // What fails before a call or after it says nothing of the receiver.
+    let isAlive: boolean | undefined;
     try {
-      isAlive = await attempt(delivery);
+      await attempt(delivery, (heard) => {
+        isAlive = heard;
+      });
     } finally {
-      hosts.ended(host, isAlive);
-      const left = (running.get(account) ?? 1) - 1;
-      if (left > 0) running.set(account, left);
-      else running.delete(account);
+      hosts.ended(account, host, isAlive);
+      load.ended(account, body.length);
     }
     deps.log.debug({ webhookId }, "webhook attempt over");
   }
 
-  async function attempt(delivery: ClaimedDelivery): Promise<boolean> {
+  async function attempt(delivery: ClaimedDelivery, heard: (isAlive: boolean | undefined) => void): Promise<void> {
     const { webhookId, account, body, claim, url } = delivery;
     const atMs = unixMs();
     const beganMs = performance.now();
@@ -60,6 +63,7 @@ export function createDeliveries(deps: DeliverDeps): ClaimLoop {
       "webhook-signature": await deps.secrets.sign(account, webhookId, atMs, body),
     };
     const sent = await send(deps, url, headers, body);
+    heard(sent.isAlive);
     const ms = Math.round(performance.now() - beganMs);
     const delayMs = sent.outcome === "ok" ? undefined : nextDelayMs(delivery.tries + 1, sent, random());
     const isExhausted = sent.outcome !== "ok" && delayMs === undefined;
@@ -71,7 +75,6 @@ export function createDeliveries(deps: DeliverDeps): ClaimLoop {
     const line = { webhookId, account, attempt: delivery.attempts + 1, outcome, status, ms, isExhausted };
     if (isExhausted) deps.log.warn(line, "webhook attempt");
     else deps.log.info(line, "webhook attempt");
-    return outcome !== "timeout" && outcome !== "unreachable";
   }
 
   return createClaimLoop({
@@ -85,14 +88,14 @@ export function createDeliveries(deps: DeliverDeps): ClaimLoop {
         claim: randomId(16),
         limit,
         lockMs,
-        mostOfAccount,
-        running,
+        ...load.room(),
         mostOfHost,
         roomOfHost: hosts.room(),
+        silent: hosts.silent(),
       });
-      for (const { host, account } of claimed) {
-        hosts.began(host);
-        running.set(account, (running.get(account) ?? 0) + 1);
+      for (const { host, account, body } of claimed) {
+        hosts.began(account, host);
+        load.began(account, body.length);
       }
       return claimed;
     },

@@ -15,6 +15,18 @@ export class WebhookRefused extends ServiceError {
   }
 }
 
+/** The account's requests that have not ended take as much as is kept for one account. */
+export class WebhookQueueFull extends ServiceError {
+  readonly code = "webhook_queue_full";
+  constructor({ count, bytes }: { readonly count: number; readonly bytes: number }) {
+    super(
+      `Your account has ${count} requests with a webhook, or ${Math.floor(bytes / 1024 ** 2)} MiB of them, that have not ended, its ` +
+        "limit. Send this one again when some have been told.",
+      { retryAfterSeconds: 30 },
+    );
+  }
+}
+
 export class DeliveryNotFound extends ServiceError {
   readonly code = "webhook_delivery_not_found";
   constructor() {

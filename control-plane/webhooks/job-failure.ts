@@ -1,6 +1,7 @@
 // What a run that failed means for its request: once more, when, or the end. Pure.
 import { BudgetStoreAway } from "../billing/hold.ts";
 import {
+  ColdStartsFull,
   EngineOverloaded,
   InstancesUnreachable,
   ModelNotReady,
@@ -43,6 +44,7 @@ export function failureOf(error: unknown, { claims, faults }: Pick<WebhookJob, "
 const isBusy = (error: ServiceError): boolean =>
   error instanceof RateLimited ||
   error instanceof EngineOverloaded ||
+  error instanceof ColdStartsFull ||
   error instanceof InstancesUnreachable ||
   error instanceof BudgetStoreAway ||
   error.code === "store_away" ||

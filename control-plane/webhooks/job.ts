@@ -2,13 +2,12 @@
 import type { AccountId, BudgetId, KeyId, RequestId } from "../../proto/ids.ts";
 import type { Caller } from "../accounts/caller.ts";
 
-/** What a scoped token allowed when the request was accepted. */
+/** What a scoped token allowed when the request was accepted. Its end is none of it: it was valid then. */
 export interface JobToken {
   readonly models: readonly string[] | null;
   readonly budget: BudgetId | null;
   /** Nano-USD; null: none. */
   readonly limit: bigint | null;
-  readonly expiresAtMs: number | null;
 }
 
 export interface NewJob {
@@ -57,26 +56,25 @@ export type RunJob = (
   signal: AbortSignal,
 ) => Promise<JobAnswer | undefined>;
 
-export const tokenOf = ({ via, models, expiresAtMs, spending }: Caller): JobToken | null =>
+export const tokenOf = ({ via, models, spending }: Caller): JobToken | null =>
   via === "key" && spending.token === null
     ? null
     : {
         models: models && [...models],
         budget: spending.token?.budget ?? null,
         limit: spending.token?.limit ?? null,
-        expiresAtMs,
       };
 
 /** The caller as the account and its key stand now, within what the token allowed. */
 export function callerOf(now: Caller, token: JobToken | null): Caller {
   if (!token) return now;
-  const { models, budget, limit, expiresAtMs } = token;
+  const { models, budget, limit } = token;
   return Object.freeze({
     ...now,
     isAdmin: false,
     via: "jwt",
     models: models && new Set(models),
-    expiresAtMs,
+    expiresAtMs: null,
     spending: { ...now.spending, token: budget && { budget, limit } },
   });
 }

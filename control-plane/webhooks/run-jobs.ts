@@ -5,6 +5,7 @@ import type { Logger } from "pino";
 import type { AccountId, KeyId } from "../../proto/ids.ts";
 import { randomId } from "../../proto/ids.ts";
 import type { Caller } from "../accounts/caller.ts";
+import { AccountLoad, mib } from "./account-load.ts";
 import { callbackOf } from "./callback.ts";
 import { createClaimLoop } from "./claim-loop.ts";
 import { callerOf, type JobAnswer, type RunJob } from "./job.ts";
@@ -15,7 +16,8 @@ import type { ClaimedJob, WebhookJobStore } from "./store.ts";
 import { makeWebhookId } from "./webhook-id.ts";
 
 const mostAtOnce = 64;
-const mostOfAccount = 32;
+/** Bodies hold files of tens of MiB. */
+const limits = { mostOfAccount: 32, mostBytes: 256 * mib, mostBytesOfAccount: 128 * mib };
 const lockMs = 20_000;
 const stopGraceMs = 10_000;
 /** Attempts of one run: far more than it makes. */
@@ -50,7 +52,7 @@ export interface RunningJobs {
 export function createJobRuns(deps: JobsDeps): RunningJobs {
   const unixMs = deps.unixMs ?? Date.now;
   const claimMs = lockMs * deps.claimScale;
-  const accounts = new Map<string, number>();
+  const load = new AccountLoad(limits);
   const aborts = new Map<string, AbortController>();
   let runJob: RunJob | undefined;
 
@@ -65,9 +67,7 @@ export function createJobRuns(deps: JobsDeps): RunningJobs {
       deps.log.info({ requestId, account, model, run: claims, outcome, ms }, "webhook request");
     } finally {
       aborts.delete(job.claim);
-      const left = (accounts.get(job.account) ?? 1) - 1;
-      if (left > 0) accounts.set(job.account, left);
-      else accounts.delete(job.account);
+      load.ended(job.account, job.body.length);
     }
   }
 
@@ -122,9 +122,8 @@ export function createJobRuns(deps: JobsDeps): RunningJobs {
     log: deps.log,
     work,
     async claim(limit) {
-      const wish = { claim: randomId(16), limit, lockMs: claimMs, mostOfAccount, running: accounts };
-      const claimed = await deps.store.claimJobs(wish);
-      for (const { account } of claimed) accounts.set(account, (accounts.get(account) ?? 0) + 1);
+      const claimed = await deps.store.claimJobs({ claim: randomId(16), limit, lockMs: claimMs, ...load.room() });
+      for (const { account, body } of claimed) load.began(account, body.length);
       return claimed;
     },
   });

@@ -45,7 +45,7 @@ export function createWebhookSecrets(deps: {
     if (!there) throw new WebhookAccountGone();
     return there;
   };
-  const rowOf = async (account: AccountId) => found(store.secretOf(account, await make(account)));
+  const rowOf = (account: AccountId) => found(store.secretOf(account, () => make(account)));
   const previousOf = ({ previousSealed, previousUntilMs }: SecretRow) =>
     previousSealed && previousUntilMs !== null && previousUntilMs > unixMs() ? previousSealed : undefined;
   const shown = async (account: AccountId, row: SecretRow): Promise<WebhookSecret> => ({

@@ -24,6 +24,8 @@ export interface Sent {
   readonly retryAfterMs: number | undefined;
   /** What the receiver said, or why nothing was heard. */
   readonly answer: string;
+  /** Whether somebody spoke at the address; undefined: none was called, as its name led to none. */
+  readonly isAlive: boolean | undefined;
 }
 
 export interface SendDeps {
@@ -43,8 +45,9 @@ export async function send(
   const limits = deps.limits ?? sendLimits;
   const signal = AbortSignal.timeout(limits.totalMs);
   let client: Client | undefined;
+  let destination: Destination | undefined;
   try {
-    const destination = await bounded(deps.targets.locate(url), signal);
+    destination = await bounded(deps.targets.locate(url), signal);
     client = new Client(destination.url.origin, {
       connect: connectorTo(deps, destination, limits.connectMs),
       headersTimeout: limits.totalMs,
@@ -54,16 +57,19 @@ export async function send(
     const answer = await client.request({ method: "POST", path, headers: { ...headers }, body, signal });
     return { ...(await read(answer)) };
   } catch (error) {
-    if (error instanceof WebhookRefused) return failed("blocked", error.message);
-    if (signal.aborted || isTimeout(error)) return failed("timeout", `no answer within ${limits.totalMs / 1000} s`);
-    return failed("unreachable", reasonOf(error));
+    if (error instanceof WebhookRefused) return failed("blocked", error.message, undefined);
+    const isAlive = destination && false;
+    if (signal.aborted || isTimeout(error))
+      return failed("timeout", `no answer within ${limits.totalMs / 1000} s`, isAlive);
+    return failed("unreachable", reasonOf(error), isAlive);
   } finally {
     client?.destroy().catch(() => {});
   }
 }
 
-const failed = (outcome: Outcome, answer: string): Sent => ({
+const failed = (outcome: Outcome, answer: string, isAlive: boolean | undefined): Sent => ({
   outcome,
+  isAlive,
   status: undefined,
   retryAfterMs: undefined,
   answer,
@@ -80,6 +86,7 @@ async function read({ statusCode, headers, body }: Dispatcher.ResponseData): Pro
   const retryAfter = headers["retry-after"];
   return {
     outcome: outcomeOf(statusCode),
+    isAlive: true,
     status: statusCode,
     retryAfterMs: readRetryAfter(typeof retryAfter === "string" ? retryAfter : undefined, Date.now()),
     // PostgreSQL's texts hold no NUL.

@@ -1,19 +1,17 @@
 // What webhooks need kept. Implemented by store/webhook-job-store.ts, webhook-delivery-store.ts and webhook-secret-store.ts,
 // whose every method throws an Error with code `store_away` when PostgreSQL cannot be asked.
 import type { AccountId, RequestId } from "../../proto/ids.ts";
+import type { LoadRoom } from "./account-load.ts";
 import type { NewJob, WebhookJob } from "./job.ts";
 
+export type { LoadRoom } from "./account-load.ts";
 export type { NewJob, WebhookJob } from "./job.ts";
 
 /** Bounds of one look for work. */
-export interface ClaimWish {
+export interface ClaimWish extends LoadRoom {
   readonly claim: string;
   readonly limit: number;
   readonly lockMs: number;
-  /** Of one account at a time, in this process. */
-  readonly mostOfAccount: number;
-  /** What this process works on now, by account. */
-  readonly running: ReadonlyMap<string, number>;
 }
 
 export interface ClaimedJob extends WebhookJob {
@@ -30,9 +28,15 @@ export interface JobEnd {
   readonly results: Buffer | undefined;
 }
 
+/** Of one account's requests that have not ended. */
+export interface JobsLimit {
+  readonly count: number;
+  readonly bytes: number;
+}
+
 export interface WebhookJobStore {
-  /** False when the account is gone. */
-  addJob(job: NewJob, lifeMs: number): Promise<boolean>;
+  /** "full": what waits or runs of the account has reached `most`. Those added at one moment may go past it together. */
+  addJob(job: NewJob, lifeMs: number, most: JobsLimit): Promise<"added" | "gone" | "full">;
   /** Those that are due, or whose run died, the oldest first. A run that died counts as a fault. */
   claimJobs(wish: ClaimWish): Promise<readonly ClaimedJob[]>;
   /** Says that these runs live; answers which of them still may write. */
@@ -55,10 +59,18 @@ export interface ClaimedDelivery {
   readonly tries: number;
 }
 
+export interface SilentHost {
+  readonly account: string;
+  readonly host: string;
+  readonly room: number;
+}
+
 export interface DeliveryWish extends ClaimWish {
   readonly mostOfHost: number;
   /** How many more this process may call at once, where that is not `mostOfHost`. */
   readonly roomOfHost: ReadonlyMap<string, number>;
+  /** The same for one account's calls of one host, where it answered none of the last. */
+  readonly silent: readonly SilentHost[];
 }
 
 export type Outcome = "ok" | "3xx" | "4xx" | "5xx" | "timeout" | "blocked" | "unreachable";
@@ -128,8 +140,8 @@ export interface SecretRow {
 }
 
 export interface WebhookSecretStore {
-  /** The account's own, made of `fresh` where it has none. Undefined when the account is gone. */
-  secretOf(account: AccountId, fresh: Buffer): Promise<SecretRow | undefined>;
+  /** The account's own, made by `fresh` where it has none. Undefined when the account is gone. */
+  secretOf(account: AccountId, fresh: () => Promise<Buffer>): Promise<SecretRow | undefined>;
   /** The one that signed so far goes on signing for `overlapMs`; audited. Undefined when the account is gone. */
   rotateSecret(account: AccountId, sealed: Buffer, overlapMs: number, ip: string): Promise<SecretRow | undefined>;
 }

@@ -1,9 +1,9 @@
 // What a webhook's URL must be, and where it leads. The parsed host is judged, never the raw text: `new URL` turns every
 // spelling of an IPv4 address into the usual one.
-import { lookup } from "node:dns/promises";
 import { isIP } from "node:net";
 import { type AddressRules, addressTest } from "./addresses.ts";
 import { BadWebhookUrl, WebhookRefused } from "./errors.ts";
+import { isUnknownName, type Resolve, resolveHost } from "./resolve-host.ts";
 
 export interface Target {
   readonly url: string;
@@ -17,9 +17,6 @@ export interface Destination {
   readonly address: string;
 }
 
-/** Addresses of a name; rejects as node:dns does. */
-export type Resolve = (hostname: string) => Promise<readonly string[]>;
-
 export interface Targets {
   /** Throws BadWebhookUrl, WebhookRefused. A name that cannot be resolved just now is not refused. */
   check(text: string): Promise<Target>;
@@ -31,10 +28,7 @@ export interface Targets {
 const mostCharacters = 2048;
 const ports = new Set(["", "443", "8443"]);
 
-const resolveBySystem: Resolve = async (hostname) =>
-  (await lookup(hostname, { all: true, verbatim: true })).map(({ address }) => address);
-
-export function createTargets(rules: AddressRules, resolve: Resolve = resolveBySystem): Targets {
+export function createTargets(rules: AddressRules, resolve: Resolve = resolveHost()): Targets {
   const mayConnectTo = addressTest(rules);
 
   function read(text: string): URL {
@@ -73,6 +67,3 @@ export function createTargets(rules: AddressRules, resolve: Resolve = resolveByS
     },
   };
 }
-
-const isUnknownName = (error: unknown): boolean =>
-  error instanceof Error && "code" in error && (error.code === "ENOTFOUND" || error.code === "ENODATA");

@@ -2,11 +2,11 @@
 import type { AccountId, RequestId } from "../../proto/ids.ts";
 import type { Caller } from "../accounts/caller.ts";
 import { BadCursor } from "../accounts/errors.ts";
-import { DeliveryNotFound, DeliveryPending, ResultsGone, WebhookAccountGone } from "./errors.ts";
+import { DeliveryNotFound, DeliveryPending, ResultsGone, WebhookAccountGone, WebhookQueueFull } from "./errors.ts";
 import { type NewJob, type RunJob, tokenOf } from "./job.ts";
 import type { ResultsLinks } from "./results-link.ts";
 import type { WebhookSecret, WebhookSecrets } from "./secrets.ts";
-import type { AttemptView, DeliveryRecord, WebhookDeliveryStore, WebhookJobStore } from "./store.ts";
+import type { AttemptView, DeliveryRecord, JobsLimit, WebhookDeliveryStore, WebhookJobStore } from "./store.ts";
 import type { Target, Targets } from "./target.ts";
 
 export interface AcceptedRequest extends Pick<NewJob, "requestId" | "label" | "source" | "model" | "body" | "origin"> {
@@ -22,7 +22,7 @@ export interface DeliveryPage {
 export interface Webhooks {
   /** Throws BadWebhookUrl, WebhookRefused. */
   check(url: string): Promise<Target>;
-  /** Durable when it returns. Throws WebhookAccountGone. */
+  /** Durable when it returns. Throws WebhookAccountGone, WebhookQueueFull. */
   accept(request: AcceptedRequest): Promise<void>;
   /** Throws WebhookAccountGone, as `rotate` does. */
   secret(account: AccountId): Promise<WebhookSecret>;
@@ -44,6 +44,7 @@ export interface Webhooks {
 }
 
 const lifeMs = 24 * 60 * 60 * 1000;
+const mostWaiting: JobsLimit = { count: 5_000, bytes: 1024 ** 3 };
 const idForm = /^msg_[0-9A-HJKMNP-TV-Z]{26}$/;
 
 export function createWebhooks(deps: {
@@ -55,16 +56,20 @@ export function createWebhooks(deps: {
   readonly onAccepted: () => void;
   readonly onReplayed: () => void;
   readonly runWith: (run: RunJob) => void;
+  readonly mostWaiting?: JobsLimit;
   readonly unixMs?: () => number;
 }): Webhooks {
   const { jobs, deliveries: store, secrets, targets, links } = deps;
   const unixMs = deps.unixMs ?? Date.now;
+  const most = deps.mostWaiting ?? mostWaiting;
   return {
     check: targets.check,
     runWith: deps.runWith,
     async accept({ caller, target, ...request }) {
       const job = { ...request, ...target, account: caller.account, key: caller.key, token: tokenOf(caller) };
-      if (!(await jobs.addJob(job, lifeMs))) throw new WebhookAccountGone();
+      const outcome = await jobs.addJob(job, lifeMs, most);
+      if (outcome === "gone") throw new WebhookAccountGone();
+      if (outcome === "full") throw new WebhookQueueFull(most);
       deps.onAccepted();
     },
     secret: secrets.get,

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { AccountStoreAway } from "../../control-plane/accounts/errors.ts";
 import { IdempotencyKeyInUse } from "../../control-plane/accounts/token-errors.ts";
 import { createHttp } from "../../control-plane/http/create-http.ts";
-import { DeliveryPending } from "../../control-plane/webhooks/errors.ts";
+import { DeliveryPending, WebhookQueueFull } from "../../control-plane/webhooks/errors.ts";
 import { nano } from "../../proto/money.ts";
 import { ada, apiKey, fakePorts, jwtOfAda, servedModel } from "../fakes/ports.ts";
 import { deliveryOfAda, type FakeWebhooks } from "../fakes/webhooks.ts";
@@ -97,6 +97,14 @@ const rows: readonly Row[] = [
     body,
     status: 429,
     given: ({ rates }) => rates.setOwnLimits(new Map([[ada.account, { concurrent: 0, tokensPerMinute: 0 }]])),
+  },
+  {
+    call: infer,
+    body,
+    status: 429,
+    given: refuse("webhooks", "accept")(new WebhookQueueFull({ count: 5_000, bytes: 1024 ** 3 })),
+    holds: { code: "webhook_queue_full" },
+    headers: { "retry-after": "30" },
   },
   { call: infer, body, status: 503, given: refuse("webhooks", "accept")(away) },
   {

@@ -15,12 +15,11 @@ export interface WebhooksTables {
     request_id: string;
     account_id: string;
     key_id: string;
-    /** What a scoped token allows: models, budget, limit in nano-USD, end in Unix ms. Null: an API key. */
+    /** What a scoped token allows: models, budget, limit in nano-USD. Null: an API key. */
     token: OptionalJson<{
       readonly models: readonly string[] | null;
       readonly budget: string | null;
       readonly limit: string | null;
-      readonly expiresAtMs: number | null;
     }>;
     /** The caller's `x-request-id` and `x-service-source`. */
     label: string | null;

@@ -178,7 +178,7 @@ describe.runIf(diffusion && classifier)("a diffusion pipeline", () => {
 
   it("stops between two steps when the client is gone, and has counted what was begun", async () => {
     const leaves = new AbortController();
-    const body = JSON.stringify({ prompt: "digit 1", num_inference_steps: 500 });
+    const body = JSON.stringify({ prompt: "digit 1", num_inference_steps: 500, n: 4 });
     const headers = { "x-stoker-request-id": "gone" };
     const asked = fetch(`${painter.origin}/v1/images/generations`, {
       method: "POST",
@@ -190,11 +190,11 @@ describe.runIf(diffusion && classifier)("a diffusion pipeline", () => {
     await vi.waitFor(async () => expect((await usage())["image_pixel_steps"]).toBeGreaterThan(0), { timeout: 30_000 });
     leaves.abort();
     await expect(asked).rejects.toThrow();
-    await vi.waitFor(async () => expect(await usage()).toMatchObject({ aborted: true, images: 1 }), {
-      timeout: 30_000,
-    });
+    await vi.waitFor(async () => expect(await usage()).toMatchObject({ aborted: true }), { timeout: 30_000 });
     const next = await paint({ num_inference_steps: 2 });
     expect(next.status).toBe(200);
-    expect((await usage())["image_pixel_steps"]).toBeLessThan(500 * side * side);
+    const counted = await usage();
+    expect(counted["images"]).toBeGreaterThan(0);
+    expect(counted["image_pixel_steps"]).toBeLessThan(4 * 500 * side * side);
   });
 });

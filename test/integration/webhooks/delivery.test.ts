@@ -6,17 +6,27 @@ import { createDataKeys } from "../../../control-plane/accounts/data-keys.ts";
 import { createWebhookDeliveryStore } from "../../../control-plane/store/webhook-delivery-store.ts";
 import { createWebhookJobStore } from "../../../control-plane/store/webhook-job-store.ts";
 import { createWebhookSecretStore } from "../../../control-plane/store/webhook-secret-store.ts";
+import { AccountLoad, mib } from "../../../control-plane/webhooks/account-load.ts";
 import { createDeliveries } from "../../../control-plane/webhooks/deliver.ts";
 import { createWebhookMetrics } from "../../../control-plane/webhooks/metrics.ts";
 import { createWebhookSecrets } from "../../../control-plane/webhooks/secrets.ts";
 import { send } from "../../../control-plane/webhooks/send.ts";
 import { createTargets } from "../../../control-plane/webhooks/target.ts";
 import { webhookSeal } from "../../../control-plane/wiring/seals.ts";
+import { type AccountId, randomId } from "../../../proto/ids.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { startWebhookReceiver, type WebhookReceiver } from "../../fakes/webhook-receiver.ts";
 import { log, patience } from "../billing/world.ts";
 import { openWebhooks } from "./world.ts";
 
+const plenty = { count: 100, bytes: mib };
+const place = { model: "m", url: "https://good.example/", host: "good.example", origin: "https://stoker.example.com" };
+const claimedTwo = async (claimed: Promise<readonly string[]>) => {
+  const ids = await claimed;
+  expect(ids).toHaveLength(2);
+  return ids;
+};
+const roomy = new AccountLoad({ mostOfAccount: 8, mostBytes: mib, mostBytesOfAccount: mib }).room();
 let postgres: TestPostgres;
 let receiver: WebhookReceiver;
 beforeAll(async () => {
@@ -30,8 +40,8 @@ afterAll(async () => {
 
 describe("one call", () => {
   const open = createTargets({ allowsPrivate: true, blocked: [] });
-  const limits = { connectMs: 2_000, totalMs: 2_000 };
-  const call = (url = `${receiver.origin}/hook?secret=1`, targets = open) =>
+  const patient = { connectMs: 20_000, totalMs: 20_000 };
+  const call = (url = `${receiver.origin}/hook?secret=1`, targets = open, limits = patient) =>
     send({ targets, limits }, url, { "webhook-id": "msg_1" }, Buffer.from("{}"));
 
   it("that is redirected fails and goes nowhere else", async () => {
@@ -42,10 +52,11 @@ describe("one call", () => {
   });
 
   it("that is never answered, or whose answer never ends, times out", async () => {
+    const hurried = () => call(undefined, undefined, { connectMs: 2_000, totalMs: 2_000 });
     receiver.answer(() => {});
-    expect(await call()).toMatchObject({ outcome: "timeout", status: undefined });
+    expect(await hurried()).toMatchObject({ outcome: "timeout", status: undefined, isAlive: false });
     receiver.answer((_, res) => res.writeHead(200).write("a"));
-    expect(await call()).toMatchObject({ outcome: "timeout" });
+    expect(await hurried()).toMatchObject({ outcome: "timeout" });
   });
 
   it("whose answer is huge is judged by its status, and 64 KiB of it are read", async () => {
@@ -96,6 +107,17 @@ describe("one call", () => {
     expect(receiver.calls).toHaveLength(before);
   });
 
+  it("of a name that is not resolved says nothing of its host", async () => {
+    for (const code of ["ETIMEOUT", "ENOTFOUND"]) {
+      const away = createTargets({ allowsPrivate: true, blocked: [] }, async () => {
+        throw Object.assign(new Error("queryA"), { code });
+      });
+      const sent = await call("https://good.example/", away);
+      expect(sent).toMatchObject({ outcome: "unreachable", isAlive: undefined });
+      expect(sent.answer).toContain(code);
+    }
+  });
+
   it("keeps the name it was meant for while it goes to the checked address", async () => {
     receiver.answer(undefined);
     const named = createTargets({ allowsPrivate: true, blocked: [] }, async () => ["127.0.0.1"]);
@@ -105,14 +127,117 @@ describe("one call", () => {
   });
 });
 
+describe("what one account has waiting", () => {
+  it("is bounded in number and in bytes, and what has ended counts no more", async () => {
+    const world = await openWebhooks(postgres);
+    const [account, other] = [await world.account(0n), await world.account(0n)];
+    await world.stop();
+    const jobs = createWebhookJobStore(world.db);
+    const add = (of: AccountId, bytes: number, most: { count: number; bytes: number }) =>
+      jobs.addJob({ ...job, account: of, requestId: randomId(24), body: Buffer.alloc(bytes) }, 60_000, most);
+    const job = { key: "key" as never, token: null, label: undefined, source: undefined, ...place };
+    const few = { count: 2, bytes: mib };
+    expect([await add(account, 1, few), await add(account, 1, few)]).toEqual(["added", "added"]);
+    expect([await add(account, 1, few), await add(other, 1, few)]).toEqual(["full", "added"]);
+    const small = { count: 9, bytes: 100 };
+    expect([await add(account, 98, small), await add(account, 1, small)]).toEqual(["added", "full"]);
+    await world.pool.query("update webhook_job set state = 'failed', body = null, finished_at = now()");
+    expect(await add(account, 1, few)).toBe("added");
+  });
+
+  it("is claimed while what runs is small, the oldest of each account first", async () => {
+    const world = await openWebhooks(postgres);
+    const [ada, bob] = [await world.account(0n), await world.account(0n)];
+    await world.stop();
+    const jobs = createWebhookJobStore(world.db);
+    const job = { key: "key" as never, token: null, label: undefined, source: undefined, ...place };
+    for (const [requestId, account] of [
+      ["a1", ada],
+      ["a2", ada],
+      ["a3", ada],
+      ["b1", bob],
+      ["b2", bob],
+    ] as const)
+      await jobs.addJob({ ...job, account, requestId: requestId as never, body: Buffer.alloc(100) }, 60_000, plenty);
+    const load = new AccountLoad({ mostOfAccount: 8, mostBytes: 250, mostBytesOfAccount: 150 });
+    const claim = async () => {
+      const found = await jobs.claimJobs({ claim: randomId(16), limit: 64, lockMs: 60_000, ...load.room() });
+      for (const { account, body } of found) load.began(account, body.length);
+      return found.map(({ requestId }) => requestId).toSorted();
+    };
+    expect([await claim(), await claim()]).toEqual([["a1", "a2", "b1"], []]);
+    load.ended(bob, 100);
+    expect(await claim()).toEqual(["b2"]);
+    for (const account of [ada, ada, bob]) load.ended(account, 100);
+    expect([await claim(), load.room().runningBytes]).toEqual([["a3"], 100]);
+  });
+});
+
 describe("calls that are due", () => {
+  it("of one account go on while another's to the same host rest", async () => {
+    const world = await openWebhooks(postgres);
+    const [ada, bob] = [await world.account(0n), await world.account(0n)];
+    await world.stop();
+    for (const [id, account] of [
+      ["a1", ada],
+      ["a2", ada],
+      ["b1", bob],
+    ] as const) {
+      await world.pool.query(
+        `insert into webhook_job (request_id, account_id, key_id, model, url, host, origin, state, expires_at, finished_at)
+         values ($1, $2, 'k', 'm', '', '', '', 'succeeded', now(), now())`,
+        [id, account],
+      );
+      await world.pool.query(
+        `insert into webhook_delivery (webhook_id, request_id, account_id, url, host, body, state)
+         values ($1, $1, $2, '', 'shared', '{}', 'pending')`,
+        [id, account],
+      );
+    }
+    const store = createWebhookDeliveryStore(world.db);
+    const claim = async (room: number, roomOfHost = new Map<string, number>()) => {
+      const wish = { claim: randomId(16), limit: 64, lockMs: 0, ...roomy, mostOfHost: 8, roomOfHost };
+      const found = await store.claimDeliveries({ ...wish, silent: [{ account: ada, host: "shared", room }] });
+      return found.map(({ webhookId }) => webhookId).toSorted();
+    };
+    expect(await claim(0)).toEqual(["b1"]);
+    expect(await vi.waitFor(() => claimedTwo(claim(1)), patience)).toEqual(["a1", "b1"]);
+    expect(await claim(0, new Map([["shared", 0]]))).toEqual([]);
+  });
+
+  it("say nothing of their receiver when they cannot be signed", async () => {
+    const delivery = { webhookId: "msg_1", claim: "c", account: "ada" as never, url: `${receiver.origin}/`, host: "h" };
+    let looks = 0;
+    const silent: unknown[] = [];
+    const ending = new AbortController();
+    const calls = createDeliveries({
+      store: {
+        async claimDeliveries(wish) {
+          silent.push(...wish.silent);
+          looks += 1;
+          if (looks === 10) ending.abort();
+          return [{ ...delivery, body: Buffer.from("{}"), attempts: 0, tries: 0 }];
+        },
+        noteAttempt: async () => true,
+      },
+      secrets: { sign: () => Promise.reject(new Error("away")) },
+      targets: createTargets({ allowsPrivate: true, blocked: [] }),
+      metrics: createWebhookMetrics(new Registry()),
+      log,
+      clockScale: 0,
+      claimScale: 1,
+    });
+    await calls.run(ending.signal);
+    expect([looks, silent]).toEqual([10, []]);
+  });
+
   it("are made eight times at most, with one id and the same bytes, and then given up", async () => {
     const world = await openWebhooks(postgres);
     const account = await world.account(0n);
     await world.stop();
     const requestId = await world.ask(await world.callerIn(account));
     const jobs = createWebhookJobStore(world.db);
-    const wish = { claim: "c", limit: 1, lockMs: 60_000, mostOfAccount: 8, running: new Map() };
+    const wish = { claim: "c", limit: 1, lockMs: 60_000, ...roomy };
     const [job] = await jobs.claimJobs(wish);
     const end = { error: undefined, webhookId: "msg_00000000000000000000000001", results: undefined };
     await jobs.endJob({ ...end, requestId, claim: job?.claim as string, body: Buffer.from("{}") });
@@ -204,7 +329,7 @@ describe("calls that are due", () => {
     const account = await world.account(0n);
     const requestId = await world.ask(await world.callerIn(account));
     const jobs = createWebhookJobStore(world.db);
-    const wish = { limit: 1, mostOfAccount: 8, running: new Map<string, number>() };
+    const wish = { limit: 1, ...roomy };
     const [dead] = await jobs.claimJobs({ ...wish, claim: "dead", lockMs: 0 });
     const [alive] = await vi.waitFor(async () => {
       const found = await jobs.claimJobs({ ...wish, claim: "alive", lockMs: 60_000 });

@@ -116,7 +116,7 @@ describe("a request with a webhook", () => {
     const seen: unknown[] = [];
     const world = await openWebhooks(postgres, {
       run: async (job, caller, ...rest) => {
-        seen.push([caller.via, [...(caller.models ?? [])], caller.spending.token, caller.isAdmin]);
+        seen.push([caller.via, [...(caller.models ?? [])], caller.spending.token, caller.isAdmin, caller.expiresAtMs]);
         return echo(job, caller, ...rest);
       },
     });
@@ -125,7 +125,8 @@ describe("a request with a webhook", () => {
     const token = { budget: "token/abc" as never, limit: 5_000_000_000_000_000_001n };
     const scoped = { ...caller, via: "jwt" as const, models: new Set(["org/model"]), expiresAtMs: 1 };
     await world.ended(account, await world.ask({ ...scoped, spending: { ...caller.spending, token } }));
-    expect(seen).toEqual([["jwt", ["org/model"], token, false]]);
+    // Its end is past: it was valid when the request was accepted.
+    expect(seen).toEqual([["jwt", ["org/model"], token, false, null]]);
   });
 
   it("with results above 5 MiB is told with a link that opens them, and no other", async () => {

@@ -48,33 +48,50 @@ describe("the schedule of a call", () => {
 describe("a receiver's host", () => {
   it("gets eight calls at once", () => {
     const calls = new HostCalls(() => 0);
-    for (let i = 0; i < mostOfHost; i++) calls.began("a");
-    calls.began("b");
+    for (let i = 0; i < mostOfHost; i++) calls.began(`account-${i % 2}`, "a");
+    calls.began("account-0", "b");
     expect([...calls.room()]).toEqual([
       ["a", 0],
       ["b", 7],
     ]);
-    calls.ended("a", true);
-    expect(calls.room().get("a")).toBe(1);
+    calls.ended("account-0", "a", true);
+    expect([calls.room().get("a"), calls.silent()]).toEqual([1, []]);
   });
 
-  it("that was silent five times rests, then gets one call, and all of them once it answers", () => {
+  it("that was silent to an account five times rests for it, then gets one call, and all of them once it answers", () => {
     let nowMs = 0;
     const calls = new HostCalls(() => nowMs);
-    const call = (isAlive: boolean) => {
-      calls.began("a");
-      calls.ended("a", isAlive);
+    const call = (isAlive: boolean | undefined, account = "ada") => {
+      calls.began(account, "a");
+      calls.ended(account, "a", isAlive);
     };
-    for (let i = 0; i < 5; i++) call(false);
-    expect(calls.room().get("a")).toBe(0);
-    nowMs = 5_000;
-    expect(calls.room().get("a")).toBe(1);
+    const rests = { account: "ada", host: "a", room: 0 };
+    for (let i = 0; i < 4; i++) call(false);
+    expect(calls.silent()).toEqual([]);
     call(false);
+    call(true, "bob");
+    expect(calls.silent()).toEqual([rests]);
+    nowMs = 5_000;
+    expect(calls.silent()).toEqual([{ ...rests, room: 1 }]);
+    calls.began("ada", "a");
+    expect(calls.silent()).toEqual([rests]);
+    calls.ended("ada", "a", false);
     nowMs += 9_000;
-    expect(calls.room().get("a")).toBe(0);
+    expect(calls.silent()).toEqual([rests]);
     nowMs += 1_000;
+    call(undefined);
+    expect(calls.silent()).toEqual([{ ...rests, room: 1 }]);
     call(true);
-    expect(calls.room().get("a")).toBeUndefined();
+    expect([calls.silent(), calls.room().size]).toEqual([[], 0]);
+  });
+
+  it("of which nothing was learned is not counted as silent", () => {
+    const calls = new HostCalls(() => 0);
+    for (let i = 0; i < 9; i++) {
+      calls.began("ada", "a");
+      calls.ended("ada", "a", undefined);
+    }
+    expect(calls.silent()).toEqual([]);
   });
 });
 

@@ -139,6 +139,9 @@ describe("with private networks allowed", () => {
     "http://[::]/",
     "http://224.0.0.1/",
     "http://10.9.1.1/",
+    "http://[fd00:ec2::254]/",
+    "http://[fd20:ce::254]/",
+    "http://100.100.100.200/",
   ])("%s is still refused", async (url) => expect(await verdict(url, open)).toBe("webhook_refused"));
 });
 

@@ -1,0 +1,26 @@
+import pino from "pino";
+import { expect, it } from "vitest";
+import { createClaimLoop } from "../../../../control-plane/webhooks/claim-loop.ts";
+
+it("nothing more is claimed once the loop is to end, however much there is, and what runs is waited for", async () => {
+  const ending = new AbortController();
+  let claims = 0;
+  let ended = 0;
+  const loop = createClaimLoop<number>({
+    what: "work",
+    mostAtOnce: 100,
+    idleMs: 1_000,
+    log: pino({ level: "silent" }),
+    claim: async () => {
+      claims += 1;
+      if (claims === 3) ending.abort();
+      return [claims];
+    },
+    work: async () => {
+      await new Promise((resolve) => setImmediate(resolve));
+      ended += 1;
+    },
+  });
+  await loop.run(ending.signal);
+  expect([claims, ended]).toEqual([3, 3]);
+});
