@@ -38,8 +38,8 @@ export function createBatches(deps: { readonly store: BatchStore; readonly creat
     async create({ account, key }, { endpoint, inputFile, metadata, outputExpiresAfterMs = usualExpiryMs }) {
       if (key === "") throw new BatchNeedsKey();
       const id = `batch_${randomId(20)}` as BatchId;
-      const wish = { id, account, key, endpoint, inputFile, metadata, outputExpiresAfterMs, windowMs: batchWindowMs };
-      const made = await store.create(wish, mostOpen);
+      const wish = { id, account, key, endpoint, inputFile, outputExpiresAfterMs, windowMs: batchWindowMs };
+      const made = await store.create({ ...wish, metadata: metadata && wellFormed(metadata) }, mostOpen);
       if (made === "no_file") throw new BatchInputMissing();
       if (made === "too_many") throw new TooManyBatches(mostOpen);
       deps.created();
@@ -64,3 +64,7 @@ export function createBatches(deps: { readonly store: BatchStore; readonly creat
     },
   };
 }
+
+/** PostgreSQL keeps no halves of characters. */
+const wellFormed = (metadata: Readonly<Record<string, string>>): Record<string, string> =>
+  Object.fromEntries(Object.entries(metadata).map(([name, value]) => [name.toWellFormed(), value.toWellFormed()]));

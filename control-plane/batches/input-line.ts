@@ -31,7 +31,7 @@ export function readInputLine(text: string | undefined, endpoint: BatchEndpoint)
     );
   if (method !== "POST") return problem("invalid_method", "`method` must be POST.", "method");
   if (url !== endpoint) {
-    const asked = typeof url === "string" ? url.slice(0, 100) : "missing";
+    const asked = typeof url === "string" ? quoted(url, 100) : "missing";
     return problem("mismatched_url", `\`url\` must be ${endpoint}, the batch's endpoint; it is ${asked}.`, "url");
   }
   if (!isObject(body)) return problem("invalid_body", "`body` must be a JSON object, the request itself.", "body");
@@ -41,6 +41,9 @@ export function readInputLine(text: string | undefined, endpoint: BatchEndpoint)
     return problem("stream_not_supported", "A batch does not stream. Leave out `body.stream`.", "body.stream");
   return { customId, model };
 }
+
+/** What a customer wrote, cut and as PostgreSQL keeps it: without NUL and halves of characters. */
+export const quoted = (text: string, most: number): string => text.slice(0, most).replaceAll("\0", "").toWellFormed();
 
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value);

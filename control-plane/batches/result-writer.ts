@@ -16,6 +16,8 @@ export class ResultWriter {
   #waiting: LineResult[] = [];
   #bytes = 0;
   #writing: Promise<void> | undefined;
+  /** The database refused a result: no other try would go better. */
+  #refused: { readonly error: unknown } | undefined;
 
   /** `signal`: nobody waits for the database any more. */
   constructor(store: Pick<BatchStore, "addResults">, run: BatchRun, lost: () => void, signal: AbortSignal) {
@@ -25,8 +27,9 @@ export class ResultWriter {
     this.#signal = signal;
   }
 
-  /** Waits while too many are on their way. */
+  /** Waits while too many are on their way. Throws what the database said when it refused a result, as `flush` does. */
   async add(result: LineResult): Promise<void> {
+    if (this.#refused) throw this.#refused.error;
     this.#waiting.push(result);
     this.#bytes += result.body.length;
     this.#writing ??= this.#drain();
@@ -36,6 +39,7 @@ export class ResultWriter {
   /** All that was added is durable, or the run is over. */
   async flush(): Promise<void> {
     for (let writing = this.#writing; writing !== undefined; writing = this.#writing) await writing;
+    if (this.#refused) throw this.#refused.error;
   }
 
   async #drain(): Promise<void> {
@@ -49,12 +53,13 @@ export class ResultWriter {
 
   /** A group that was written without anybody hearing of it changes nothing when it is written again. */
   async #write(group: readonly LineResult[]): Promise<void> {
-    while (!this.#signal.aborted) {
+    while (!this.#signal.aborted && !this.#refused) {
       try {
         if (!(await this.#store.addResults(this.#run, group))) this.#lost();
         return;
-      } catch {
-        await wait(retryMs, undefined, { signal: this.#signal }).catch(() => {});
+      } catch (error) {
+        if ((error as { code?: unknown }).code !== "store_away") this.#refused = { error };
+        else await wait(retryMs, undefined, { signal: this.#signal }).catch(() => {});
       }
     }
   }

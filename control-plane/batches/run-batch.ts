@@ -5,7 +5,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import { FileNotFound } from "../files/errors.ts";
 import type { Files } from "../files/files.ts";
-import type { BatchStatus } from "./batch.ts";
+import type { BatchError, BatchStatus } from "./batch.ts";
 import { ResultWriter } from "./result-writer.ts";
 import type { BatchRun, BatchStore } from "./store.ts";
 import { type Validation, validate } from "./validate.ts";
@@ -14,7 +14,7 @@ import { writeOutput } from "./write-output.ts";
 
 export interface RunDeps extends LineDeps {
   readonly store: BatchStore;
-  readonly files: Pick<Files, "content" | "write">;
+  readonly files: Pick<Files, "input" | "write">;
   readonly log: Logger;
   /** Whoever runs a batch and is not heard of for so long has lost it. */
   readonly lockMs: number;
@@ -22,8 +22,8 @@ export interface RunDeps extends LineDeps {
 
 /** Lines that run when this control plane is to stop get so long. */
 const stopLimitMs = 4_000;
-/** A batch that makes every control plane fail must not do so for ever. */
-const mostRuns = 100;
+/** A batch whose runs add nothing, or make every control plane fail, must not go on for ever. */
+const mostBarrenRuns = 100;
 
 /** Resolves when the batch has ended or the run is over. `stopping`: nothing new begins, what runs gets a few seconds. */
 export async function runBatch(deps: RunDeps, run: BatchRun, stopping: AbortSignal): Promise<void> {
@@ -53,14 +53,16 @@ export async function runBatch(deps: RunDeps, run: BatchRun, stopping: AbortSign
       await wait(lockMs / 4, undefined, { signal: ended.signal }).catch(() => {});
       if (ended.signal.aborted) return;
       const sentMs = performance.now();
-      const now = await store.renew(run, lockMs).catch((error) => {
-        if (sentMs < untilMs) return status;
+      try {
+        const now = await store.renew(run, lockMs);
+        if (now === undefined) return lose();
+        status = now;
+        untilMs = sentMs + lockMs;
+      } catch (error) {
+        if (performance.now() < untilMs) continue;
         log.warn({ err: error, batch: batch.id }, "a batch could not be held; it is taken up again");
-        return undefined;
-      });
-      if (now === undefined) lose();
-      else status = now;
-      untilMs = sentMs + lockMs;
+        lose();
+      }
     }
   }
 
@@ -68,12 +70,12 @@ export async function runBatch(deps: RunDeps, run: BatchRun, stopping: AbortSign
   const must = (isOurs: boolean): void => {
     if (!isOurs) throw new RunOver();
   };
-  const input = () => deps.files.content(batch.account, batch.inputFile);
+  const input = () => deps.files.input(batch.account, batch.inputFile);
 
   async function validated(): Promise<boolean> {
     const found = await input().then(
-      ({ body }) => validate(body, batch.endpoint, (name) => deps.models.resolve(name, batch.account) !== undefined),
-      fileGone,
+      (body) => validate(body, batch.endpoint, (name) => deps.models.resolve(name, batch.account) !== undefined),
+      (error): Validation => ({ ok: false, errors: [fileGone(error)] }),
     );
     if (!found.ok) {
       must(await store.failed(run, found.errors));
@@ -83,8 +85,10 @@ export async function runBatch(deps: RunDeps, run: BatchRun, stopping: AbortSign
     return true;
   }
 
-  async function work(): Promise<void> {
-    const { body } = await input();
+  /** What keeps lines from a result for good; undefined: all have theirs. */
+  async function work(): Promise<BatchError | undefined> {
+    const body = await input().catch(fileGone);
+    if ("code" in body) return body;
     const why = () => {
       if (status === "cancelling") return "batch_cancelled";
       return Date.now() >= batch.times.expires ? "batch_expired" : undefined;
@@ -96,19 +100,21 @@ export async function runBatch(deps: RunDeps, run: BatchRun, stopping: AbortSign
       await results.flush();
     }
     must(!lost.signal.aborted);
+    return undefined;
   }
 
   const holding = hold();
   const beganMs = performance.now();
   try {
-    if (run.run > mostRuns) {
-      const message = "The batch could not be run. Tell your operator its id.";
-      await store.failed(run, [{ code: "internal_error", line: null, message, param: null }]);
+    const isStuck = run.barren > mostBarrenRuns;
+    if (batch.status === "validating" && !isStuck && !(await validated())) return;
+    const problem = batch.status === "finalizing" ? undefined : isStuck ? stuck : await work();
+    if (problem && status !== "cancelling" && batch.counts.completed + batch.counts.failed === 0) {
+      must(await store.failed(run, [problem]));
       return;
     }
-    if (batch.status === "validating" && !(await validated())) return;
-    if (batch.status !== "finalizing") await work();
-    must(await store.finalizing(run));
+    // With the results there are: they were billed.
+    must(await store.finalizing(run, problem));
     must(await store.end(run, await writeOutput(deps, batch, over.signal)));
     const ms = Math.round(performance.now() - beganMs);
     log.info({ batch: batch.id, account: batch.account, run: run.run, ms }, "batch");
@@ -122,8 +128,11 @@ export async function runBatch(deps: RunDeps, run: BatchRun, stopping: AbortSign
   }
 }
 
-function fileGone(error: unknown): Validation {
+const ofBatch = (code: string, message: string): BatchError => ({ code, line: null, message, param: null });
+const rest = "Lines that are in no file of the batch have no result.";
+const stuck = ofBatch("internal_error", `The batch could not be run any further. Tell your operator its id. ${rest}`);
+
+function fileGone(error: unknown): BatchError {
   if (!(error instanceof FileNotFound)) throw error;
-  const message = "The input file is not there any more.";
-  return { ok: false, errors: [{ code: "input_file_not_found", line: null, message, param: null }] };
+  return ofBatch("input_file_not_found", `The input file is not there any more. ${rest}`);
 }

@@ -21,6 +21,8 @@ export interface BatchRun {
   readonly batch: Batch;
   /** From 1. */
   readonly run: number;
+  /** Runs up to this one, one after the other, that added no result and were not given back; from 1. */
+  readonly barren: number;
 }
 
 export interface LineResult {
@@ -34,6 +36,11 @@ export interface LineResult {
 export interface OutputFile {
   readonly id: string;
   readonly filename: string;
+  readonly bytes: number;
+}
+
+export interface PageLimits {
+  readonly lines: number;
   readonly bytes: number;
 }
 
@@ -54,7 +61,7 @@ export interface BatchStore {
   claim(lockMs: number): Promise<BatchRun | undefined>;
   /** Undefined: it is somebody else's now, or has ended. */
   renew(run: BatchRun, lockMs: number): Promise<BatchStatus | undefined>;
-  /** Anybody may take it up at once. */
+  /** Anybody may take it up at once, and this run does not count as barren. */
   release(run: BatchRun): Promise<void>;
   /** All of these: false where the run was overtaken. */
   began(run: BatchRun, found: { readonly total: number; readonly model: string }): Promise<boolean>;
@@ -63,8 +70,8 @@ export interface BatchStore {
   addResults(run: BatchRun, results: readonly LineResult[]): Promise<boolean>;
   /** Its window has ended before all of its lines began. */
   expired(run: BatchRun): Promise<boolean>;
-  /** All lines have a result. A cancelled batch stays `cancelling`. */
-  finalizing(run: BatchRun): Promise<boolean>;
+  /** All lines have a result, or `problem` says why no others come. A cancelled batch stays `cancelling`. */
+  finalizing(run: BatchRun, problem?: BatchError): Promise<boolean>;
   /** Makes what was written files of its account, and the batch completed, expired or cancelled, whichever it is. */
   end(
     run: BatchRun,
@@ -73,6 +80,6 @@ export interface BatchStore {
 
   /** Lines that have a result. */
   doneLines(id: BatchId): Promise<ReadonlySet<number>>;
-  /** Results in order of their lines, after `line`. */
-  results(id: BatchId, isError: boolean, afterLine: number, limit: number): Promise<readonly LineResult[]>;
+  /** Results in order of their lines, after `afterLine`, as many as the limits take and at least one; none: those were all. */
+  results(id: BatchId, isError: boolean, afterLine: number, limits: PageLimits): Promise<readonly LineResult[]>;
 }

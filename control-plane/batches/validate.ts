@@ -1,6 +1,6 @@
 import type { Readable } from "node:stream";
 import { type BatchEndpoint, type BatchError, mostLines } from "./batch.ts";
-import { isProblem, mostLineBytes, readInputLine } from "./input-line.ts";
+import { isProblem, mostLineBytes, quoted, readInputLine } from "./input-line.ts";
 import { readLines } from "./read-lines.ts";
 
 /** Told; the rest is like them. */
@@ -31,14 +31,14 @@ export async function validate(
     if (isProblem(read)) errors.push({ ...read, line });
     else {
       if (seen.has(read.customId)) {
-        const message = `\`custom_id\` ${read.customId.slice(0, 100)} stands in an earlier line as well. Make them unique.`;
+        const message = `\`custom_id\` ${quoted(read.customId, 100)} stands in an earlier line as well. Make them unique.`;
         errors.push({ code: "duplicate_custom_id", line, message, param: "custom_id" });
       }
       seen.add(read.customId);
       const name = read.model;
       model ??= name;
       if (name !== model) {
-        const message = `All lines of a batch name one model: the first names ${model}, this one ${name.slice(0, 200)}.`;
+        const message = `All lines of a batch name one model: the first names ${quoted(model, 200)}, this one ${quoted(name, 200)}.`;
         errors.push({ code: "mismatched_model", line, message, param: "body.model" });
       }
     }
@@ -48,7 +48,7 @@ export async function validate(
   if (model === undefined)
     return { ok: false, errors: [{ code: "empty_file", line: null, message: "The file has no lines.", param: null }] };
   if (!hasModel(model)) {
-    const message = `Model not found: ${model.slice(0, 200)}. \`GET /v1/models\` lists the models you can use.`;
+    const message = `Model not found: ${quoted(model, 200)}. \`GET /v1/models\` lists the models you can use.`;
     return { ok: false, errors: [{ code: "model_not_found", line: 1, message, param: "body.model" }] };
   }
   return { ok: true, total, model };

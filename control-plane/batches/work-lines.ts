@@ -6,7 +6,16 @@ import type { Caller } from "../accounts/caller.ts";
 import type { ModelDirectory } from "../catalog/served-model.ts";
 import type { BatchEndpoint } from "./batch.ts";
 import { type InputLine, isProblem, mostLineBytes, readInputLine } from "./input-line.ts";
-import { answeredLine, attemptsBefore, type NotRun, notRunLine, type RunLine, requestIdOf } from "./line.ts";
+import {
+  answeredLine,
+  attemptsBefore,
+  type LineAnswer,
+  type LineWork,
+  type NotRun,
+  notRunLine,
+  type RunLine,
+  requestIdOf,
+} from "./line.ts";
 import type { Pace } from "./pace.ts";
 import { readLines } from "./read-lines.ts";
 import type { ResultWriter } from "./result-writer.ts";
@@ -43,6 +52,8 @@ export class RunOver extends Error {
 const lookEveryMs = 50;
 const callerForMs = 5_000;
 const mostBroken = 3;
+/** Characters of the lines of one batch that run, but for one that is longer by itself. */
+const mostTextAtOnce = 16 * 1024 * 1024;
 
 const revoked = {
   status: 401,
@@ -62,6 +73,10 @@ export async function workLines(deps: LineDeps, at: LinesAtWork): Promise<void> 
   const { batch } = run;
   const endpoint: BatchEndpoint = batch.endpoint;
   const running = new Set<Promise<void>>();
+  let textAtOnce = 0;
+  /** Requests that run, which may hold money; and how many have ended that were not refused for want of it. */
+  let atWork = 0;
+  let answers = 0;
   let failure: unknown;
   let isExpired = false;
   let known: { readonly caller: Promise<Caller | undefined>; readonly untilMs: number } | undefined;
@@ -96,6 +111,17 @@ export async function workLines(deps: LineDeps, at: LinesAtWork): Promise<void> 
       await wait(Math.min(lookEveryMs, ms));
   }
 
+  async function request(work: LineWork): Promise<LineAnswer> {
+    atWork += 1;
+    try {
+      const answer = await deps.runLine(work, over);
+      if (answer.kind !== "again" || answer.why !== "funds") answers += 1;
+      return answer;
+    } finally {
+      atWork -= 1;
+    }
+  }
+
   async function one(line: number, text: string, { customId, model }: InputLine, first: () => void): Promise<void> {
     const answered = (answer: { readonly status: number; readonly body: string }) => ({
       line,
@@ -112,17 +138,9 @@ export async function workLines(deps: LineDeps, at: LinesAtWork): Promise<void> 
       try {
         const caller = await callerNow();
         if (!caller) return await results.add(answered(revoked));
-        const answer = await deps.runLine(
-          {
-            caller,
-            endpoint,
-            text,
-            attempts,
-            requestId: requestIdOf(batch.id, line),
-            admittedAtMs: batch.times.created,
-          },
-          over,
-        );
+        const answersBefore = answers;
+        const work = { caller, endpoint, text, attempts, requestId: requestIdOf(batch.id, line) };
+        const answer = await request({ ...work, admittedAtMs: batch.times.created });
         if (answer.kind === "stopped") throw new RunOver();
         if (answer.kind === "answered") return await results.add({ ...answered(answer), tokens: answer.tokens });
         attempts = answer.attempts;
@@ -130,8 +148,9 @@ export async function workLines(deps: LineDeps, at: LinesAtWork): Promise<void> 
           ran = answer.otherwise;
           broken += 1;
         }
-        const isLast = answer.why === "broken" ? broken >= mostBroken : answer.why === "funds" && running.size <= 1;
-        if (isLast) return await results.add(answered(answer.otherwise));
+        // Without funds while no other line held any: waiting would free none.
+        const isPoor = answer.why === "funds" && atWork === 0 && answers === answersBefore;
+        if (isPoor || broken >= mostBroken) return await results.add(answered(answer.otherwise));
         end();
         end = () => {};
         await pause(answer.afterMs);
@@ -141,6 +160,10 @@ export async function workLines(deps: LineDeps, at: LinesAtWork): Promise<void> 
     }
   }
 
+  const fail = (error: unknown): void => {
+    failure ??= error;
+  };
+
   async function unrun(line: number, customId: string, reason: NotRun): Promise<void> {
     // Before the first of them: whoever goes on from here must know why the others have their results.
     if (reason === "batch_expired" && !isExpired && !(await deps.store.expired(run))) throw new RunOver();
@@ -149,30 +172,33 @@ export async function workLines(deps: LineDeps, at: LinesAtWork): Promise<void> 
   }
 
   const done = await deps.store.doneLines(batch.id);
-  for await (const { line, text = "" } of readLines(at.body, mostLineBytes)) {
-    if (failure !== undefined) break;
-    const read = readInputLine(text, endpoint);
-    // Told when the batch was validated: a file does not change.
-    if (done.has(line) || isProblem(read)) continue;
-    while (running.size >= deps.mostAtOnce) await Promise.race(running);
-    let begun: (() => void) | NotRun;
-    try {
-      begun = await place(read.model);
-    } catch (error) {
-      failure ??= error;
-      break;
+  async function beginAll(): Promise<void> {
+    for await (const { line, text = "" } of readLines(at.body, mostLineBytes)) {
+      if (failure !== undefined) return;
+      if (done.has(line)) continue;
+      const read = readInputLine(text, endpoint);
+      // Told when the batch was validated: a file does not change.
+      if (isProblem(read)) continue;
+      while (running.size >= deps.mostAtOnce || (running.size > 0 && textAtOnce + text.length > mostTextAtOnce))
+        await Promise.race(running);
+      const begun = await place(read.model);
+      if (typeof begun === "string") {
+        await unrun(line, read.customId, begun);
+        continue;
+      }
+      textAtOnce += text.length;
+      const task: Promise<void> = one(line, text, read, begun)
+        .catch(fail)
+        .finally(() => {
+          running.delete(task);
+          textAtOnce -= text.length;
+        });
+      running.add(task);
     }
-    if (typeof begun === "string") {
-      await unrun(line, read.customId, begun);
-      continue;
-    }
-    const task: Promise<void> = one(line, text, read, begun)
-      .catch((error) => {
-        failure ??= error;
-      })
-      .finally(() => running.delete(task));
-    running.add(task);
   }
+
+  // Those that run come to their end also where the file cannot be read on: the batch is held for them until then.
+  await beginAll().catch(fail);
   await Promise.all(running);
   if (failure !== undefined) throw failure;
 }

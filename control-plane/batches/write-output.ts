@@ -3,7 +3,8 @@ import type { Files } from "../files/files.ts";
 import type { Batch } from "./batch.ts";
 import type { BatchStore, OutputFile } from "./store.ts";
 
-const pageLines = 200;
+/** In memory at a time. */
+const page = { lines: 200, bytes: 4 * 1024 * 1024 };
 
 /** Writes the results as they stand, and leaves out a file without lines. They are files when the batch ends, not before. */
 export async function writeOutput(
@@ -13,15 +14,15 @@ export async function writeOutput(
 ): Promise<{ readonly output: OutputFile | undefined; readonly errors: OutputFile | undefined }> {
   async function* linesOf(isError: boolean): AsyncGenerator<string> {
     for (let after = 0; ; ) {
-      const page = await deps.store.results(batch.id, isError, after, pageLines);
-      for (const { body } of page) yield `${body}\n`;
-      const last = page.at(-1);
-      if (!last || page.length < pageLines) return;
+      const results = await deps.store.results(batch.id, isError, after, page);
+      for (const { body } of results) yield `${body}\n`;
+      const last = results.at(-1);
+      if (!last) return;
       after = last.line;
     }
   }
   async function write(isError: boolean): Promise<OutputFile | undefined> {
-    const [some] = await deps.store.results(batch.id, isError, 0, 1);
+    const [some] = await deps.store.results(batch.id, isError, 0, { lines: 1, bytes: 1 });
     if (!some) return undefined;
     const written = await deps.files.write(
       batch.account,

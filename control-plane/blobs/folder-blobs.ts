@@ -1,5 +1,4 @@
 // Files as files below one folder, which several control planes may share over a network file system.
-import { randomUUID } from "node:crypto";
 import { createReadStream, createWriteStream } from "node:fs";
 import { mkdir, open, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -10,12 +9,14 @@ import { checkKey } from "./key.ts";
 
 export function createFolderBlobs(folder: string): BlobStore {
   const pathOf = (key: string) => join(folder, checkKey(key));
+  /** Under a name that follows from the key, so that what a killed upload left is found when the key is removed. */
+  const partOf = (path: string) => `${path}.part`;
   return {
     name: "folder",
 
     async put(key, body, signal) {
       const path = pathOf(key);
-      const part = `${path}.part-${randomUUID()}`;
+      const part = partOf(path);
       try {
         await mkdir(dirname(path), { recursive: true, mode: 0o700 });
         await pipeline(body, createWriteStream(part, { mode: 0o600, flush: true }), { signal });
@@ -35,9 +36,12 @@ export function createFolderBlobs(folder: string): BlobStore {
     },
 
     async remove(key) {
-      await rm(pathOf(key), { force: true }).catch((error) => {
+      const path = pathOf(key);
+      try {
+        for (const name of [path, partOf(path)]) await rm(name, { force: true });
+      } catch (error) {
         throw told(error);
-      });
+      }
     },
   };
 }

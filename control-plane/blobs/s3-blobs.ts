@@ -1,6 +1,6 @@
 // Files in a bucket of any store that speaks S3. Uploads are in parts, so that memory is bounded and size need not be known;
 // a blob appears when its last part was acknowledged.
-import type { Readable } from "node:stream";
+import { Readable } from "node:stream";
 import { DeleteObjectCommand, GetObjectCommand, NoSuchKey, S3Client } from "@aws-sdk/client-s3";
 import { Upload } from "@aws-sdk/lib-storage";
 import { BlobMissing, type BlobStore } from "../files/blobs.ts";
@@ -20,6 +20,8 @@ export interface S3Options {
 
 /** The least that stores take but for the last one. Two are in memory at a time. */
 const partBytes = 8 * 1024 * 1024;
+/** Read at a time, and in memory of each reader. */
+const readBytes = 4 * 1024 * 1024;
 const limits = { connectionTimeout: 10_000, socketTimeout: 60_000 };
 
 export function createS3Blobs(options: S3Options): BlobStore {
@@ -34,6 +36,21 @@ export function createS3Blobs(options: S3Options): BlobStore {
     requestHandler: limits,
   });
   const nameOf = (key: string) => `${prefix}${checkKey(key)}`;
+
+  /** Up to `readBytes` from `from`, and how many there are in all. */
+  async function readAt(key: string, from: number, abortSignal: AbortSignal | undefined) {
+    const range = { Bucket, Key: nameOf(key), Range: `bytes=${from}-${from + readBytes - 1}` };
+    try {
+      const { Body, ContentRange } = await client.send(new GetObjectCommand(range), abortSignal && { abortSignal });
+      const bytes = Buffer.from((await Body?.transformToByteArray()) ?? []);
+      // A store that knows no ranges has given everything.
+      return { bytes, total: Number(ContentRange?.split("/").at(-1) ?? bytes.length) };
+    } catch (error) {
+      // No byte stands there: the blob is empty.
+      if ((error as Error).name === "InvalidRange") return { bytes: Buffer.alloc(0), total: 0 };
+      throw error instanceof NoSuchKey ? new BlobMissing(key, { cause: error }) : told(error);
+    }
+  }
 
   return {
     name: "s3",
@@ -54,13 +71,19 @@ export function createS3Blobs(options: S3Options): BlobStore {
     },
 
     async get(key, signal) {
-      const command = new GetObjectCommand({ Bucket, Key: nameOf(key) });
-      try {
-        const { Body } = await client.send(command, signal ? { abortSignal: signal } : {});
-        return Body as Readable;
-      } catch (error) {
-        throw error instanceof NoSuchKey ? new BlobMissing(key, { cause: error }) : told(error);
+      const first = await readAt(key, 0, signal);
+      // In pieces: a reader may take hours from one to the next, which no connection would outlast.
+      async function* pieces() {
+        let { bytes, total } = first;
+        for (let from = 0; ; ) {
+          yield bytes;
+          from += bytes.length;
+          if (from >= total) return;
+          ({ bytes } = await readAt(key, from, signal));
+          if (bytes.length === 0) throw new FileStoreAway(new Error("the file is shorter than the store said"));
+        }
       }
+      return Readable.from(pieces(), { objectMode: false });
     },
 
     async remove(key) {

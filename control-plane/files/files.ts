@@ -35,6 +35,8 @@ export interface Files {
   ): Promise<{ readonly files: readonly StoredFile[]; readonly hasMore: boolean }>;
   /** Throws FileNotFound, FileStoreAway. */
   content(account: AccountId, id: string): Promise<{ readonly file: StoredFile; readonly body: Readable }>;
+  /** Of a batch that has not ended, also when the file was deleted or has expired. Throws FileNotFound, FileStoreAway. */
+  input(account: AccountId, id: string): Promise<Readable>;
   /** Throws FileNotFound, FileInUse. */
   remove(account: AccountId, id: string): Promise<void>;
   /** Removes the bytes of what was deleted, has expired or was never finished. Idempotent; several may do it at once. */
@@ -94,6 +96,15 @@ export function createFiles(deps: {
     return file;
   }
 
+  async function bytesOf(blobKey: string): Promise<Readable> {
+    try {
+      return await blobs.get(blobKey);
+    } catch (error) {
+      if (error instanceof BlobMissing) throw new FileNotFound();
+      throw error;
+    }
+  }
+
   return {
     async stage(account, body, signal) {
       const { id, bytes, digest } = await written(account, body, limits.bytes, signal);
@@ -127,12 +138,12 @@ export function createFiles(deps: {
     },
     async content(account, id) {
       const file = await found(account, id);
-      try {
-        return { file, body: await blobs.get(file.blobKey) };
-      } catch (error) {
-        if (error instanceof BlobMissing) throw new FileNotFound();
-        throw error;
-      }
+      return { file, body: await bytesOf(file.blobKey) };
+    },
+    async input(account, id) {
+      const blobKey = await store.inputBlob(account, id as FileId);
+      if (blobKey === undefined) throw new FileNotFound();
+      return bytesOf(blobKey);
     },
     async remove(account, id) {
       const end = await store.remove(account, id as FileId);

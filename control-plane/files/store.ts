@@ -30,6 +30,8 @@ export interface FileStore {
   /** `quotaBytes`: of all files of the account together. A number: what they are now, and nothing was changed. */
   finish(upload: FinishedUpload, quotaBytes: number): Promise<StoredFile | number>;
   find(account: AccountId, id: FileId): Promise<(StoredFile & { readonly blobKey: string }) | undefined>;
+  /** Of one that an open batch reads: its bytes stay until the batch has ended, whatever became of the file. */
+  inputBlob(account: AccountId, id: FileId): Promise<string | undefined>;
   /** Undefined: the cursor is unknown. */
   list(
     account: AccountId,

@@ -73,10 +73,11 @@ function refused(error: unknown, { requestId, attempts }: Trace): LineAnswer {
   return status >= 500 ? again("broken", 1) : { kind: "answered", ...otherwise, tokens: undefined };
 }
 
-/** An answer is a line of a file: JSON that an engine wrote in several is written anew. A NUL is no JSON, and no text of PostgreSQL. */
+/** An answer is a line of a file: JSON that an engine wrote in several is written anew, and what is no JSON is a broken answer. */
 function oneLine(body: Buffer): string {
   const text = body.toString();
-  return /[\r\n]/.test(text) || text.includes("\0") ? JSON.stringify(JSON.parse(text)) : text;
+  const value: unknown = JSON.parse(text);
+  return /[\r\n]/.test(text) ? JSON.stringify(value) : text;
 }
 
 const tokensOf = ({ usage }: Trace): BatchTokens | undefined => usage;

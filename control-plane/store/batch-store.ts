@@ -104,7 +104,7 @@ export function createBatchStore(db: Kysely<Database>): BatchStore {
     async claim(lockMs) {
       // Those of accounts that have the fewest at work come first.
       const { rows } = await sql<Row>`
-        update batch set run = run + 1, locked_until = ${after(lockMs)}
+        update batch set run = run + 1, barren_runs = barren_runs + 1, locked_until = ${after(lockMs)}
         where batch_id = (
           select b.batch_id from batch b
           where b.status in ('validating', 'in_progress', 'finalizing', 'cancelling') and b.locked_until <= now()
@@ -113,7 +113,7 @@ export function createBatchStore(db: Kysely<Database>): BatchStore {
           limit 1 for update of b skip locked)
         returning *`.execute(db);
       const [row] = rows;
-      return row && { batch: batchOf(row), run: row.run };
+      return row && { batch: batchOf(row), run: row.run, barren: row.barren_runs };
     },
 
     async renew(run, lockMs) {
@@ -125,7 +125,8 @@ export function createBatchStore(db: Kysely<Database>): BatchStore {
     },
 
     async release(run) {
-      await held(run).set({ locked_until: now }).execute();
+      const barren_runs = sql<number>`greatest(barren_runs - 1, 0)`;
+      await held(run).set({ locked_until: now, barren_runs }).execute();
     },
 
     async began(run, { total, model }) {
@@ -165,6 +166,7 @@ export function createBatchStore(db: Kysely<Database>): BatchStore {
             cached_tokens: of("cached_tokens", "+", sumOf(counted, "cachedInput")),
             output_tokens: of("output_tokens", "+", sumOf(counted, "output")),
             reasoning_tokens: of("reasoning_tokens", "+", sumOf(counted, "reasoning")),
+            ...(counted.length > 0 ? { barren_runs: 0 } : {}),
           }))
           .execute();
         return true;
@@ -175,9 +177,10 @@ export function createBatchStore(db: Kysely<Database>): BatchStore {
       return wasDone(await held(run).set({ expired_at: now }).executeTakeFirst());
     },
 
-    async finalizing(run) {
+    async finalizing(run, problem) {
       const end = await held(run)
         .set({
+          ...(problem ? { errors: JSON.stringify([problem]) } : {}),
           status: sql`case status when 'cancelling' then status else 'finalizing' end`,
           finalizing_at: sql<Date | null>`case status when 'cancelling' then null else coalesce(finalizing_at, now()) end`,
         })
@@ -211,16 +214,14 @@ export function createBatchStore(db: Kysely<Database>): BatchStore {
       return new Set(rows.map(({ line }) => line));
     },
 
-    async results(id, isError, afterLine, limit) {
-      const rows = await db
-        .selectFrom("batch_result")
-        .select(["line", "body"])
-        .where("batch_id", "=", id)
-        .where("is_error", "=", isError)
-        .where("line", ">", afterLine)
-        .orderBy("line")
-        .limit(limit)
-        .execute();
+    async results(id, isError, afterLine, { lines, bytes }) {
+      const { rows } = await sql<{ line: number; body: string }>`
+        select line, body from (
+          select line, body, sum(octet_length(body)) over (order by line) - octet_length(body) as before from (
+            select line, body from batch_result
+            where batch_id = ${id} and is_error = ${isError} and line > ${afterLine}
+            order by line limit ${lines}) as page) as page
+        where before < ${bytes} order by line`.execute(db);
       return rows.map(({ line, body }) => ({ line, body, isError, tokens: undefined }));
     },
   });

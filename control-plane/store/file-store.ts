@@ -68,6 +68,25 @@ export function createFileStore(db: Kysely<Database>): FileStore {
       return row && { ...fileOf(row), blobKey: row.blob_key };
     },
 
+    async inputBlob(account, id) {
+      const row = await db
+        .selectFrom("file")
+        .select("blob_key")
+        .where("account_id", "=", account)
+        .where("file_id", "=", id)
+        .where("is_ready", "=", true)
+        .where(({ exists, selectFrom }) =>
+          exists(
+            selectFrom("batch")
+              .select("batch_id")
+              .whereRef("input_file_id", "=", "file_id")
+              .where("status", "in", ["validating", "in_progress", "finalizing", "cancelling"]),
+          ),
+        )
+        .executeTakeFirst();
+      return row?.blob_key;
+    },
+
     async list(account, purpose, { after, order, limit }) {
       let rows = shown(account)
         .orderBy("created_at", order)

@@ -38,6 +38,9 @@ class FakeFileStore implements FileStore {
     const file = this.files.get(id);
     return Promise.resolve(file?.account === account ? file : undefined);
   }
+  async inputBlob(account: AccountId, id: string) {
+    return (await this.find(account, id))?.blobKey;
+  }
   list(account: AccountId, purpose: string | undefined, { after, order, limit }: Parameters<FileStore["list"]>[2]) {
     let files = [...this.files.values()].filter(
       (file) => file.account === account && (purpose === undefined || file.purpose === purpose),

@@ -52,6 +52,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       cancelling_at timestamptz,
       cancelled_at timestamptz,
       run integer not null default 0,
+      barren_runs integer not null default 0,
       locked_until timestamptz not null default now()
     )`.execute(db);
   await sql`create index batch_of_account on batch (account_id, created_at, batch_id)`.execute(db);

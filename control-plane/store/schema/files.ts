@@ -55,6 +55,8 @@ export interface FilesTables {
     cancelled_at: OptionalTime;
     /** How often it was taken up, and the fence: what an earlier run writes changes nothing. */
     run: Generated<number>;
+    /** Of these the last ones, one after the other, that added no result and were not given back. */
+    barren_runs: Generated<number>;
     /** Whoever runs it renews this; after it any control plane may take it up. */
     locked_until: DefaultTime;
   };

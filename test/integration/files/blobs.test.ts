@@ -1,10 +1,13 @@
 // One suite for every place where bytes of files may lie.
-import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { once } from "node:events";
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { buffer, text } from "node:stream/consumers";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { createFolderBlobs } from "../../../control-plane/blobs/folder-blobs.ts";
 import { createS3Blobs } from "../../../control-plane/blobs/s3-blobs.ts";
 import { BlobMissing } from "../../../control-plane/files/blobs.ts";
@@ -75,6 +78,38 @@ describe.each([
 
 it("a folder keeps nothing of what broke off", () => {
   expect(readdirSync(join(folder, "files")).filter((name) => name.includes("part"))).toEqual([]);
+});
+
+it("what an upload left whose control plane was killed goes with its key", async () => {
+  const blobs = createFolderBlobs(folder);
+  await blobs.put("files/whole", Readable.from(["x"]), signal);
+  writeFileSync(join(folder, "files", "killed.part"), "half of it");
+  await blobs.remove("files/killed");
+  expect(readdirSync(join(folder, "files")).filter((name) => name.startsWith("killed"))).toEqual([]);
+});
+
+it("a reader that pauses for longer than any connection lives still gets all of an S3 object", async () => {
+  const content = Buffer.concat(Array.from({ length: 10 }, (_, n) => Buffer.alloc(1024 * 1024, `${n}`)));
+  let requests = 0;
+  const slow = createServer((request, reply) => {
+    requests += 1;
+    const [, from = "0", to = ""] = /^bytes=(\d+)-(\d*)$/.exec(request.headers.range ?? "bytes=0-") ?? [];
+    const end = to === "" ? content.length : Math.min(Number(to) + 1, content.length);
+    const piece = content.subarray(Number(from), end);
+    const headers = { "content-length": piece.length, "content-range": `bytes ${from}-${end - 1}/${content.length}` };
+    reply.writeHead(206, headers).end(piece);
+  });
+  slow.listen(0, "127.0.0.1");
+  await once(slow, "listening");
+  onTestFinished(() => void slow.close());
+  const endpoint = `http://127.0.0.1:${(slow.address() as AddressInfo).port}`;
+  const parts: Buffer[] = [];
+  for await (const part of await createS3Blobs({ ...s3, endpoint }).get("files/any")) {
+    parts.push(part);
+    slow.closeAllConnections();
+  }
+  expect(Buffer.concat(parts).equals(content)).toBe(true);
+  expect(requests).toBeGreaterThan(1);
 });
 
 it("a store that cannot be reached is told apart from a file that is not there", async () => {
