@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ada, apiKey, servedModel } from "../fakes/ports.ts";
-import { recordOf, runLine } from "../fakes/shell-line.ts";
+import { hasCurl, recordOf, runLine } from "../fakes/shell-line.ts";
 import { startTaskEdge, type TaskEdge } from "../fakes/task-edge.ts";
 
 let tasks: TaskEdge;
@@ -49,7 +49,7 @@ function offer(task: string, told: object | undefined): void {
 }
 
 describe("a model's record", () => {
-  it.each(answers)("of %s has a curl line that runs as it stands", async (task, told, shown) => {
+  it.runIf(hasCurl).each(answers)("of %s has a curl line that runs as it stands", async (task, told, shown) => {
     offer(task, told);
     const { curl_inv } = await recordOf(server, "org/model");
     const { out, err, code } = await runLine(curl_inv, server);
@@ -70,7 +70,7 @@ describe("a model's record", () => {
     },
   );
 
-  it("of speech recognition sends one second of sound", async () => {
+  it.runIf(hasCurl)("of speech recognition sends one second of sound", async () => {
     offer("automatic-speech-recognition", heard);
     const { curl_inv } = await recordOf(server, "org/model");
     expect((await runLine(curl_inv, server)).code).toBe(0);

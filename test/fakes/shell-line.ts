@@ -1,10 +1,17 @@
 // A line of a model's record, run by the shell as it stands: with the key in the environment and `stoker` in the PATH.
-import { spawn } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { text } from "node:stream/consumers";
 
 const cli = join(import.meta.dirname, "../../cli");
+
+/** Without it the lines of records are not run. */
+export const hasCurl = spawnSync("curl", ["--version"]).status === 0;
+if (!hasCurl)
+  console.warn(
+    "\n*** NOT PROVEN: that the lines of models' records run as they stand: there is no curl in PATH (apt-get install curl)\n",
+  );
 
 export interface Ran {
   readonly out: string;

@@ -6,7 +6,7 @@ import { cachedModel } from "../../fakes/cached-models.ts";
 import { isNightly } from "../../fakes/nightly.ts";
 import { apiKey } from "../../fakes/ports.ts";
 import { type ServedModel, serveModel } from "../../fakes/served-model.ts";
-import { recordOf, runLine } from "../../fakes/shell-line.ts";
+import { hasCurl, recordOf, runLine } from "../../fakes/shell-line.ts";
 import { startTaskEdge, type TaskEdge } from "../../fakes/task-edge.ts";
 
 const spoken = /"audio":\s*"data:audio\/wav;base64,/;
@@ -34,7 +34,7 @@ describe.each(models)("the demo model %s", (key, shown) => {
     await served?.close();
   });
 
-  it.runIf(folder)("is called by its curl line and by its command line as they stand", async () => {
+  it.runIf(folder && hasCurl)("is called by its curl line and by its command line as they stand", async () => {
     const server = { url: tasks.edge.url, apiKey };
     const { curl_inv, cmdline_inv } = await recordOf(server, demo?.modelName ?? "");
     const curl = await runLine(curl_inv, server);

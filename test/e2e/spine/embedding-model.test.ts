@@ -5,7 +5,7 @@ import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { type Stack, startStack } from "../../fakes/processes.ts";
 import { referenceOf, sharedModel } from "../../fakes/shared-models.ts";
-import { recordOf, runLine } from "../../fakes/shell-line.ts";
+import { hasCurl, recordOf, runLine } from "../../fakes/shell-line.ts";
 import { usageOf } from "./database.ts";
 
 const model = sharedModel("all-MiniLM-L6-v2", "an embedding model through gateway, agent and model server");
@@ -83,7 +83,7 @@ describe.runIf(model)("the spine with an embedding model", () => {
     180_000,
   );
 
-  it("is called by the lines of its record as they stand", async () => {
+  it.runIf(hasCurl)("is called by the lines of its record as they stand", async () => {
     const { curl_inv, cmdline_inv } = await recordOf(stack, name);
     for (const line of [curl_inv, `${cmdline_inv} --json`]) {
       const { out, err, code } = await runLine(line, stack);

@@ -80,7 +80,8 @@ async function sessionWith(replica: Replica, tls: TlsParts): Promise<string> {
       const stream = client.session();
       stream.on("error", (error) => resolve(error.message));
       stream.on("data", () => resolve("welcomed"));
-      stream.write({ body: "hello", hello: { hostId: "host-1", advertise: "http://127.0.0.1:1", inventory: {} } });
+      const hello = { hostId: "host-1", agentVersion: "0.1.0", advertise: "http://127.0.0.1:1", inventory: {} };
+      stream.write({ body: "hello", hello });
     });
   } finally {
     client.close();
