@@ -3,6 +3,7 @@
 import type { TSchema } from "typebox";
 import type { BatchEndpoint, BatchTokens } from "../batches/batch.ts";
 import type { LineAnswer, LineWork, RunLine } from "../batches/line.ts";
+import { backgroundTrace } from "../inference/background-trace.ts";
 import { complete, type Spine } from "../inference/complete.ts";
 import type { Completion, Trace } from "../inference/completion.ts";
 import { UpstreamBroken } from "../inference/errors.ts";
@@ -83,23 +84,6 @@ function oneLine(body: Buffer): string {
 const tokensOf = ({ usage }: Trace): BatchTokens | undefined => usage;
 
 function traceOf({ caller, requestId, admittedAtMs, attempts }: LineWork): Trace {
-  return {
-    requestId,
-    label: undefined,
-    source: undefined,
-    admittedAtMs,
-    startedMs: performance.now(),
-    account: caller.account,
-    key: caller.key,
-    model: undefined,
-    operation: undefined,
-    isStream: false,
-    instance: undefined,
-    attempts,
-    firstByteMs: 0,
-    usage: undefined,
-    rate: undefined,
-    rates: undefined,
-    loweredMaxTokens: undefined,
-  };
+  const { account, key } = caller;
+  return backgroundTrace({ requestId, admittedAtMs, account, key, attempts });
 }

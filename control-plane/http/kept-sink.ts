@@ -2,8 +2,8 @@
 import type { AnswerSink, SinkListener } from "../inference/answer-sink.ts";
 import type { WholeAnswer } from "./buffered-sink.ts";
 
-/** Hours of speech. */
-const mostBytes = 64 * 1024 * 1024;
+/** As much as an agent hands on of one answer: hours of speech. */
+const mostAnswerBytes = 64 * 1024 * 1024;
 
 export class KeptSink implements AnswerSink {
   readonly hasStarted = false;
@@ -13,11 +13,17 @@ export class KeptSink implements AnswerSink {
   answer: WholeAnswer | undefined;
   isTooLarge = false;
   #contentType = "application/json";
+  readonly #mostBytes: number;
   readonly #parts: Buffer[] = [];
   #bytes = 0;
 
+  constructor(mostBytes = mostAnswerBytes) {
+    this.#mostBytes = mostBytes;
+  }
+
   whole(_status: number, contentType: string, body: Buffer): void {
-    this.answer = { contentType, body };
+    if (body.length > this.#mostBytes) this.#refuse();
+    else this.answer = { contentType, body };
   }
 
   begin(_status: number, contentType: string): void {
@@ -26,12 +32,8 @@ export class KeptSink implements AnswerSink {
 
   write(chunk: Buffer): void {
     this.#bytes += chunk.length;
-    if (this.#bytes <= mostBytes) this.#parts.push(chunk);
-    else if (!this.isTooLarge) {
-      this.isTooLarge = true;
-      this.#parts.length = 0;
-      this.abandon();
-    }
+    if (this.#bytes <= this.#mostBytes) this.#parts.push(chunk);
+    else if (!this.isTooLarge) this.#refuse();
   }
 
   end(): void {
@@ -43,5 +45,11 @@ export class KeptSink implements AnswerSink {
     if (this.isGone) return;
     this.isGone = true;
     this.listener?.clientGone();
+  }
+
+  #refuse(): void {
+    this.isTooLarge = true;
+    this.#parts.length = 0;
+    this.abandon();
   }
 }

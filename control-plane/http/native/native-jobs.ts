@@ -2,6 +2,7 @@
 import { costOf, nano, toUsd } from "../../../proto/money.ts";
 import type { Caller } from "../../accounts/caller.ts";
 import { modelFor } from "../../inference/admit.ts";
+import { backgroundTrace } from "../../inference/background-trace.ts";
 import { complete, type Spine } from "../../inference/complete.ts";
 import type { Trace } from "../../inference/completion.ts";
 import { UpstreamBroken } from "../../inference/errors.ts";
@@ -56,24 +57,7 @@ function costsOf({ startedMs, usage, rates }: Trace) {
 }
 
 /** Of one moment for all runs of a job: its records count in the month in which it was accepted. */
-function traceOf(job: WebhookJob, caller: Caller, firstAttempt: number): Trace {
-  return {
-    requestId: job.requestId,
-    label: job.label,
-    source: job.source,
-    admittedAtMs: job.createdAtMs,
-    startedMs: performance.now(),
-    account: caller.account,
-    key: caller.key,
-    model: undefined,
-    operation: undefined,
-    isStream: false,
-    instance: undefined,
-    attempts: firstAttempt,
-    firstByteMs: 0,
-    usage: undefined,
-    rate: undefined,
-    rates: undefined,
-    loweredMaxTokens: undefined,
-  };
+function traceOf({ requestId, label, source, createdAtMs }: WebhookJob, caller: Caller, firstAttempt: number): Trace {
+  const { account, key } = caller;
+  return backgroundTrace({ requestId, label, source, admittedAtMs: createdAtMs, account, key, attempts: firstAttempt });
 }

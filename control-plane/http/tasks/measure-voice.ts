@@ -4,12 +4,15 @@ import { randomId } from "../../../proto/ids.ts";
 import type { Caller } from "../../accounts/caller.ts";
 import { BadVoiceSamples, ModelCannotBlend } from "../../assets/errors.ts";
 import type { VoiceBlend, VoiceSample } from "../../assets/store.ts";
+import { backgroundTrace } from "../../inference/background-trace.ts";
 import { complete, type Spine } from "../../inference/complete.ts";
-import { type Trace, taskCompletion } from "../../inference/completion.ts";
+import { taskCompletion } from "../../inference/completion.ts";
 import { UpstreamBroken, WrongTask } from "../../inference/errors.ts";
 import { exactly } from "../../inference/task.ts";
 import { FormFile, writeForm } from "../form-body.ts";
-import { KeptAnswer } from "../kept-answer.ts";
+import { KeptSink } from "../kept-sink.ts";
+
+const mostAnswerBytes = 1024 * 1024;
 
 /** Throws the errors of complete.ts, ModelCannotBlend, BadVoiceSamples. */
 export async function measureVoice(
@@ -27,13 +30,24 @@ export async function measureVoice(
     units: () => exactly({}),
     body: () => writeForm([["files", files]]),
   });
-  const answer = new KeptAnswer();
+  const sink = new KeptSink(mostAnswerBytes);
+  // Of its own: it may run inside a request that is billed for itself.
+  const trace = backgroundTrace({ requestId: randomId(24), admittedAtMs: spine.unixMs() });
   try {
-    await complete(spine, caller, completion, answer, traceOf(spine.unixMs()));
+    await complete(spine, caller, completion, sink, trace);
   } catch (error) {
     throw error instanceof WrongTask ? new ModelCannotBlend(model) : error;
   }
-  return blendOf(spine.models.resolve(model, caller.account)?.name ?? model, answer.json());
+  return blendOf(spine.models.resolve(model, caller.account)?.name ?? model, jsonOf(sink.answer?.body));
+}
+
+/** Undefined where none came, or it was no JSON. */
+function jsonOf(body: Buffer | undefined): unknown {
+  try {
+    return body && JSON.parse(body.toString());
+  } catch {
+    return undefined;
+  }
 }
 
 function blendOf(model: string, answer: unknown): VoiceBlend {
@@ -43,24 +57,3 @@ function blendOf(model: string, answer: unknown): VoiceBlend {
   const found = typeof measured === "object" && measured !== null ? measured : {};
   return { model, blend: voice, measured: { ...found, ...(typeof note === "string" ? { note } : {}) } };
 }
-
-/** Of its own: it may run inside a request that is billed for itself. */
-const traceOf = (unixMs: number): Trace => ({
-  requestId: randomId(24),
-  label: undefined,
-  source: undefined,
-  admittedAtMs: unixMs,
-  startedMs: performance.now(),
-  account: undefined,
-  key: undefined,
-  model: undefined,
-  operation: undefined,
-  isStream: false,
-  instance: undefined,
-  attempts: 0,
-  firstByteMs: 0,
-  usage: undefined,
-  rate: undefined,
-  rates: undefined,
-  loweredMaxTokens: undefined,
-});

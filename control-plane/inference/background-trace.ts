@@ -1,0 +1,26 @@
+import type { Trace } from "./completion.ts";
+
+/** Of a request that came by no connection: a job's, a batch's line, or one that another request needs. */
+export function backgroundTrace(
+  known: Pick<Trace, "requestId" | "admittedAtMs"> &
+    Partial<Pick<Trace, "label" | "source" | "account" | "key" | "attempts">>,
+): Trace {
+  return {
+    label: undefined,
+    source: undefined,
+    startedMs: performance.now(),
+    account: undefined,
+    key: undefined,
+    model: undefined,
+    operation: undefined,
+    isStream: false,
+    instance: undefined,
+    attempts: 0,
+    firstByteMs: 0,
+    usage: undefined,
+    rate: undefined,
+    rates: undefined,
+    loweredMaxTokens: undefined,
+    ...known,
+  };
+}
