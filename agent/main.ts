@@ -199,6 +199,7 @@ async function main(): Promise<void> {
     },
     events: metrics,
     clock: () => performance.now(),
+    controlTimeMs: control.clock.nowMs,
     random: Math.random,
     drainMs: 30_000,
     onNews: control.reportSoon,

@@ -211,6 +211,7 @@ export function createIngress(options: IngressOptions): Ingress {
         tokensPerSecond: target.rate.perSecond(),
         tokensTotal: target.rate.total,
         finished: target.finished,
+        turnedAway: target.turnedAway,
         promptTokens: target.promptTokens(),
       };
     },

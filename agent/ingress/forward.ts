@@ -110,6 +110,7 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
   }
 
   refused(why: "busy" | "draining"): void {
+    if (why === "busy") this.#target.turnedAway += 1;
     const message = why === "busy" ? "the model is at its capacity; try again later" : "the instance is shutting down";
     refuse(this.#request.answer, why, message, why === "busy" ? this.#target.gate.retryAfterSeconds() : 1);
     this.#done(why);

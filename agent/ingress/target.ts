@@ -30,6 +30,8 @@ export class Target {
   readonly running = new Set<Cuttable>();
   /** Requests that ended, however. */
   finished = 0;
+  /** Requests for which there was no place. */
+  turnedAway = 0;
   /** Typical output of one sequence here, for the gate's estimate. */
   typicalOutput = 256;
   spec: IngressTarget;

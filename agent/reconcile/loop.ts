@@ -4,6 +4,7 @@
 import type { DesiredState__Output } from "../../proto/gen/stoker/fleet/v1/DesiredState.ts";
 import type { InstanceId } from "../../proto/ids.ts";
 import { diff, newestOf, type Step, type View } from "./diff.ts";
+import { drainLeftMs } from "./drain.ts";
 import type { Observed } from "./driver.ts";
 import { createFactsBook } from "./facts-book.ts";
 import type { GpuMeter } from "./ports.ts";
@@ -11,7 +12,11 @@ import { type Reported, reportOf, servingOf, targetsOf } from "./report.ts";
 import { createExecutors, execute, type StepDeps } from "./steps.ts";
 import { createWake } from "./wake.ts";
 
-export interface LoopDeps extends Omit<StepDeps, "book" | "progressed"> {
+export interface LoopDeps extends Omit<StepDeps, "book" | "progressed" | "drainLeft"> {
+  /** How long running requests may take to finish before an instance is stopped, where the control plane said no other time. */
+  readonly drainMs: number;
+  /** Unix ms, by the control plane's clock. */
+  readonly controlTimeMs: () => number;
   /** A phase changed: tell it soon. */
   readonly onNews: () => void;
   /** Undefined where nobody bills: a host that is told by a file. */
@@ -52,7 +57,8 @@ export function createReconciler(deps: LoopDeps): Reconciler {
     lastProgressMs = clock();
     wake.now();
   };
-  const executors = createExecutors({ ...deps, book, progressed });
+  const drainLeft = (forMs: number) => drainLeftMs(desired, deps.drainMs, forMs, deps.controlTimeMs);
+  const executors = createExecutors({ ...deps, book, progressed, drainLeft });
   const running = new Map<InstanceId, { readonly own: AbortController; readonly work: Promise<void> }>();
   const inFlight = new Set<Promise<void>>();
   const phases = new Map<InstanceId, string>();

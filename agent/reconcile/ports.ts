@@ -30,6 +30,8 @@ export interface DataPathStats {
   /** Output tokens seen and requests ended so far: their change is progress. */
   readonly tokensTotal?: number;
   readonly finished?: number;
+  /** Requests for which there was no place so far. */
+  readonly turnedAway?: number;
   /** Of the prompts in flight, estimated. */
   readonly promptTokens?: number;
 }

@@ -107,7 +107,7 @@ function oneReport(
   const isAlive = seen !== undefined && seen.state !== "exited";
   // Of a start that is still tried again the last reason is told as well.
   const told = facts.failure ?? (phase === "ready" ? undefined : facts.lastCrash);
-  const { inFlight, waiting, tokensPerSecond, finished = 0 } = stats(id);
+  const { inFlight, waiting, tokensPerSecond, finished = 0, turnedAway = 0 } = stats(id);
   const { weights } = facts;
   return {
     instanceId: id,
@@ -122,6 +122,7 @@ function oneReport(
     waiting,
     tokensPerSecond,
     finished,
+    turnedAway,
     restarts: facts.restarts,
     memoryLimitBytes: Number(spec?.memoryBytes ?? 0),
     startedAtMs: seen?.state === "running" ? Math.round(seen.startedAtMs) : 0,

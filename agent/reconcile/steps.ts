@@ -8,6 +8,7 @@ import { needsWeights, planInstance } from "../engines/plan-instance.ts";
 import { createAttempts } from "./attempts.ts";
 import { crashBackOff, startBackOff } from "./back-off.ts";
 import type { Step } from "./diff.ts";
+import { type DrainLeft, untilDrained } from "./drain.ts";
 import type { ContainerDriver } from "./driver.ts";
 import type { FactsBook } from "./facts-book.ts";
 import { failureOf, isEngineAway, lostGpu, reasonOfExit, withLostGpu } from "./failure.ts";
@@ -34,8 +35,7 @@ export interface StepDeps {
   readonly clock: () => number;
   /** [0, 1) */
   readonly random: () => number;
-  /** How long running requests may take to finish before an instance is stopped. */
-  readonly drainMs: number;
+  readonly drainLeft: DrainLeft;
   readonly log: Logger;
 }
 
@@ -53,11 +53,11 @@ export function createExecutors(deps: StepDeps): Executors {
   const attempts = createAttempts(deps);
   const bounded = (signal: AbortSignal, limitMs: number) => AbortSignal.any([signal, AbortSignal.timeout(limitMs)]);
 
-  async function end(id: Step["id"], identity: string, drainMs: number, signal: AbortSignal): Promise<void> {
+  async function end(id: Step["id"], identity: string, mayDrain: boolean, signal: AbortSignal): Promise<void> {
     // What we end is no crash.
     book.change(id, (facts) => ({ ...facts, countedExit: identity }));
     dataPath.markDraining(id);
-    if (drainMs > 0) await dataPath.drained(id, drainMs, signal);
+    if (mayDrain) await untilDrained(deps, id, signal);
     await driver.stop(id, graceMs, bounded(signal, graceMs + engineLimitMs));
   }
 
@@ -174,7 +174,7 @@ export function createExecutors(deps: StepDeps): Executors {
       const { life } = book.get(step.id);
       const trouble = life?.trouble ?? "";
       const upMs = life && deps.clock() - life.sinceMs;
-      await end(step.id, seen.identity, 0, signal);
+      await end(step.id, seen.identity, false, signal);
       const lost = life?.isFrozen ? "engine_frozen" : "health_lost";
       const code = step.why === "health" ? lost : isExternalSpec(spec) ? "external_unreachable" : "start_timeout";
       const fault = await newGpuFault(step, signal);
@@ -184,7 +184,7 @@ export function createExecutors(deps: StepDeps): Executors {
     },
 
     async stop(step, signal) {
-      await end(step.id, step.seen.identity, step.why === "failed" ? 0 : deps.drainMs, signal);
+      await end(step.id, step.seen.identity, step.why !== "failed", signal);
     },
 
     async remove(step, signal) {

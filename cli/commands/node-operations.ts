@@ -13,6 +13,14 @@ interface Progress {
   readonly total: number;
   readonly left: number;
   readonly fixed: number;
+  readonly in_flight: number;
+}
+
+interface DrainFlags {
+  readonly deadline: number;
+  readonly force?: boolean;
+  readonly note: string;
+  readonly wait: boolean;
 }
 
 interface Proposal {
@@ -49,12 +57,13 @@ export function addNodeOperations(program: Command): void {
     .command("drain")
     .description("empty a host: each instance is replaced elsewhere before it goes")
     .argument("<node>", "id or name", hostName)
-    .option("--deadline <time>", "what could not be replaced by then goes all the same", seconds, 600)
+    .option("--deadline <time>", "empty by then; requests that still run are cut", seconds, 600)
+    .option("--force", "empty at once: nothing is replaced first, requests are cut")
     .option("--note <text>", "why; shown beside the host", "")
     .option("--no-wait", "return as soon as it has begun")
-    .action(async (id: string, flags: { deadline: number; note: string; wait: boolean }, command: Command) => {
+    .action(async (id: string, flags: DrainFlags, command: Command) => {
       const terminal = openTerminal(command);
-      const body = { deadline_seconds: flags.deadline, note: flags.note };
+      const body = { deadline_seconds: flags.force ? 0 : flags.deadline, note: flags.note };
       const begun = await terminal.api.call<Progress>("POST", `${of(id)}/drain`, body);
       const last = flags.wait ? await untilEmpty(terminal, begun) : begun;
       terminal.show(last, progressText);
@@ -100,9 +109,10 @@ async function untilEmpty(terminal: Terminal, begun: Progress): Promise<Progress
   }
 }
 
-function progressText({ node_id: id, total, left, fixed }: Progress): string {
+function progressText({ node_id: id, total, left, fixed, in_flight: requests }: Progress): string {
   const rest = fixed > 0 ? `; ${fixed} stay until their owners end them` : "";
-  return `Host ${id}: ${total - left}/${total} instances moved away${rest}.`;
+  const busy = requests > 0 ? `; ${requests} requests run there` : "";
+  return `Host ${id}: ${total - left}/${total} instances moved away${busy}${rest}.`;
 }
 
 function proposalText(proposal: Proposal | null): string {

@@ -38,6 +38,8 @@ export function createController(deps: {
   readonly log: Logger;
   /** Hosts that are being emptied; read once per pass. */
   readonly leaving?: () => Promise<ReadonlyMap<HostId, Leaving>>;
+  /** Requests at the instances of these hosts. */
+  readonly loads?: (hosts: readonly HostId[]) => Promise<Loads>;
   readonly onTransition?: (transition: Transition) => void;
   readonly resyncMs?: number;
   /** Unix ms. */
@@ -48,13 +50,19 @@ export function createController(deps: {
   let wakeUp = () => {};
   const unixMs = deps.unixMs ?? Date.now;
 
-  const decide = (deployment: Deployment, instances: readonly Instance[], leaving: LeavingHosts): Decision => {
+  const decide = (
+    deployment: Deployment,
+    instances: readonly Instance[],
+    leaving: LeavingHosts,
+    loads: Loads = noLoads,
+  ): Decision => {
     // What lives on one host's disk cannot go on elsewhere: it waits for its host.
     const isMovable = deployment.kind === "model";
     const placed: PlacedInstance[] = instances.map((instance) => ({
       ...instance,
       isHostLost: isMovable && deps.hostState(instance.hostId) === "lost",
       leaving: isMovable ? leaving.get(instance.hostId) : undefined,
+      load: loads.get(instance.id),
     }));
     const target = targetOf(deployment);
     const outcome = statusAfter({ ...deployment, target }, placed);
@@ -74,10 +82,20 @@ export function createController(deps: {
     return false;
   }
 
+  /** Read only where one of several that serve is to go: the others have no need of it. */
+  async function loadsFor({ deployment, instances }: Claimed, leaving: LeavingHosts): Promise<Loads> {
+    const serving = instances.filter(({ phase, isTombstoned }) => phase === "ready" && !isTombstoned);
+    const { plan } = decide(deployment, instances, leaving);
+    const isChoice = serving.length > 1 && (plan.tombstone.length > 0 || plan.inPlace !== undefined);
+    if (!deps.loads || !isChoice) return noLoads;
+    return deps.loads([...new Set(serving.map(({ hostId }) => hostId))]);
+  }
+
   async function settle(claimed: Claimed, leaving: LeavingHosts): Promise<boolean | "lost-race"> {
     const { deployment } = claimed;
     try {
-      const { outcome, plan, replacements } = decide(deployment, claimed.instances, leaving);
+      const loads = await loadsFor(claimed, leaving);
+      const { outcome, plan, replacements } = decide(deployment, claimed.instances, leaving, loads);
       const chosen =
         plan.place > 0
           ? await deps.hosts.choose(deployment, claimed.instances, plan.place)
@@ -172,6 +190,10 @@ export function createController(deps: {
 type LeavingHosts = ReadonlyMap<HostId, Leaving>;
 
 const nobodyLeaves: LeavingHosts = new Map();
+
+type Loads = ReadonlyMap<InstanceId, number>;
+
+const noLoads: Loads = new Map();
 
 interface Decision {
   readonly outcome: Outcome;

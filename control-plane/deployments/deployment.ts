@@ -147,6 +147,8 @@ export interface PlacedInstance extends Instance {
   readonly isHostLost: boolean;
   /** Its host is being emptied: it serves until it is replaced elsewhere, or until that may take no longer. */
   readonly leaving?: Leaving | undefined;
+  /** Requests that run and wait there, where its host said so of late. */
+  readonly load?: number | undefined;
 }
 
 /** How urgently a host is being emptied. */

@@ -43,6 +43,8 @@ export interface DesiredSet {
   readonly generation: bigint;
   readonly instances: readonly DesiredInstance[];
   readonly tombstones: readonly InstanceId[];
+  /** Unix ms at which requests on what is to go are cut; 0: the host's own drain. */
+  readonly emptiedByMs: number;
   readonly prefetch: readonly NodeWeights[];
 }
 

@@ -32,10 +32,10 @@ export function planInstances(want: WantedInstances, instances: readonly PlacedI
   const live = instances.filter((instance) => !instance.isTombstoned);
   if (!isWanted(want.status)) return { ...nothing, tombstone: idsOf(live) };
   const { target } = want;
-  const here = live.filter((instance) => !instance.isHostLost).sort(byServingThenAge);
+  const here = live.filter((instance) => !instance.isHostLost).sort(byWorthOfKeeping);
   const isCurrent = (one: PlacedInstance) => one.spec === want.spec && one.leaving === undefined;
 
-  // Serving ones first, then the oldest: a copy that works is never the one that goes.
+  // A copy that works is never the one that goes.
   const current = here.filter(isCurrent);
   const kept = current.slice(0, target);
   const surplus = current.slice(target);
@@ -90,7 +90,8 @@ const sharesGpu = (one: PlacedInstance) => one.gpuMemoryBytes > 0;
 
 const idsOf = (instances: readonly PlacedInstance[]) => instances.map((instance) => instance.id);
 
-function byServingThenAge(a: PlacedInstance, b: PlacedInstance): number {
+/** Serving ones first, among them those with most to do, then the oldest: what goes has the least to wait for. */
+function byWorthOfKeeping(a: PlacedInstance, b: PlacedInstance): number {
   const serving = Number(b.phase === "ready") - Number(a.phase === "ready");
-  return serving || a.createdAtMs - b.createdAtMs || (a.id < b.id ? -1 : 1);
+  return serving || (b.load ?? 0) - (a.load ?? 0) || a.createdAtMs - b.createdAtMs || (a.id < b.id ? -1 : 1);
 }

@@ -3,7 +3,7 @@
 // restart, or a second replica, knows less and therefore changes less.
 import type { Logger } from "pino";
 import type { AccountId, DeploymentId, HostId } from "../../proto/ids.ts";
-import type { AgedLive, InstanceLive } from "../fleet/live.ts";
+import { type AgedLive, freshMs, type InstanceLive } from "../fleet/live.ts";
 import { fullShare, type Sample, type ScaleWindows, scaleTo, scaleWindows } from "./autoscale.ts";
 import type { FundsDeps } from "./dedicated-money.ts";
 import type { Deployment, Instance } from "./deployment.ts";
@@ -15,8 +15,6 @@ export interface Scaler {
   pass(): Promise<number>;
 }
 
-/** Figures older than this tell nothing of now. */
-const freshMs = 15_000;
 /** Callers that wait say so every five seconds. */
 const awaitedMs = 8_000;
 
@@ -38,7 +36,7 @@ export function createScaler(deps: {
   const clock = deps.clock ?? (() => performance.now());
   const unixMs = deps.unixMs ?? Date.now;
   const scale = deps.clockScale ?? 1;
-  const known = new Map<DeploymentId, { samples: Sample[]; finished: ReadonlyMap<string, number> }>();
+  const known = new Map<DeploymentId, { samples: Sample[]; counts: ReadonlyMap<string, Counts> }>();
 
   const windowsOf = ({ inactiveShutdown }: Deployment): ScaleWindows => ({
     upMs: scaleWindows.upMs * scale,
@@ -52,7 +50,7 @@ export function createScaler(deps: {
     live: ReadonlyMap<HostId, AgedLive>,
   ): readonly Sample[] {
     const before = known.get(deployment.id);
-    const finished = new Map<string, number>();
+    const counts = new Map<string, Counts>();
     let load = 0;
     let isUsed = before === undefined || unixMs() - deployment.awaitedAtMs < awaitedMs;
     for (const { id, hostId, phase } of instances) {
@@ -64,9 +62,13 @@ export function createScaler(deps: {
         isUsed = true;
         continue;
       }
-      load += seen.inFlight + seen.waiting;
-      finished.set(id, seen.finished ?? 0);
-      isUsed ||= seen.inFlight + seen.waiting > 0 || (seen.finished ?? 0) !== (before?.finished.get(id) ?? 0);
+      const now: Counts = { finished: seen.finished ?? 0, turnedAway: seen.turnedAway ?? 0 };
+      // One not seen before says how much there was in all, not since when.
+      const since = before?.counts.get(id) ?? now;
+      counts.set(id, now);
+      const here = seen.inFlight + seen.waiting;
+      load += here + unmet(here, since, now);
+      isUsed ||= here > 0 || now.finished !== (before?.counts.get(id)?.finished ?? 0);
     }
     const isStarting = instances.some(({ phase }) => phase !== "ready" && phase !== "failed");
     const atMs = clock();
@@ -76,7 +78,7 @@ export function createScaler(deps: {
     // One older than the window stays: it says that the window is covered.
     const first = samples.findLastIndex((one) => one.atMs <= keepFromMs);
     const kept = merged(first > 0 ? samples.slice(first) : samples);
-    known.set(deployment.id, { samples: kept, finished });
+    known.set(deployment.id, { samples: kept, counts });
     return kept;
   }
 
@@ -132,6 +134,24 @@ const mayScale = ({ kind, status, minInstances, maxInstances }: Deployment) =>
 function figuresOf(aged: AgedLive | undefined, id: Instance["id"]): InstanceLive | undefined {
   if (!aged || aged.ageMs > freshMs) return undefined;
   return aged.live.instances.find((one) => one.instanceId === id);
+}
+
+/** Of one instance, since its agent started. */
+interface Counts {
+  readonly finished: number;
+  readonly turnedAway: number;
+}
+
+/**
+ * The load of those for whom there was no place since the look before: as much of what is there as they were of those that
+ * ended. No more than there is, since who is turned away asks again.
+ */
+function unmet(load: number, since: Counts, now: Counts): number {
+  const turnedAway = now.turnedAway - since.turnedAway;
+  const ended = now.finished - since.finished;
+  // Less than before: the agent counts anew.
+  if (turnedAway <= 0 || ended < 0) return 0;
+  return load * Math.min(1, turnedAway / Math.max(1, ended));
 }
 
 /** Of a run of like samples the first and the last say it all: an idle day costs no memory. */

@@ -151,6 +151,8 @@ export interface DesiredRows {
   readonly generation: bigint;
   readonly instances: readonly DesiredRow[];
   readonly tombstones: readonly InstanceId[];
+  /** Unix ms at which the host is to be empty; 0: it is not being emptied. */
+  readonly emptiedByMs: number;
   /** Weights the operator wants there ahead of any deployment. */
   readonly prefetch: readonly NodeWeights[];
 }

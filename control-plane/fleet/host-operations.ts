@@ -2,6 +2,7 @@
 import type { HostId } from "../../proto/ids.ts";
 import { NodeConnected, NodeInUse, NodeNotFound } from "./errors.ts";
 import type { HostView } from "./host.ts";
+import { type AgedLive, requestsAt } from "./live.ts";
 import { type Proposal, proposeRebalance } from "./rebalance.ts";
 import type { FleetAct, HostOperationStore } from "./store.ts";
 
@@ -11,6 +12,8 @@ export interface HostProgress {
   readonly left: number;
   /** Of those: they live on this host's disk and wait for their owners. */
   readonly fixed: number;
+  /** Requests that run or wait there, where it said so of late. */
+  readonly inFlight: number;
 }
 
 /** All take an id or a name and throw NodeNotFound. */
@@ -18,7 +21,7 @@ export interface HostOperations {
   cordon(node: string, act: FleetAct): Promise<HostId>;
   /** Whether there was anything to end. */
   end(node: string, act: FleetAct): Promise<boolean>;
-  /** What is there serves on until it is replaced elsewhere, or until `deadlineMs` from now have passed. */
+  /** What is there serves until it is replaced elsewhere; `deadlineMs` from now the last requests are cut. */
   drain(node: string, deadlineMs: number, act: FleetAct): Promise<HostId>;
   progress(node: string): Promise<HostProgress>;
   /** Throws NodeInUse, NodeConnected. */
@@ -30,6 +33,7 @@ export interface HostOperations {
 export function createHostOperations(deps: {
   readonly store: HostOperationStore;
   readonly snapshot: () => Promise<readonly HostView[]>;
+  readonly live: (hosts: readonly HostId[]) => Promise<ReadonlyMap<HostId, AgedLive>>;
 }): HostOperations {
   const { store } = deps;
 
@@ -53,7 +57,9 @@ export function createHostOperations(deps: {
     async progress(node) {
       const { id, operation } = await find(node);
       const { all, fixed } = await store.left(id);
-      return { total: Math.max(all, operation?.instances ?? 0), left: all, fixed };
+      const requests = requestsAt((await deps.live([id])).values());
+      const inFlight = [...requests.values()].reduce((sum, count) => sum + count, 0);
+      return { total: Math.max(all, operation?.instances ?? 0), left: all, fixed, inFlight };
     },
     async remove(node, act) {
       const { id, hostname, state } = await find(node);

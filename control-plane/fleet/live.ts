@@ -45,6 +45,8 @@ export interface InstanceLive {
   readonly waiting: number;
   /** Requests that ended there since its agent started; absent in what an older version wrote down. */
   readonly finished?: number | undefined;
+  /** Requests for which there was no place, likewise. */
+  readonly turnedAway?: number | undefined;
   readonly tokensPerSecond: number;
   readonly restarts: number;
   readonly memoryBytes: number;
@@ -62,6 +64,15 @@ export interface AgedLive {
 export function newerLive(one: AgedLive | undefined, other: AgedLive | undefined): AgedLive | undefined {
   if (!one || !other) return one ?? other;
   return one.ageMs <= other.ageMs ? one : other;
+}
+
+/** Figures older than this tell nothing of now. */
+export const freshMs = 15_000;
+
+/** Requests that run and wait, by instance; of hosts that said so of late. */
+export function requestsAt(hosts: Iterable<AgedLive>): ReadonlyMap<InstanceId, number> {
+  const fresh = [...hosts].filter(({ ageMs }) => ageMs <= freshMs).flatMap(({ live }) => live.instances);
+  return new Map(fresh.map(({ instanceId, inFlight, waiting }) => [instanceId, inFlight + waiting]));
 }
 
 export interface LiveFigures {

@@ -111,7 +111,7 @@ export interface FleetStore {
   /** An older session's word changes nothing. */
   setKeptWeights(session: HostSession, keys: readonly string[]): Promise<void>;
   /** Figures of the last report, as some replica wrote them down. */
-  live(): Promise<ReadonlyMap<HostId, AgedLive>>;
+  live(only?: readonly HostId[]): Promise<ReadonlyMap<HostId, AgedLive>>;
   /** False when nothing there is cordoned. */
   uncordon(wish: GpuUncordon): Promise<boolean>;
   /** What signs a request to this host now; undefined when unknown. */

@@ -60,6 +60,7 @@ function readInstance(wire: InstanceReport__Output): InstanceLive {
     inFlight: wire.inFlight,
     waiting: wire.waiting,
     finished: Number(wire.finished),
+    turnedAway: Number(wire.turnedAway),
     tokensPerSecond: wire.tokensPerSecond,
     restarts: wire.restarts,
     memoryBytes: Number(wire.memoryBytes),

@@ -156,6 +156,7 @@ export function writeDesired(set: DesiredSet): DesiredState {
     generation: set.generation.toString(),
     instances: set.instances.map(writeSpec),
     tombstones: [...set.tombstones],
+    emptiedByMs: set.emptiedByMs,
     prefetch: set.prefetch.map(({ id, repo, revision, file, format, isPinned }) => ({
       id,
       weights: { repo, revision, file, format },

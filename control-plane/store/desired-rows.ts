@@ -28,6 +28,12 @@ export function desiredRows(db: Kysely<Database>, hostId: HostId): Promise<Desir
         .where("host_id", "=", hostId)
         .orderBy("instance_id")
         .execute();
+      const emptying = await trx
+        .selectFrom("host_operation")
+        .select("deadline_at")
+        .where("host_id", "=", hostId)
+        .where("kind", "=", "drain")
+        .executeTakeFirst();
       const again = await endedOnes(trx, hostId).orderBy("instance_id").execute();
       const live = rows.filter((row) => row.tombstoned_at === null);
       const ids = [...new Set(live.map((row) => row.deploy_id))];
@@ -40,6 +46,7 @@ export function desiredRows(db: Kysely<Database>, hostId: HostId): Promise<Desir
         nodeEpoch: host.node_epoch,
         prefetch: await nodeWeightsOf(trx, hostId),
         generation: host.generation,
+        emptiedByMs: emptying?.deadline_at?.getTime() ?? 0,
         tombstones: [...rows.filter((row) => row.tombstoned_at !== null), ...again].map(
           (row) => row.instance_id as InstanceId,
         ),

@@ -79,12 +79,13 @@ export function createFleetStore(db: Kysely<Database>, seal: TicketKeySeal): Fle
         await announce(trx, "host", session.hostId);
       }),
 
-    async live() {
+    async live(only) {
       const age = sql<number>`(extract(epoch from now() - reported_at) * 1000)::float8`;
       const rows = await db
         .selectFrom("host")
         .select(["host_id", "live", age.as("age_ms")])
         .where("live", "is not", null)
+        .$if(only !== undefined, (query) => query.where("host_id", "in", [...(only ?? [])]))
         .execute();
       return new Map(rows.map((row) => [row.host_id as HostId, { live: row.live as HostLive, ageMs: row.age_ms }]));
     },

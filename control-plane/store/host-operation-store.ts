@@ -8,6 +8,9 @@ import { announce } from "./change-feed.ts";
 import { inTransaction } from "./database.ts";
 import type { Database } from "./schema.ts";
 
+/** Before the deadline of a drain: what still serves takes nothing new, so that what runs there can end in time. */
+const lastPart = sql`least(interval '30 seconds', (deadline_at - began_at) / 2)`;
+
 type Row = Selectable<Database["host_operation"]>;
 
 export function createHostOperationStore(db: Kysely<Database>): HostOperationStore {
@@ -48,7 +51,7 @@ export function createHostOperationStore(db: Kysely<Database>): HostOperationSto
       const rows = await db
         .selectFrom("host_operation")
         .select("host_id")
-        .select(sql<boolean>`deadline_at <= now()`.as("is_due"))
+        .select(sql<boolean>`deadline_at - ${lastPart} <= now()`.as("is_due"))
         .where("kind", "=", "drain")
         .execute();
       return new Map(rows.map((row) => [row.host_id as HostId, row.is_due ? "due" : "moving"] as const));
@@ -149,7 +152,7 @@ async function instancesOn(trx: Transaction<Database>, host: HostId): Promise<nu
   return Number(row.count);
 }
 
-/** A placement that saw the host before loses its race. */
+/** A placement that saw the host before loses its race; the host hears by when it is to be empty. */
 async function moved(
   trx: Transaction<Database>,
   host: HostId,
@@ -159,7 +162,7 @@ async function moved(
 ): Promise<void> {
   await trx
     .updateTable("host")
-    .set((eb) => ({ revision: eb("revision", "+", 1n) }))
+    .set((eb) => ({ revision: eb("revision", "+", 1n), generation: eb("generation", "+", 1n) }))
     .where("host_id", "=", host)
     .execute();
   await writeAudit(trx, { actor: act.by, action, subject: host, account: null, ip: act.ip, after, note: act.note });

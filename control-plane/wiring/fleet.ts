@@ -10,7 +10,7 @@ import { desiredSet } from "../deployments/desired.ts";
 import { createObserver } from "../deployments/observe.ts";
 import { createHostClocks, type HostClockLimits } from "../fleet/host-clocks.ts";
 import { createHostOperations } from "../fleet/host-operations.ts";
-import { type AgedLive, createLiveFigures, newerLive } from "../fleet/live.ts";
+import { type AgedLive, createLiveFigures, newerLive, requestsAt } from "../fleet/live.ts";
 import { createMembership } from "../fleet/membership.ts";
 import { createFindNeighbours } from "../fleet/neighbours.ts";
 import { createProver } from "../fleet/prover.ts";
@@ -76,6 +76,16 @@ export function createFleet(parts: FleetParts) {
     ...(parts.beatEveryMs === undefined ? {} : { everyMs: parts.beatEveryMs }),
   });
   const hostState = (host: HostId) => clocks.state(host);
+  /** Of every host, or of these: this replica's own figures, or what another wrote down. */
+  const live = async (only?: readonly HostId[]): Promise<ReadonlyMap<HostId, AgedLive>> => {
+    const written = await fleetStore.live(only);
+    return new Map(
+      [...written].flatMap(([host, row]) => {
+        const newest = newerLive(figures.of(host), row);
+        return newest ? [[host, newest] as const] : [];
+      }),
+    );
+  };
   const hosts = createHostChooser({
     snapshot: look,
     hostState,
@@ -88,6 +98,7 @@ export function createFleet(parts: FleetParts) {
     hosts,
     hostState,
     leaving: () => hostOperationStore.draining(),
+    loads: async (on) => requestsAt((await live(on)).values()),
     owner: parts.owner,
     log,
     ...(parts.onTransition ? { onTransition: parts.onTransition } : {}),
@@ -152,17 +163,9 @@ export function createFleet(parts: FleetParts) {
     controller,
     /** Of all hosts. */
     snapshot: () => look(),
-    hostOperations: createHostOperations({ store: hostOperationStore, snapshot: () => look() }),
-    /** Live figures of every host: this replica's own, or what another wrote down. */
-    async live(): Promise<ReadonlyMap<HostId, AgedLive>> {
-      const written = await fleetStore.live();
-      return new Map(
-        [...written].flatMap(([host, row]) => {
-          const newest = newerLive(figures.of(host), row);
-          return newest ? [[host, newest] as const] : [];
-        }),
-      );
-    },
+    hostOperations: createHostOperations({ store: hostOperationStore, snapshot: () => look(), live }),
+    /** Live figures of every host. */
+    live: () => live(),
     /** Ends when all loops have. Load the routing table before. */
     run: async (signal: AbortSignal): Promise<void> => {
       await Promise.all([

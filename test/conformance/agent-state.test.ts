@@ -189,6 +189,7 @@ describe("session store", () => {
     instances: [],
     tombstones: ["gone"],
     prefetch: [],
+    emptiedByMs: "0",
   };
 
   it("is empty on a fresh host, and keeps name, set and highest epoch over restarts", async () => {

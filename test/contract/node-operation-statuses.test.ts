@@ -5,7 +5,7 @@ import { adminKey } from "../fakes/ports.ts";
 import { check, type Row, refuse } from "./status-row.ts";
 
 const away = new DeploymentStoreAway(new Error("away"));
-const progress = { node_id: "node-1", total: 3, left: 1, fixed: 1 };
+const progress = { node_id: "node-1", total: 3, left: 1, fixed: 1, in_flight: 4 };
 
 const operations = [
   { call: "POST /v1/admin/nodes/node-1/cordon", verb: "cordon", body: { note: "fans" }, holds: { node_id: "node-1" } },

@@ -132,7 +132,7 @@ export function fakeHosts(): HostOperations {
     drain: own,
     progress: async (node) => {
       await own(node);
-      return { total: 3, left: 1, fixed: 1 };
+      return { total: 3, left: 1, fixed: 1, inFlight: 4 };
     },
     remove: own,
     rebalance: async () => ({

@@ -55,6 +55,7 @@ export function startReconciledHost(over: Partial<LoopDeps>): ReconciledHost {
     host: { driver: "process", runtimeImage: "", allowedImages: [], filesDir: join(folder, "files"), logLevel: "info" },
     events: { phase: none, took: none, downloadFailed: none, restarted: none, gone: none },
     clock: () => performance.now(),
+    controlTimeMs: Date.now,
     random: () => 0,
     drainMs: 1_000,
     onNews: none,

@@ -1,4 +1,5 @@
 import { Type } from "typebox";
+import type { HostProgress } from "../../fleet/host-operations.ts";
 import { actOf } from "../act-of.ts";
 import type { Endpoints } from "../endpoint.ts";
 import { Cordon, Drain, DrainProgress, Rebalance } from "../schemas/node-operations.ts";
@@ -66,7 +67,7 @@ export function addNodeOperationRoutes(endpoints: Endpoints, { hosts }: Pick<Htt
     async handler({ params, body, caller, reply }) {
       const deadlineMs = (body.deadline_seconds ?? defaultDeadlineSeconds) * 1000;
       const id = await hosts.drain(params.id, deadlineMs, actOf(caller, reply, body.note ?? ""));
-      return { node_id: id, ...(await hosts.progress(id)) };
+      return progressOf(id, await hosts.progress(id));
     },
   });
 
@@ -78,7 +79,7 @@ export function addNodeOperationRoutes(endpoints: Endpoints, { hosts }: Pick<Htt
     params: NodeId,
     answer: DrainProgress,
     refusals: [404, 503],
-    handler: async ({ params }) => ({ node_id: params.id, ...(await hosts.progress(params.id)) }),
+    handler: async ({ params }) => progressOf(params.id, await hosts.progress(params.id)),
   });
 
   endpoints.add({
@@ -95,3 +96,11 @@ export function addNodeOperationRoutes(endpoints: Endpoints, { hosts }: Pick<Htt
     }),
   });
 }
+
+const progressOf = (id: string, { total, left, fixed, inFlight }: HostProgress) => ({
+  node_id: id,
+  total,
+  left,
+  fixed,
+  in_flight: inFlight,
+});

@@ -13,7 +13,8 @@ export const Drain = Type.Object({
       minimum: 0,
       maximum: 604_800,
       default: 600,
-      description: "What could not be replaced elsewhere by then goes all the same",
+      description:
+        "When the host is empty at the latest. What could not be replaced elsewhere takes nothing new for the last 30 s (or half of a shorter time); requests that still run then are cut. 0: at once",
     }),
   ),
   note: Cordon.properties.note,
@@ -26,6 +27,7 @@ export const DrainProgress = Type.Object({
   fixed: Type.Integer({
     description: "Of those left: rented containers and agent instances, which stay on their host",
   }),
+  in_flight: Type.Integer({ description: "Requests that run or wait there" }),
 });
 
 export const Rebalance = Type.Object({

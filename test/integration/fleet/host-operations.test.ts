@@ -75,8 +75,10 @@ describe("a host that is drained", () => {
     const id = await serving(one);
     const two = await host("host-2");
     await replica.hostOperations.drain("host-1", 600_000, act);
-    expect(await replica.hostOperations.progress("host-1")).toEqual({ total: 1, left: 1, fixed: 0 });
+    expect(await replica.hostOperations.progress("host-1")).toEqual({ total: 1, left: 1, fixed: 0, inFlight: 0 });
     await vi.waitFor(() => expect(two.desired?.instances).toHaveLength(1), wait);
+    // The host hears by when it is to be empty: requests may run until then.
+    await vi.waitFor(() => expect(Number(one.desired?.emptiedByMs)).toBeGreaterThan(Date.now() + 500_000), wait);
     // Not before the new one serves.
     expect(one.desired?.tombstones).toEqual([]);
     expect(replica.routing.ready(id).map(({ hostId }) => hostId)).toEqual(["host-1"]);
@@ -84,7 +86,7 @@ describe("a host that is drained", () => {
     await vi.waitFor(() => expect(one.tombstonesSeen).toHaveLength(1), wait);
     one.obey("ready");
     await vi.waitFor(async () => {
-      expect(await replica.hostOperations.progress("host-1")).toEqual({ total: 1, left: 0, fixed: 0 });
+      expect(await replica.hostOperations.progress("host-1")).toEqual({ total: 1, left: 0, fixed: 0, inFlight: 0 });
     }, wait);
     expect(await hostsOf(id)).toEqual(["host-2"]);
   });
@@ -94,6 +96,7 @@ describe("a host that is drained", () => {
     const id = await serving(one);
     await replica.hostOperations.drain("host-1", 0, act);
     await vi.waitFor(() => expect(one.tombstonesSeen).toHaveLength(1), wait);
+    expect(Number(one.desired?.emptiedByMs)).toBeLessThanOrEqual(Date.now());
     expect((await replica.get(id))?.status).not.toBe("failed");
   });
 });

@@ -60,6 +60,18 @@ describe("the plan of a deployment's instances", () => {
     expect(plan({ target: 2, mayReplace: false }, both)).toMatchObject({ place: 0, tombstone: [], replaced: 0 });
   });
 
+  it("takes away the one with the fewest requests where fewer are wanted, the youngest of equals", () => {
+    const three = [
+      ready("old", { load: 1, createdAtMs: 1 }),
+      ready("busy", { load: 7, createdAtMs: 2 }),
+      ready("young", { load: 1, createdAtMs: 3 }),
+    ];
+    expect(plan({ target: 2 }, three).tombstone).toEqual(["young"]);
+    expect(plan({ target: 1 }, three).tombstone).toEqual(["old", "young"]);
+    // What does not serve yet goes before any that does.
+    expect(plan({ target: 1 }, [i("new", { load: 9 }), ready("idle")]).tombstone).toEqual(["new"]);
+  });
+
   it("puts a new instance beside the old one, and sends the old one away when the new one serves", () => {
     const want = { status: "updating", spec: 2 } as const;
     const old = ready("old");

@@ -69,6 +69,21 @@ describe("the scaler", () => {
     expect(w.moves).toEqual([3]);
   });
 
+  it("counts those for whom there was no place, as much as what is there at most", async () => {
+    const w = world({ maxInstances: 10 });
+    // 8 run and 8 wait: two instances' worth; half as many as ended found no place.
+    for (let n = 1; n <= 4; n++) {
+      w.figures = { inFlight: 8, waiting: 8, finished: 10 * n, turnedAway: 5 * n };
+      await w.last(5_000);
+    }
+    expect(w.moves).toEqual([2, 3]);
+    for (let n = 5; n <= 8; n++) {
+      w.figures = { inFlight: 8, waiting: 8, finished: 10 * n, turnedAway: 1_000 * n };
+      await w.last(5_000);
+    }
+    expect(w.moves).toEqual([2, 3, 4]);
+  });
+
   it("lets a deployment sleep when nobody came for its idle time; requests between two looks count", async () => {
     const w = world({ inactiveShutdown: 60 });
     for (let n = 1; n <= 5; n++) {

@@ -10,6 +10,7 @@ export interface DesiredState {
   'instances'?: (_stoker_fleet_v1_InstanceSpec)[];
   'tombstones'?: (string)[];
   'prefetch'?: (_stoker_fleet_v1_Prefetch)[];
+  'emptiedByMs'?: (number | string | Long);
 }
 
 export interface DesiredState__Output {
@@ -18,4 +19,5 @@ export interface DesiredState__Output {
   'instances': (_stoker_fleet_v1_InstanceSpec__Output)[];
   'tombstones': (string)[];
   'prefetch': (_stoker_fleet_v1_Prefetch__Output)[];
+  'emptiedByMs': (string);
 }

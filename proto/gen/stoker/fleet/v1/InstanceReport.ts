@@ -29,6 +29,7 @@ export interface InstanceReport {
   'sshAddress'?: (string);
   'finished'?: (number | string | Long);
   'adapters'?: (_stoker_fleet_v1_AdapterReport)[];
+  'turnedAway'?: (number | string | Long);
   '_cpuRatio'?: "cpuRatio";
   '_kvCacheRatio'?: "kvCacheRatio";
 }
@@ -59,6 +60,7 @@ export interface InstanceReport__Output {
   'sshAddress': (string);
   'finished': (string);
   'adapters': (_stoker_fleet_v1_AdapterReport__Output)[];
+  'turnedAway': (string);
   '_cpuRatio'?: "cpuRatio";
   '_kvCacheRatio'?: "kvCacheRatio";
 }

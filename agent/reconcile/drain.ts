@@ -1,0 +1,40 @@
+// How long what runs on an instance may take to end before the instance is stopped. The answer is asked for again while it
+// goes on: an operator may change his mind about when a host is to be empty.
+import type { DesiredState__Output } from "../../proto/gen/stoker/fleet/v1/DesiredState.ts";
+import type { InstanceId } from "../../proto/ids.ts";
+import type { DataPath } from "./ports.ts";
+
+/** What is left of a drain that has taken `forMs`. */
+export type DrainLeft = (forMs: number) => number;
+
+const askEveryMs = 1_000;
+
+/** The host's own deadline while it is being emptied, else `ownMs`. */
+export function drainLeftMs(
+  desired: Pick<DesiredState__Output, "emptiedByMs"> | undefined,
+  ownMs: number,
+  forMs: number,
+  controlTimeMs: () => number,
+): number {
+  // Absent in what an older agent kept.
+  const byMs = Number(desired?.emptiedByMs ?? 0);
+  return byMs > 0 ? byMs - controlTimeMs() : ownMs - forMs;
+}
+
+/** Until nothing runs there, or for as long as there is time. */
+export async function untilDrained(
+  deps: {
+    readonly dataPath: Pick<DataPath, "drained">;
+    readonly drainLeft: DrainLeft;
+    /** Monotonic ms. */
+    readonly clock: () => number;
+  },
+  id: InstanceId,
+  signal: AbortSignal,
+): Promise<void> {
+  const beganMs = deps.clock();
+  while (!signal.aborted) {
+    const leftMs = deps.drainLeft(deps.clock() - beganMs);
+    if (leftMs <= 0 || (await deps.dataPath.drained(id, Math.min(leftMs, askEveryMs), signal))) return;
+  }
+}

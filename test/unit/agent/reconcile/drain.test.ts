@@ -1,0 +1,58 @@
+import { describe, expect, it } from "vitest";
+import { drainLeftMs, untilDrained } from "../../../../agent/reconcile/drain.ts";
+import type { InstanceId } from "../../../../proto/ids.ts";
+
+/** Requests that never end, on a clock of their own. */
+function world() {
+  const state = { nowMs: 0, emptiedByMs: "0" };
+  const drain = (mayEnd: () => boolean = () => false) =>
+    untilDrained(
+      {
+        clock: () => state.nowMs,
+        drainLeft: (forMs) => drainLeftMs(state, 30_000, forMs, () => 1_000_000 + state.nowMs),
+        dataPath: {
+          drained: async (_id, ms) => {
+            state.nowMs += ms;
+            return mayEnd();
+          },
+        },
+      },
+      "i1" as InstanceId,
+      new AbortController().signal,
+    );
+  return Object.assign(state, { drain });
+}
+
+describe("the drain of an instance", () => {
+  it("takes as long as the host's own where nobody said otherwise, and no longer than its requests", async () => {
+    const w = world();
+    await w.drain();
+    expect(w.nowMs).toBe(30_000);
+    const quick = world();
+    await quick.drain(() => quick.nowMs >= 2_000);
+    expect(quick.nowMs).toBe(2_000);
+  });
+
+  it("ends when the host is to be empty, be that sooner or later than its own", async () => {
+    const w = Object.assign(world(), { emptiedByMs: "1002500" });
+    await w.drain();
+    expect(w.nowMs).toBe(2_500);
+    const patient = Object.assign(world(), { emptiedByMs: "1100000" });
+    await patient.drain();
+    expect(patient.nowMs).toBe(100_000);
+  });
+
+  it("ends at once when the operator will wait no longer", async () => {
+    const w = Object.assign(world(), { emptiedByMs: "1600000" });
+    await w.drain(() => {
+      if (w.nowMs >= 5_000) w.emptiedByMs = "1000001";
+      return false;
+    });
+    expect(w.nowMs).toBe(5_000);
+  });
+
+  it("knows no such time from what an older agent kept", () => {
+    const old = {} as { emptiedByMs: string };
+    expect(drainLeftMs(old, 30_000, 1_000, () => 5)).toBe(29_000);
+  });
+});
