@@ -38,6 +38,7 @@ export function createUsageSender(
   let isWanted = true;
   let wakeUp = () => {};
   let answer: readonly string[] | undefined;
+  let isInFlight = false;
   /** Spool ids of records left out, with the time they are due again; oldest first. */
   const leftOut = new Map<string, number>();
 
@@ -77,16 +78,11 @@ export function createUsageSender(
     isWanted = true;
     answer = undefined;
     send(records);
-    const sentMs = performance.now();
-    while (answer === undefined && !signal.aborted) {
-      const leftMs = resendMs - (performance.now() - sentMs);
-      if (leftMs <= 0) {
-        log.warn({ records: records.length }, "usage was not acknowledged in time; it is sent again");
-        return;
-      }
-      await pause(leftMs, signal);
-    }
-    await keepLeftOut(records, answer ?? []);
+    isInFlight = true;
+    if (answer === undefined) await pause(resendMs, signal);
+    isInFlight = false;
+    if (answer !== undefined) return keepLeftOut(records, answer);
+    if (!signal.aborted) log.warn({ records: records.length }, "usage was not acknowledged in time; it is sent again");
   }
 
   async function keepLeftOut(sent: readonly PendingRecord[], durable: readonly string[]): Promise<void> {
@@ -99,7 +95,8 @@ export function createUsageSender(
   return {
     wake() {
       isWanted = true;
-      wakeUp();
+      // A batch under way waits for its answer alone: records come by the hundred a second.
+      if (!isInFlight) wakeUp();
     },
     acknowledged(spoolIds) {
       answer = [...(answer ?? []), ...spoolIds];

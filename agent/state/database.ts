@@ -58,9 +58,10 @@ function prepare(db: DatabaseSync, nowMs: () => number): Database {
   const putStart = db.prepare("INSERT OR REPLACE INTO starts VALUES (?, ?, ?, ?)");
   const dropStart = db.prepare("DELETE FROM starts WHERE request_id = ? AND attempt = ?");
   const putRecord = db.prepare("INSERT INTO records VALUES (?, ?, ?, ?)");
-  const dropRecords = db.prepare(
-    "DELETE FROM records WHERE spool_id IN (SELECT value FROM json_each(?)) RETURNING length(record) AS bytes",
+  const sizeOf = db.prepare(
+    "SELECT count(*) AS n, sum(length(record)) AS bytes FROM records WHERE spool_id BETWEEN ? AND ?",
   );
+  const dropRecords = db.prepare("DELETE FROM records WHERE spool_id BETWEEN ? AND ?");
   const setMeta = db.prepare("INSERT OR REPLACE INTO meta VALUES (?, ?)");
   const oldest = db.prepare("SELECT created_ms FROM records ORDER BY spool_id LIMIT 1");
   const oldestRows = db.prepare("SELECT spool_id, record FROM records ORDER BY spool_id LIMIT ?");
@@ -99,9 +100,11 @@ function prepare(db: DatabaseSync, nowMs: () => number): Database {
         putStart.run(w[1], w[2], w[3], w[4]);
         return;
       case "acknowledge": {
-        for (const row of dropRecords.all(`[${w[1].join(",")}]`)) {
-          records -= 1;
-          bytes -= Number(row["bytes"]);
+        for (const [first, last] of runsOf(w[1])) {
+          const size = sizeOf.get(first, last) as { n: number; bytes: number | null };
+          records -= size.n;
+          bytes -= size.bytes ?? 0;
+          dropRecords.run(first, last);
         }
         return;
       }
@@ -150,6 +153,17 @@ function prepare(db: DatabaseSync, nowMs: () => number): Database {
     depth: () => ({ records, bytes, oldestMs: records === 0 ? 0 : Number(oldest.get()?.["created_ms"] ?? 0) }),
     close: () => db.close(),
   };
+}
+
+/** Ids that follow each other, as first and last: what is acknowledged together was mostly written together. */
+function runsOf(spoolIds: readonly string[]): [number, number][] {
+  const runs: [number, number][] = [];
+  for (const id of spoolIds.map(Number).sort((a, b) => a - b)) {
+    const open = runs.at(-1);
+    if (open && id - open[1] <= 1) open[1] = id;
+    else runs.push([id, id]);
+  }
+  return runs;
 }
 
 function lostEnd(

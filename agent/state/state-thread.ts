@@ -21,10 +21,12 @@ import { Unacknowledged } from "./unacknowledged.ts";
  */
 const startDelayMs = 50;
 /**
- * Under load a commit waits this long for others to share it, as PostgreSQL's commit_delay does: fsync and the two
- * thread switches cost more than all else a request needs. Alone, a record never waits.
+ * Under load a commit waits at most this long for others to share it, as PostgreSQL's commit_delay does: fsync and the two
+ * thread switches cost more than all else a request needs. Where nobody else runs it does not wait: alone, a record never does.
  */
-const shareMs = 8;
+const shareMs = 16;
+/** Ends further apart than this share nothing worth waiting for. */
+const sharedGapMs = 8;
 
 interface Waiting {
   readonly write: number;
@@ -140,8 +142,11 @@ export function startStateThread(path: string, log: Logger): Promise<StateThread
     if (isBusy || immediate) return;
     if (writes.length === 0 && ends === "") {
       if (starts.size > 0 || acks.length > 0) timer ??= setTimeout(flush, startDelayMs, false).unref();
-    } else if (running > 0 && meanGapMs < shareMs) sharing ??= setTimeout(flush, shareMs, false);
-    else immediate = setImmediate(flush, false);
+    } else if (running > 0 && meanGapMs < sharedGapMs) sharing ??= setTimeout(flush, shareMs, false);
+    else {
+      // Also cuts short a wait that began while others still ran.
+      immediate = setImmediate(flush, false);
+    }
   }
 
   function sawEnd(): void {
