@@ -137,11 +137,15 @@ function adaptedModel(one: DeployedAdapter, base: ServedModel, percent: number):
     rates: surcharged(base.rates, percent),
     createdAtMs: one.createdAtMs,
     status: one.isFailed ? "failed" : base.status,
-    about: noAbout,
+    about: goneWith(base.about),
     takesAdapters: false,
     adapter: { id: one.id, account: one.account, baseName: base.name, isServed: one.isServed },
   });
 }
+
+/** An adapter is described by nobody, and lasts no longer than its base; what replaces that one does not replace it. */
+const goneWith = ({ deprecatedAtMs, sunsetAtMs }: ModelAbout = noAbout): ModelAbout =>
+  Object.freeze({ ...noAbout, deprecatedAtMs, sunsetAtMs });
 
 /** Rounded up, each rate by itself. */
 function surcharged({ units, ...tokens }: TokenRates, percent: number): TokenRates {

@@ -7,9 +7,11 @@ import type { TokenRates } from "../../proto/money.ts";
 import type { UsageFigures } from "../../proto/usage.ts";
 import type { Caller } from "../accounts/caller.ts";
 import type { Session } from "../accounts/sessions.ts";
+import type { ModelAbout } from "../catalog/model-meta.ts";
 import type { Completion, Trace } from "../inference/completion.ts";
 import type { LiveMetrics } from "../inference/live-metrics.ts";
 import type { RateStanding } from "../quotas/rate-meter.ts";
+import { deprecationHeaders } from "./deprecation-headers.ts";
 import type { EdgeMetrics, RouteMeter } from "./edge-metrics.ts";
 import type { Dialect } from "./error-body.ts";
 import type { Refusal } from "./render-error.ts";
@@ -50,6 +52,7 @@ export class RequestState implements Trace {
   account: AccountId | undefined;
   key: KeyId | undefined;
   model: string | undefined;
+  about: ModelAbout | undefined;
   operation: Completion["kind"] | undefined;
   isStream = false;
   instance: InstanceId | undefined;
@@ -102,6 +105,7 @@ export class RequestState implements Trace {
       String(Math.round(performance.now() - this.startedMs)),
     ];
     this.rate?.writeHeaders(headers);
+    if (this.about) headers.push(...deprecationHeaders(this.about));
     if (this.extraHeaders.length > 0) headers.push(...this.extraHeaders);
     return headers;
   }

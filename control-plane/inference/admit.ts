@@ -53,6 +53,7 @@ export function admit(
 ): Admission | Promise<Admission> {
   const model = modelFor(deps.models, caller, completion.model);
   trace.model = model.name;
+  trace.about = model.about;
   const size = sizeOf(completion, model.contextLength);
   const priced = pricesOf(deps, caller, completion, model, trace);
   trace.rates = priced.rates;

@@ -12,6 +12,7 @@ export function backgroundTrace(
     account: undefined,
     key: undefined,
     model: undefined,
+    about: undefined,
     operation: undefined,
     isStream: false,
     instance: undefined,

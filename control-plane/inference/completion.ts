@@ -3,6 +3,7 @@ import type { AccountId, InstanceId, KeyId, RequestId } from "../../proto/ids.ts
 import type { TokenRates } from "../../proto/money.ts";
 import type { UsagePlacement } from "../../proto/ticket.ts";
 import type { UsageFigures } from "../../proto/usage.ts";
+import type { ModelAbout } from "../catalog/model-meta.ts";
 import type { RateStanding } from "../quotas/rate-meter.ts";
 import type { Task, TaskKind } from "./task.ts";
 
@@ -69,6 +70,8 @@ export interface Trace {
   key: KeyId | undefined;
   /** Public name, once it resolved. */
   model: string | undefined;
+  /** What the owner of that model says of it: whether it will be gone. */
+  about: ModelAbout | undefined;
   operation: Completion["kind"] | undefined;
   isStream: boolean;
   instance: InstanceId | undefined;

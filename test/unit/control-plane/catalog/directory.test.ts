@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { createDirectory } from "../../../../control-plane/catalog/directory.ts";
 import { noAbout } from "../../../../control-plane/catalog/model-meta.ts";
-import type { DeployedModel, NotedModel, OfferedModel } from "../../../../control-plane/catalog/store.ts";
-import type { AccountId, DeploymentId } from "../../../../proto/ids.ts";
+import type { DeployedAdapter, DeployedModel, NotedModel, OfferedModel } from "../../../../control-plane/catalog/store.ts";
+import type { AccountId, AdapterId, DeploymentId } from "../../../../proto/ids.ts";
 import { freeOfCharge } from "../../../../proto/money.ts";
 
 const [operator, ada, bob] = ["u:op", "u:ada", "u:bob"] as unknown as [AccountId, AccountId, AccountId];
@@ -35,12 +35,17 @@ const offer = (name: string, id: string): OfferedModel => ({
   createdAtMs: 1,
 });
 
-async function directory(models: DeployedModel[], offers: OfferedModel[] = [], notes: NotedModel[] = []) {
+async function directory(
+  models: DeployedModel[],
+  offers: OfferedModel[] = [],
+  notes: NotedModel[] = [],
+  adapters: DeployedAdapter[] = [],
+) {
   const found = createDirectory({
     deployed: async () => models,
     noted: async () => notes,
     offered: async () => offers,
-    adapters: async () => [],
+    adapters: async () => adapters,
     untilNextPriceMs: async () => undefined,
     offer: async () => undefined,
   });
@@ -128,5 +133,27 @@ describe("what owners say of their models", () => {
     const models = await directory([deployed("d2", bob, "org/same")], [], [note(ada, "org/same", { isShown: true })]);
     expect(models.find("org/same", ada)).toBeUndefined();
     expect(models.resolve("org/same", bob)?.about).toMatchObject({ isShown: false });
+  });
+
+  it("takes an adapter out of use with its base, and replaces only the base", async () => {
+    const gone = { deprecatedAtMs: 1_000, sunsetAtMs: 2_000 };
+    const adapter: DeployedAdapter = {
+      id: "a1" as AdapterId,
+      account: ada,
+      name: "ada/tuned",
+      revision: "main",
+      description: "tuned",
+      base: { kind: "offered", name: "org/small" },
+      isFailed: false,
+      isServed: true,
+      createdAtMs: 0,
+    };
+    const models = await directory(
+      [deployed("d1", operator, "org/small")],
+      [offer("org/small", "d1")],
+      [note(operator, "org/small", { ...gone, replacedBy: "org/next", isFeatured: true })],
+      [adapter],
+    );
+    expect(models.resolve("ada/tuned", ada)?.about).toEqual({ ...noAbout, ...gone });
   });
 });
