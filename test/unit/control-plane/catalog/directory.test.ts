@@ -1,7 +1,12 @@
 import { describe, expect, it } from "vitest";
 import { createDirectory } from "../../../../control-plane/catalog/directory.ts";
 import { noAbout } from "../../../../control-plane/catalog/model-meta.ts";
-import type { DeployedAdapter, DeployedModel, NotedModel, OfferedModel } from "../../../../control-plane/catalog/store.ts";
+import type {
+  DeployedAdapter,
+  DeployedModel,
+  NotedModel,
+  OfferedModel,
+} from "../../../../control-plane/catalog/store.ts";
 import type { AccountId, AdapterId, DeploymentId } from "../../../../proto/ids.ts";
 import { freeOfCharge } from "../../../../proto/money.ts";
 
