@@ -53,7 +53,7 @@ async function receive(
   let filename = "";
   let staging: Promise<StagedFile> | undefined;
   const whole = new Promise<void>((resolve, reject) => {
-    const form = new Busboy({ headers: { "content-type": type }, limits });
+    const form = parserOf(type);
     form.on("field", (name, value) => add(fields, name, value));
     form.on("file", (name, part, given) => {
       // For good: a form that breaks off tells it here too, whether or not anybody still reads the part.
@@ -87,6 +87,15 @@ async function receive(
     // What was written before a later part turned out wrong.
     staging?.then((staged) => staged.discard()).catch(() => {});
     throw error;
+  }
+}
+
+/** Throws MalformedForm where the header names no boundary. */
+function parserOf(type: string): InstanceType<typeof Busboy> {
+  try {
+    return new Busboy({ headers: { "content-type": type }, limits });
+  } catch (error) {
+    throw new MalformedForm(error);
   }
 }
 

@@ -34,6 +34,9 @@ const rows: readonly Row[] = [
     holds: { error: { code: "form_required" } },
   }),
   post(whole.slice(0, -20), { status: 400, holds: { error: { code: "form_invalid" } } }),
+  ...["multipart/form-data", "multipart/form-data; boundary="].map((type) =>
+    post(whole, { status: 400, send: { "content-type": type }, holds: { error: { code: "form_invalid" } } }),
+  ),
   post(form(purpose), { status: 422, holds: { error: { code: "file_missing" } } }),
   post(form(file), { status: 422, holds: { detail: [{ loc: ["body", "purpose"], type: "missing" }] } }),
   post(form(part("purpose", "assistants"), file), { status: 422 }),

@@ -1,5 +1,6 @@
 // A stand-in for model servers of every task at once: each of OpenAI's paths, and the measuring of voices, answers with
-// something of the right shape that says what it was asked.
+// something of the right shape that says what it was asked. A chat that says "hold NAME" is answered once somebody asks for
+// /release/NAME.
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -17,6 +18,12 @@ type Body = Readonly<Record<string, unknown>>;
 
 export async function startEveryTaskEngine(models: readonly string[]): Promise<EveryTaskEngine> {
   const voices: unknown[] = [];
+  const holds = new Map<string, PromiseWithResolvers<void>>();
+  const holdOf = (name: string) => {
+    const hold = holds.get(name) ?? Promise.withResolvers<void>();
+    holds.set(name, hold);
+    return hold;
+  };
 
   async function serve(req: IncomingMessage, res: ServerResponse): Promise<void> {
     const parts: Buffer[] = [];
@@ -31,6 +38,7 @@ export async function startEveryTaskEngine(models: readonly string[]): Promise<E
       case "/v1/completions":
         return text(res, body, "text_completion");
       case "/v1/chat/completions":
+        await heldBy(bytes);
         return text(res, body, "chat.completion");
       case "/v1/embeddings":
         return json(embeddings(body));
@@ -49,9 +57,15 @@ export async function startEveryTaskEngine(models: readonly string[]): Promise<E
       case "/v1/images/variations":
         return json({ created: 1, data: [{ b64_json: Buffer.from("a picture").toString("base64") }] });
       default:
+        if (req.url?.startsWith("/release/")) holdOf(req.url.slice("/release/".length)).resolve();
         return json({});
     }
   }
+
+  const heldBy = (bytes: Buffer) => {
+    const [, name] = bytes.toString().match(/"hold (\w+)"/) ?? [];
+    return name === undefined ? undefined : holdOf(name).promise;
+  };
 
   const server = createServer((req, res) => void serve(req, res).catch(() => res.destroy()));
   server.listen(0, "127.0.0.1");
