@@ -6,6 +6,8 @@ import type { Payer } from "./scopes.ts";
 /** The payer's limits are those of the moment the request was authenticated. */
 export interface HoldRequest extends Payer {
   readonly requestId: RequestId;
+  /** Unix ms, as its record will say: the month it is held in is the month it is charged in, whenever it runs. */
+  readonly admittedAtMs: number;
   /** The least with which the request makes sense: prompt and one token. */
   readonly floor: NanoUsd;
   /** The full upper bound of its cost. */

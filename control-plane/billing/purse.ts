@@ -110,7 +110,7 @@ export class Purse {
   #scopesOf(request: HoldRequest): ScopeSet {
     const { spending } = request;
     if (spending.token || spending.hasAccountLimit || (spending.hasKeyLimit && request.key !== "")) {
-      return scopesOf(request, this.#deps.clock.unixMs());
+      return scopesOf(request, request.admittedAtMs);
     }
     this.#fundsOnly ??= scopesOf(request, 0);
     return this.#fundsOnly;

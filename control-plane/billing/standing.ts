@@ -8,7 +8,7 @@ export interface StandingFacts {
   readonly left: bigint | null;
   /** Nano-USD per UTC month; null: none. */
   readonly monthlyLimit: bigint | null;
-  /** Nano-USD posted this month. */
+  /** Nano-USD charged to requests that were admitted this month, as the limit counts them. */
   readonly spentThisMonth: bigint;
   readonly overdueInvoices: number;
   /** The last charge was declined. */

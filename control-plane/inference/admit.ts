@@ -68,6 +68,7 @@ export function admit(
       key: caller.key,
       spending: caller.spending,
       requestId: trace.requestId,
+      admittedAtMs: trace.admittedAtMs,
       floor,
       full,
     });

@@ -29,7 +29,7 @@ export async function accountMoney(
     spent: row.spent,
     invoiced: row.invoiced,
     monthlyLimit: row.monthly_limit,
-    spentThisMonth: row.monthly_limit === null ? 0n : await spentSince(db, account, monthStartMs),
+    spentThisMonth: row.monthly_limit === null ? 0n : await spentInMonth(db, account, monthStartMs),
     suspendReason: row.suspend_reason,
     hasEmail: row.email !== "",
     needsPaymentMethod: row.needs_payment_method ?? false,
@@ -46,13 +46,15 @@ export async function accountMoney(
   };
 }
 
-/** Captured and corrected by time of posting: one month's partition. */
-async function spentSince(db: Kysely<Database>, account: string, fromMs: number): Promise<bigint> {
-  const { rows } = await sql<{ sum: bigint }>`
-    select coalesce(sum(amount), 0)::bigint as sum from ledger_entry
-    where account_id = ${account} and book = 'customer_spent' and kind <> 'invoice'
-      and posted_at >= ${new Date(fromMs).toISOString()}::timestamptz`.execute(db);
-  return rows[0]?.sum ?? 0n;
+/** What the limit of the month was charged: by time of admission, so that what comes late counts where it was held. */
+async function spentInMonth(db: Kysely<Database>, account: string, monthStartMs: number): Promise<bigint> {
+  const month = new Date(monthStartMs).toISOString().slice(0, 7).replace("-", "");
+  const budget = await db
+    .selectFrom("budget")
+    .select("spent")
+    .where("budget_id", "=", `account-month/${account}/${month}`)
+    .executeTakeFirst();
+  return budget?.spent ?? 0n;
 }
 
 export async function owedOf(db: Kysely<Database>, account: AccountId): Promise<Owed> {

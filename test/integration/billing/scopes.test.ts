@@ -105,6 +105,27 @@ describe("a request of a scoped token", () => {
   });
 });
 
+describe("a request admitted in one month that runs in the next, as a line of a batch", () => {
+  it("is held and charged in the month of its admission alone", async () => {
+    const world = await openWorld(postgres);
+    const account = await world.account(usd);
+    const key = await world.keyOf(account);
+    const thisMonth = await limit(world, account, undefined, tokens(500));
+    await limit(world, account, key, tokens(500));
+    const now = new Date();
+    const admittedAtMs = Date.UTC(now.getUTCFullYear(), now.getUTCMonth(), 1) - 1;
+    const budgets = await world.replica();
+    const spending = { hasAccountLimit: true, hasKeyLimit: true, token: null };
+    const request = { ...ask(account, tokens(100)), key, spending, admittedAtMs };
+    const hold = await budgets.hold(request);
+    const sent = { ...record(request, hold, 60), admittedAtMs: String(admittedAtMs) };
+    expect(await world.settlement.settle([sent], "1")).toEqual([sent.spoolId]);
+    expect(await world.budgetRow(accountMonthBudget(account, admittedAtMs))).toMatchObject({ spent: tokens(60) });
+    expect(await world.budgetRow(thisMonth)).toMatchObject({ spent: 0n });
+    expect(await checkBooks(world.db)).toEqual(wholeBooks);
+  });
+});
+
 describe("a monthly limit", () => {
   it("set in the middle of a month counts what the month has spent already", async () => {
     const world = await openWorld(postgres);

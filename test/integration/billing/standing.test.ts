@@ -47,6 +47,17 @@ describe("an account's standing", () => {
     expect(await world.reasons(account)).toEqual([]);
   });
 
+  it("is not limit-reached by last month's requests whose records come late", async () => {
+    const world = await openBillingWorld(postgres);
+    const account = await world.account(10n * usd);
+    await world.billing.limits.setAccount(account, 2n * usd, by);
+    const lastMonth = String(monthStartMs(monthOf(world.clock.unixMs())) - 1);
+    const late = { admittedAtMs: lastMonth, endedAtMs: lastMonth, holdNanoUsd: String(2n * usd) };
+    await world.settlement.settle([usageRecord(account, { input: 0, output: 2_000_000 }, late)], "1");
+    expect((await world.checklist(account)).recent).toBe(2n * usd);
+    expect(await world.reasons(account)).toEqual([]);
+  });
+
   it("needs a payment method where the operator said so, until one is on file", async () => {
     const world = await openBillingWorld(postgres);
     const account = await world.account(usd);

@@ -200,6 +200,7 @@ export const ask = (account: AccountId, full: bigint, floor = full): HoldRequest
   key: "key" as KeyId,
   spending: noLimits,
   requestId: randomId<"request">(24),
+  admittedAtMs: Date.now(),
   floor: nano(floor),
   full: nano(full),
 });
