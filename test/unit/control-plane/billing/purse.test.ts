@@ -11,6 +11,7 @@ import { nano } from "../../../../proto/money.ts";
 const spending = { hasAccountLimit: false, hasKeyLimit: false, token: null };
 const ask = (id: string): HoldRequest => ({
   requestId: id as RequestId,
+  admittedAtMs: 0,
   account: "a" as AccountId,
   key: "k" as KeyId,
   spending,
