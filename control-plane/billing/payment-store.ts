@@ -28,11 +28,11 @@ export interface ClosedMonths {
 }
 
 export interface UsageStore {
-  /** Summed from the ledger by time of posting, [fromMs, toMs). */
-  ledgerLines(
+  /** What the ledger says of these months by time of posting, inclusive. */
+  monthLines(
     account: AccountId,
-    fromMs: number,
-    toMs: number,
+    first: Month,
+    last: Month,
   ): Promise<readonly (UsageLine & { readonly month: Month })[]>;
   /** The invoices of these months, inclusive. */
   closedMonths(account: AccountId, first: Month, last: Month): Promise<ClosedMonths>;

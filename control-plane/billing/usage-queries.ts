@@ -54,13 +54,12 @@ interface Months {
 export function createUsageQueries(deps: { readonly store: UsageStore; readonly clock?: Clock }): UsageQueries {
   const clock = deps.clock ?? systemClock;
 
-  /** A closed month is read from its invoice, an open one from the ledger: the figures are the same. */
+  /** A closed month is read from its invoice, an open one from the sums kept of the ledger: the figures are the same. */
   async function monthsOf(account: AccountId, from: string, to: string | undefined): Promise<Months> {
     const { first, last } = readPeriod(from, to, clock.unixMs());
     const closed = await deps.store.closedMonths(account, first, last);
     const firstOpen = Math.max(first, (closed.through ?? first - 1) + 1);
-    const open =
-      firstOpen > last ? [] : await deps.store.ledgerLines(account, monthStartMs(firstOpen), monthStartMs(last + 1));
+    const open = firstOpen > last ? [] : await deps.store.monthLines(account, firstOpen, last);
     const invoices = new Map(closed.invoices.map((invoice) => [invoice.month, invoice]));
     const months: Months["months"][number][] = [];
     for (let month = first; month <= last; month++) {

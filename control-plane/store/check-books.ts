@@ -11,11 +11,13 @@ export interface BookCheck {
   /** Budgets whose `leased` is not the sum of their open leases. */
   readonly wrongLeased: readonly string[];
   readonly aboveLimit: readonly string[];
+  /** Months of accounts whose kept sums are not what ledger and usage say. */
+  readonly wrongMonths: readonly string[];
   /** Requests with more than one attempt that bills. */
   readonly doubleCaptures: readonly string[];
 }
 
-/** The invariants I1 to I3, read in one snapshot. For tests, drills and support; it reads every row. */
+/** The invariants I1 to I3 and the months' sums, read in one snapshot. For tests, drills and support; it reads every row. */
 export function checkBooks(db: Kysely<Database>): Promise<BookCheck> {
   return db
     .transaction()
@@ -52,8 +54,28 @@ export function checkBooks(db: Kysely<Database>): Promise<BookCheck> {
         aboveLimit: await names(
           sql`select budget_id as name from budget where lim is not null and spent + leased > lim`,
         ),
+        wrongMonths: await names(sql`
+          with said as (
+            select account_id, ${month("posted_at")} as month, coalesce(key_id, '') as key_id, coalesce(model, '') as model,
+              coalesce(price_version, 0) as price_version, coalesce(discount_id, '') as discount_id,
+              amount as cost, 1 as entries, 0 as records, 0 as tokens, 0 as others
+            from ledger_entry where book = 'customer_spent' and kind <> 'invoice'
+            union all
+            select account_id, ${month("settled_at")}, key_id, model, price_version, coalesce(discount_id, ''), 0, 0, 1,
+              input_tokens + output_tokens, gpu_ms + characters + audio_ms + images from usage where not voided
+            union all
+            select account_id, month, key_id, model, price_version, discount_id, -cost, -entries, -records, -tokens,
+              -(gpu_ms + characters + audio_ms + images) from usage_month
+          )
+          select account_id || '/' || month as name from said group by account_id, month, key_id, model, price_version, discount_id
+          having sum(cost) <> 0 or sum(entries) <> 0 or sum(records) <> 0 or sum(tokens) <> 0 or sum(others) <> 0`),
         doubleCaptures: await names(sql`
           select request_id as name from usage where charge > 0 group by 1 having count(*) > 1`),
       };
     });
 }
+
+const month = (column: string) =>
+  sql.raw(
+    `(extract(year from ${column} at time zone 'UTC') * 12 + extract(month from ${column} at time zone 'UTC') - 1)::int`,
+  );

@@ -23,6 +23,7 @@ import * as webhooks from "./migrations/0019-webhooks.ts";
 import * as files from "./migrations/0020-files.ts";
 import * as modelMeta from "./migrations/0021-model-meta.ts";
 import * as voices from "./migrations/0022-voices.ts";
+import * as usageMonths from "./migrations/0023-usage-months.ts";
 
 /** In order. Imported by name: what runs is what was reviewed, whatever lies in the folder. */
 const migrations: Record<string, Migration> = {
@@ -47,6 +48,7 @@ const migrations: Record<string, Migration> = {
   "0020-files": files,
   "0021-model-meta": modelMeta,
   "0022-voices": voices,
+  "0023-usage-months": usageMonths,
 };
 
 /** Public message: what happened, why, what to do. */

@@ -24,7 +24,35 @@ interface Lot {
 }
 
 /** False: nothing was written, at least one of them needs more than this. */
-export async function settlePlain(
+export function settlePlain(
+  db: Kysely<Database>,
+  records: readonly SettledRecord[],
+  months: MoneyRules["months"],
+): Promise<boolean> {
+  const [first] = records;
+  return first && records.length === 1 && first.leaseIds.length === 1
+    ? settleOne(db, first, months)
+    : settleMany(db, records, months);
+}
+
+async function settleOne(db: Kysely<Database>, one: SettledRecord, months: MoneyRules["months"]): Promise<boolean> {
+  const owned = [accountBudget(one.account), ...months(one, one.admittedAtMs).map((scope) => scope.budgetId)];
+  const { rows } = await retrying(() =>
+    sql<{ done: boolean }>`
+      /* prepared: settle_one */ select settle_one(${owned}, ${one.leaseIds[0]},
+        ${new Date(one.admittedAtMs - attemptsWithinMs)}, ${new Date(one.admittedAtMs + attemptsWithinMs)},
+        ${one.requestId}, ${new Date(one.admittedAtMs)}, ${new Date(one.endedAtMs)}, ${one.account}, ${one.key},
+        ${one.replica}, ${one.model}, ${one.deployId}, ${one.instanceId}, ${one.nodeEpoch}, ${one.leaseIds},
+        ${one.source}, ${one.endReason}, ${one.priceVersion}, ${one.rates.input}, ${one.rates.cachedInput},
+        ${one.rates.output}, ${one.discountId}, ${one.hold}, ${one.cost}, ${one.inputTokens}, ${one.cachedInputTokens},
+        ${one.outputTokens}, ${one.reasoningTokens}, ${one.queueMs}, ${one.firstByteMs}, ${one.totalMs}) as done`.execute(
+      db,
+    ),
+  );
+  return rows[0]?.done === true;
+}
+
+async function settleMany(
   db: Kysely<Database>,
   records: readonly SettledRecord[],
   months: MoneyRules["months"],

@@ -18,6 +18,50 @@ interface LineRow {
   readonly cost: bigint;
 }
 
+type MonthLine = UsageLine & { readonly month: number };
+
+/** What a line says beside its sums, from `lines` joined with `names`. */
+const named = (account: AccountId) => sql`
+  coalesce(cost, 0)::bigint as cost, coalesce(milli_units, 0)::bigint as milli_units,
+  coalesce(d.task, 'text-generation') as task, coalesce(d.account_id = ${account}, false) as is_private,
+  coalesce(pricing_type, 'tokens') as pricing_type, nullif(price_version, 0) as price_version,
+  discount.discount_id, coalesce(discount.name, '') as discount_name, coalesce(discount.text, '') as discount_text`;
+const names = sql`
+  left join deployment d using (deploy_id) left join discount on discount.discount_id = lines.discount_id
+  order by 1, 2, 3, 9`;
+
+/**
+ * The same as `ledgerLines` of whole months, first to last, from the sums that settlements keep: as many rows as the answer
+ * has lines, however long the ledger is.
+ */
+export async function monthLines(
+  db: Kysely<Database>,
+  account: AccountId,
+  first: number,
+  last: number,
+): Promise<MonthLine[]> {
+  const { rows } = await sql<LineRow>`
+    with sums as (
+      -- Units whose price no entry names (they were free, or old) stand on the line without one.
+      select month, key_id, model, case when entries > 0 then price_version else 0 end as price_version,
+        case when entries > 0 then discount_id else '' end as discount_id, cost,
+        case when records > 0 then deploy_id end as deploy_id,
+        case when gpu_ms > 0 then 'uptime' when characters > 0 then 'input_character_length'
+          when audio_ms > 0 then 'input_length' when images > 0 then 'image_units' when records > 0 then 'tokens'
+        end as pricing_type,
+        case when gpu_ms > 0 then gpu_ms when characters > 0 then characters * 1000 when audio_ms > 0 then audio_ms
+          when images > 0 then image_milli else tokens * 1000 end as milli_units
+      from usage_month
+      where account_id = ${account} and month between ${first} and ${last} and (entries > 0 or records > 0)
+    ), lines as (
+      select month, key_id, model, price_version, discount_id, max(deploy_id) as deploy_id,
+        max(pricing_type) as pricing_type, sum(milli_units)::bigint as milli_units, sum(cost)::bigint as cost
+      from sums group by 1, 2, 3, 4, 5
+    )
+    select month, key_id, lines.model, ${named(account)} from lines ${names}`.execute(db);
+  return rows.map((row) => ({ month: row.month, ...lineOf(row) }));
+}
+
 /**
  * Use of an account by month, key, model and price in [fromMs, toMs). Money is summed from the ledger, units from the
  * records; both by time of posting, so that a closed month never changes.
@@ -27,7 +71,7 @@ export async function ledgerLines(
   account: AccountId,
   fromMs: number,
   toMs: number,
-): Promise<(UsageLine & { readonly month: number })[]> {
+): Promise<MonthLine[]> {
   const from = new Date(fromMs).toISOString();
   const to = new Date(toMs).toISOString();
   const { rows } = await sql<LineRow>`
@@ -62,13 +106,9 @@ export async function ledgerLines(
       group by 1, 2, 3, 4, 5
     )
     select (extract(year from month at time zone 'UTC') * 12 + extract(month from month at time zone 'UTC') - 1)::int as month,
-      key_id, lines.model, coalesce(cost, 0)::bigint as cost, coalesce(milli_units, 0)::bigint as milli_units,
-      coalesce(d.task, 'text-generation') as task, coalesce(d.account_id = ${account}, false) as is_private,
-      coalesce(pricing_type, 'tokens') as pricing_type, nullif(price_version, 0) as price_version,
-      discount.discount_id, coalesce(discount.name, '') as discount_name, coalesce(discount.text, '') as discount_text
+      key_id, lines.model, ${named(account)}
     from (money full join units using (month, key_id, model, price_version, discount_id)) lines
-    left join deployment d using (deploy_id) left join discount on discount.discount_id = lines.discount_id
-    order by 1, 2, 3, 9`.execute(db);
+    ${names}`.execute(db);
   return rows.map((row) => ({ month: row.month, ...lineOf(row) }));
 }
 

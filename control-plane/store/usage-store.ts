@@ -3,11 +3,11 @@ import type { KeyId } from "../../proto/ids.ts";
 import type { LabelStore, UsageStore } from "../billing/store.ts";
 import { asking } from "./database.ts";
 import type { Database } from "./schema.ts";
-import { invoiceLines, ledgerLines } from "./usage-lines.ts";
+import { invoiceLines, monthLines } from "./usage-lines.ts";
 
 export function createUsageStore(db: Kysely<Database>): UsageStore & LabelStore {
   return {
-    ledgerLines: (account, fromMs, toMs) => asking(() => ledgerLines(db, account, fromMs, toMs)),
+    monthLines: (account, first, last) => asking(() => monthLines(db, account, first, last)),
 
     closedMonths: (account, first, last) =>
       asking(async () => {

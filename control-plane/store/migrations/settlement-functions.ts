@@ -1,13 +1,16 @@
 import { type Kysely, sql } from "kysely";
+import { createSettleOne } from "./settle-one-function.ts";
+import { addEntries, addRecords, flipRecords } from "./usage-month-sql.ts";
 
 /**
  * What store/settlement-rows.ts and store/settle-plain.ts call, each one round trip, planned once per connection. Every statement of a function sees what was committed when that statement
- * began.
+ * began. Made by the first migration that has their tables and again by each that changes them: a body is read when it runs.
  */
 export async function createSettlementFunctions(db: Kysely<unknown>): Promise<void> {
   await createSettlePlain(db);
+  await createSettleOne(db);
   await sql`
-    create function settle_find(budget_ids text[], wanted_leases text[], requests text[], from_at timestamptz, to_at timestamptz)
+    create or replace function settle_find(budget_ids text[], wanted_leases text[], requests text[], from_at timestamptz, to_at timestamptz)
     returns json language plpgsql set plan_cache_mode = 'force_generic_plan' as $$
     declare wanted text[]; budgets json; leases json; counts json; found_rows json;
     begin
@@ -30,7 +33,7 @@ export async function createSettlementFunctions(db: Kysely<unknown>): Promise<vo
       return json_build_object('budgets', budgets, 'leases', leases, 'counts', counts, 'rows', found_rows);
     end $$`.execute(db);
   await sql`
-    create function settle_write(added json, changed json, entries json, budgets json, leases json)
+    create or replace function settle_write(added json, changed json, entries json, budgets json, leases json)
     returns integer language plpgsql set plan_cache_mode = 'force_generic_plan' as $$
     declare inserted integer := 0;
     begin
@@ -68,8 +71,10 @@ export async function createSettlementFunctions(db: Kysely<unknown>): Promise<vo
         select transaction_id, side.book, account_id, side.amount, kind, request_id, attempt, key_id, model, price_version,
           discount_id, note
         from moves cross join lateral (values (taken, -amount), (given, amount)) as side (book, amount);
+        ${sql.raw(addRecords("json_populate_recordset(null::usage, added)"))};
       end if;
       if changed is not null then
+        ${sql.raw(flipRecords("json_populate_recordset(null::usage, changed)"))};
         update usage set charge = m.charge, voided = m.voided
         from json_to_recordset(changed)
           as m (request_id text, attempt integer, admitted_at timestamptz, charge bigint, voided boolean)
@@ -80,6 +85,7 @@ export async function createSettlementFunctions(db: Kysely<unknown>): Promise<vo
           price_version, discount_id, note)
         select transaction_id, book, account_id, amount, kind, request_id, attempt, key_id, model, price_version, discount_id,
           note from json_populate_recordset(null::ledger_entry, entries);
+        ${sql.raw(addEntries("json_populate_recordset(null::ledger_entry, entries)"))};
       end if;
       if budgets is not null then
         update budget set spent = budget.spent + m.spent, leased = budget.leased + m.leased
@@ -101,14 +107,15 @@ export async function createSettlementFunctions(db: Kysely<unknown>): Promise<vo
  * what many of them share comes once, as a lot; what budgets and leases pay comes summed.
  */
 async function createSettlePlain(db: Kysely<unknown>): Promise<void> {
+  // Types are not replaced; this one never changed.
   await sql`
+    do $$ begin if to_regtype('settle_lot') is null then
     create type settle_lot as (n integer, account_id text, key_id text, replica_id text, model text, deploy_id text,
       instance_id text, node_epoch bigint, lease_ids text[], source text, end_reason text, price_version bigint,
-      input_rate bigint, cached_input_rate bigint, output_rate bigint, discount_id text, budget_ids text[])`.execute(
-    db,
-  );
+      input_rate bigint, cached_input_rate bigint, output_rate bigint, discount_id text, budget_ids text[]);
+    end if; end $$`.execute(db);
   await sql`
-    create function settle_plain(lots_json json, budget_ids text[], budget_costs bigint[], wanted_leases text[],
+    create or replace function settle_plain(lots_json json, budget_ids text[], budget_costs bigint[], wanted_leases text[],
       lease_costs bigint[], from_at timestamptz, to_at timestamptz,
       requests text[], lot_numbers integer[], admitted_ms bigint[], ended_ms bigint[], holds bigint[], costs bigint[],
       inputs bigint[], cached_inputs bigint[], outputs bigint[], reasonings bigint[],
@@ -163,7 +170,9 @@ async function createSettlePlain(db: Kysely<unknown>): Promise<void> {
           as r (request_id, n, admitted_ms, ended_ms, hold, cost, input, cached_input, output, reasoning, queue_ms,
             first_byte_ms, total_ms)
         join lot on lot.n = r.n
-        returning request_id, account_id, key_id, model, price_version, discount_id, charge
+        returning *
+      ), rolled as (
+        ${sql.raw(addRecords("added"))}
       ), moves as materialized (
         select *, replace(gen_random_uuid()::text, '-', '') as transaction_id from added where charge <> 0
       ), entered as (

@@ -109,6 +109,32 @@ export interface MoneyTables {
     ended_at: Time;
     settled_at: DefaultTime;
   };
+  /**
+   * Sums of ledger and usage by month of posting (year * 12 + month index, UTC), key, model, price and discount, written by
+   * the settlement that posts. Nothing is decided from it: usage pages read it, invoices read the ledger.
+   */
+  usage_month: {
+    account_id: string;
+    month: number;
+    key_id: string;
+    model: string;
+    price_version: bigint;
+    /** Empty: none. */
+    discount_id: string;
+    deploy_id: string;
+    /** Of usage, voided ones not counted; so for all units. */
+    records: bigint;
+    /** Of customer_spent in the ledger. */
+    entries: bigint;
+    cost: bigint;
+    tokens: bigint;
+    gpu_ms: bigint;
+    characters: bigint;
+    audio_ms: bigint;
+    images: bigint;
+    /** Thousandths of the units that images are priced by. */
+    image_milli: bigint;
+  };
   /** The gateway's own count of what it delivered of an attempt whose upstream broke. */
   delivered_count: {
     request_id: string;

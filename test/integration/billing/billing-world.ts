@@ -114,6 +114,7 @@ export async function openBillingWorld(postgres: TestPostgres) {
           "update usage set settled_at = $1 where account_id = $2 and settled_at > now() - interval '1 hour'",
           [at, account],
         );
+        await client.query("select rebuild_usage_months()");
       } finally {
         await client.query("set session_replication_role = default");
         client.release();

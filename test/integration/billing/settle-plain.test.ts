@@ -1,12 +1,14 @@
 // The short way of a settlement (one call of the database) ends in the same books as the long one (`post`), whatever comes.
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { monthOf } from "../../../control-plane/billing/period.ts";
 import { moneyRules } from "../../../control-plane/billing/post.ts";
 import { readRecord, type SettledRecord } from "../../../control-plane/billing/record.ts";
 import { accountMonthBudget, keyMonthBudget } from "../../../control-plane/billing/scopes.ts";
 import { checkBooks } from "../../../control-plane/store/check-books.ts";
 import { isPlain, settlePlain } from "../../../control-plane/store/settle-plain.ts";
 import { createSettlementStore } from "../../../control-plane/store/settlement-store.ts";
+import { ledgerLines, monthLines } from "../../../control-plane/store/usage-lines.ts";
 import type { AccountId, KeyId, LeaseId } from "../../../proto/ids.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { openWorld, tokenPrice, usageRecord, type World, wholeBooks } from "./world.ts";
@@ -136,8 +138,13 @@ async function booksOf(world: World) {
   const { rows: leases } = await world.pool.query(
     "select lease_id, granted, settled, closed_at is null from lease order by 1",
   );
-  return { usage: usage.map(({ row }) => row), ledger, budgets, leases };
+  const { rows: months } = await world.pool.query("select * from usage_month order by 1, 2, 3, 4, 5, 6");
+  return { usage: usage.map(({ row }) => row), ledger, budgets, leases, months };
 }
+
+const day = 86_400_000;
+const ofMonths = (world: World, account: AccountId) =>
+  monthLines(world.db, account, monthOf(Date.now() - day), monthOf(Date.now() + day));
 
 it("ends in the same usage, ledger, budgets and leases as the long way, for any groups of records", async () => {
   const [one, other] = [await openWorld(postgres), await openWorld(postgres)];
@@ -168,6 +175,10 @@ it("ends in the same usage, ledger, budgets and leases as the long way, for any 
         expect((await long.settle({ records, counts: [] }, moneyRules)).fresh).toEqual(settled.fresh);
       }
       expect(await booksOf(one)).toEqual(await booksOf(other));
+      for (const name of accounts)
+        expect(await ofMonths(one, `${name}${run}` as AccountId)).toEqual(
+          await ledgerLines(one.db, `${name}${run}` as AccountId, Date.now() - day, Date.now() + day),
+        );
     }),
     { numRuns: 25, endOnFailure: true },
   );

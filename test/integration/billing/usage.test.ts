@@ -21,7 +21,8 @@ const postEarlier = (world: World, earlier: string) =>
   world.pool.query(
     `set session_replication_role = replica;
      update ledger_entry set posted_at = posted_at - interval '${earlier}';
-     reset session_replication_role`,
+     reset session_replication_role;
+     select rebuild_usage_months()`,
   );
 
 describe("the usage page", () => {
@@ -59,6 +60,7 @@ describe("the usage page", () => {
     await world.settlement.settle([first], "1");
     await postEarlier(world, "1 month");
     await world.pool.query("update usage set settled_at = settled_at - interval '1 month'");
+    await world.pool.query("select rebuild_usage_months()");
     const queries = createUsageQueries({ store: world.usageStore });
     const before = await queries.usage({ account }, "current(-1)", "current");
     expect(before.months.map((month) => month.totalCost)).toEqual([50n * tokenPrice, 0n]);

@@ -179,6 +179,7 @@ export const wholeBooks = {
   wrongSpent: [],
   wrongLeased: [],
   aboveLimit: [],
+  wrongMonths: [],
   doubleCaptures: [],
 };
 
