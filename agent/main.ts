@@ -29,7 +29,7 @@ import { choosePort, metricsAddress, writeAgentFile } from "./wiring/agent-file.
 import { bootId } from "./wiring/boot-id.ts";
 import { createControl, firstDesired } from "./wiring/control.ts";
 import { dieOnDefect, tellAndExit } from "./wiring/defects.ts";
-import { chooseDriver, createDrivers, engineNames, isolationTrouble } from "./wiring/drivers.ts";
+import { chooseDriver, containerRules, createDrivers, engineNames, isolationTrouble } from "./wiring/drivers.ts";
 import { dropOldGraphs } from "./wiring/graph-caches.ts";
 import { inspection } from "./wiring/inspection.ts";
 import { gpuFaults, watchInventory } from "./wiring/inventory-watch.ts";
@@ -71,6 +71,7 @@ async function main(): Promise<void> {
     xids,
     bootId: bootId(),
     rentals: rentals.offer,
+    containers: (dockerVersion) => containerRules(config, dockerVersion),
     isolation: (dockerVersion) => isolationTrouble(config, dockerVersion, hostId, log),
     metricsAddress: () => metricsAddress(config, metricsPort),
     log,

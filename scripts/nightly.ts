@@ -16,6 +16,7 @@ const files = [
   "test/e2e/scaling/scaling.test.ts",
   "test/integration/clients/clients.test.ts",
   "test/integration/deployments/gpu-claims.test.ts",
+  "test/integration/fleet/herd.test.ts",
   "test/unit/runtime/audio/recording.test.ts",
 ];
 

@@ -33,6 +33,8 @@ export interface InventoryOptions {
   readonly rentals?: () => Promise<Pick<Inventory, "rentalImages" | "rentalsUnavailable">>;
   /** What is missing to isolate containers, asked at every reading; undefined: nothing. */
   readonly isolation?: (dockerVersion: string) => Promise<string | undefined>;
+  /** Which images it runs; absent: not told. */
+  readonly containers?: (dockerVersion: string) => NonNullable<Inventory["containers"]>;
   readonly probes?: Partial<HostProbes>;
 }
 
@@ -178,6 +180,7 @@ export function createInventory(options: InventoryOptions): HostInventory {
         warnings: warnings(isNvidia, docker),
         metricsAddress: options.metricsAddress?.() ?? "",
         ...(await options.rentals?.()),
+        ...(options.containers ? { containers: options.containers(docker.dockerVersion) } : {}),
       };
     },
   };

@@ -39,22 +39,43 @@ const welcomeLimitMs = 10_000;
 export async function connect(options: ConnectionOptions, signal: AbortSignal): Promise<ConnectionEnd> {
   const client = fleetClient(options.address, options.tls);
   try {
-    const failure = await untilReady(client, signal);
-    if (failure) return { reason: "unreachable", detail: failure.message, wasWelcomed: false };
-    return await talk(client, options, signal);
+    if (await settled(client, signal)) return await talk(client, options, signal);
+    if (signal.aborted) return { reason: "stopped", detail: "the agent stops", wasWelcomed: false };
+    return { reason: "unreachable", detail: await whyUnreachable(client), wasWelcomed: false };
   } finally {
     client.close();
   }
 }
 
-function untilReady(client: grpc.Client, signal: AbortSignal): Promise<Error | undefined> {
+/**
+ * Whether there is a connection. The first failure ends the attempt: the channel would try again by pauses of its own, alike in
+ * all agents, and the dice of the pauses between attempts would decide nothing.
+ */
+function settled(client: grpc.Client, signal: AbortSignal): Promise<boolean> {
+  const channel = client.getChannel();
+  const deadlineMs = Date.now() + connectLimitMs;
   return new Promise((resolve) => {
-    const stopped = () => resolve(new Error("the agent stops"));
-    signal.addEventListener("abort", stopped, { once: true });
-    client.waitForReady(Date.now() + connectLimitMs, (error) => {
+    const look = (error?: Error) => {
+      const state = channel.getConnectivityState(true);
+      const isOver = signal.aborted || error !== undefined || state === grpc.connectivityState.TRANSIENT_FAILURE;
+      if (!isOver && state !== grpc.connectivityState.READY)
+        return channel.watchConnectivityState(state, deadlineMs, look);
       signal.removeEventListener("abort", stopped);
-      resolve(error);
-    });
+      resolve(!isOver);
+    };
+    const stopped = () => look();
+    signal.addEventListener("abort", stopped, { once: true });
+    look();
+  });
+}
+
+/** A call over a channel without a connection fails at once, and says what the channel does not. */
+function whyUnreachable(client: ReturnType<typeof fleetClient>): Promise<string> {
+  return new Promise((resolve) => {
+    const stream = client.session(new grpc.Metadata(), { deadline: Date.now() + 100 });
+    stream.on("data", () => {});
+    stream.on("error", (error: grpc.ServiceError) => resolve(error.details || error.message));
+    stream.on("end", () => resolve("it closed the connection"));
   });
 }
 

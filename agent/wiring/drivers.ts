@@ -2,12 +2,15 @@
 // an engine alone says nothing about what it could run.
 import { join } from "node:path";
 import type { Logger } from "pino";
+import type { Inventory } from "../../proto/gen/stoker/fleet/v1/Inventory.ts";
 import type { HostId } from "../../proto/ids.ts";
 import type { AgentConfig } from "../config.ts";
+import { imageRules } from "../engines/allowed-image.ts";
 import { createExternalDriver } from "../external/external-driver.ts";
 import { createProcessDriver } from "../process/process-driver.ts";
 import { combineDrivers } from "../reconcile/combine-drivers.ts";
 import type { ContainerDriver } from "../reconcile/driver.ts";
+import { whyNoVolumes } from "./volumes.ts";
 
 export type DriverName = "process" | "docker";
 
@@ -20,6 +23,18 @@ export function chooseDriver(config: Pick<AgentConfig, "driver" | "runtimeImage"
 export function engineNames(config: Pick<AgentConfig, "driver" | "engineImages">): readonly string[] {
   if (config.driver === "process") return [];
   return (["vllm", "sglang"] as const).filter((name) => config.engineImages[name] !== undefined);
+}
+
+/** As the control plane is told, so that it places nothing here that would be refused. */
+export function containerRules(config: AgentConfig, dockerVersion: string): NonNullable<Inventory["containers"]> {
+  const driver = chooseDriver(config, dockerVersion);
+  const { own, allowed } = imageRules(config);
+  return {
+    unavailable: driver === "docker" ? "" : "its agent starts model servers as processes, not in containers",
+    ownImages: [...own],
+    allowedImages: [...allowed],
+    volumesUnavailable: whyNoVolumes(driver),
+  };
 }
 
 export async function createDrivers(

@@ -29,7 +29,7 @@ export interface HostVolumes {
 }
 
 export function hostVolumes(config: AgentConfig, driver: string, hostId: HostId, log: Logger): HostVolumes | undefined {
-  if (driver !== "docker" || process.getuid?.() !== 0) return undefined;
+  if (whyNoVolumes(driver) !== "") return undefined;
   const folder = join(config.dataDir, "volumes");
   const volumes: Volumes = createVolumes(folder);
   return {
@@ -53,6 +53,12 @@ export function hostVolumes(config: AgentConfig, driver: string, hostId: HostId,
       return createBackups({ volumes, blobs: await blobStore(config, hostId), users, done, log });
     },
   };
+}
+
+/** Empty: this host keeps them. */
+export function whyNoVolumes(driver: string): string {
+  if (driver === "docker" && process.getuid?.() === 0) return "";
+  return "it keeps no volumes of agent instances: its agent must run as root with the Docker driver";
 }
 
 /** A backup beside what it is of is lost with it, and fills the disk that usage records need. */

@@ -128,10 +128,8 @@ export function createAgentInstances(deps: AgentInstancesDeps): AgentInstances {
       const subject = priceSubject(type.id, plan.id);
       await requireFunds(owner.account, subject);
       const deployment = { ...deploymentOf(owner.account, wish.name, type, plan), ip };
-      const fits = place(
-        { gpu: "other", gpusPerInstance: 0, memoryBytes: plan.ramBytes, engine: "agent_instance", host: undefined },
-        await deps.snapshot(),
-      );
+      const want = { gpu: "other", gpusPerInstance: 0, engine: "agent_instance", host: undefined } as const;
+      const fits = place({ ...want, memoryBytes: plan.ramBytes, image: type.image }, await deps.snapshot());
       if (!fits.ok) throw new NoAgentCapacity(fits.rejections);
       const made = await store.insert({ deployment, type, plan }, deps.limit);
       if (made === "name_taken") throw new AgentNameTaken(wish.name);

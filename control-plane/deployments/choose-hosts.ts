@@ -171,6 +171,7 @@ export function wantOf(deployment: Deployment, spread?: ReadonlyMap<HostId, numb
     engine: deployment.engine,
     host: weights.host,
     rentalImage: deployment.container?.image,
+    image: deployment.image,
     // Measured with the arguments it was created with.
     sharesWith: deployment.isMemoryBound && deployment.spec === 1 ? deployment.account : undefined,
     weights: keyOf(weights),

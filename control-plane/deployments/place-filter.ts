@@ -1,4 +1,5 @@
 // What must hold of a host whatever is free on it. Cheap: every candidate passes through here.
+import { whyImageNotAllowed } from "../../proto/allowed-image.ts";
 import type { HostView } from "../fleet/host.ts";
 import type { Want } from "./place.ts";
 
@@ -14,8 +15,9 @@ export function refuse(want: Want, host: HostView): string | undefined {
       if (rentalImages?.includes(want.rentalImage ?? "")) return undefined;
       return rentalsUnavailable || `it does not offer the image ${want.rentalImage ?? ""}`;
     case "custom":
+      return whyNoContainer(want, host);
     case "agent_instance":
-      return drivers.includes("docker") ? undefined : "it has no container engine";
+      return whyNoContainer(want, host) ?? (host.inventory.containers?.volumesUnavailable || undefined);
     case "external":
       return undefined;
     case "vllm":
@@ -26,5 +28,21 @@ export function refuse(want: Want, host: HostView): string | undefined {
     default:
       if (drivers.includes("docker") || drivers.includes("process")) return undefined;
       return "it has no driver that starts model servers";
+  }
+}
+
+/** The agent would refuse it all the same, and what was placed there would stay there. */
+function whyNoContainer({ image }: Want, { inventory }: HostView): string | undefined {
+  if (!inventory.drivers.includes("docker")) return "it has no container engine";
+  const rules = inventory.containers;
+  if (rules === undefined) return undefined;
+  if (rules.unavailable !== "") return rules.unavailable;
+  switch (image && whyImageNotAllowed(image, rules.images)) {
+    case "unlisted":
+      return `its operator does not allow the image ${image} (STOKER_ALLOWED_IMAGES)`;
+    case "no_digest":
+      return `its operator allows the image ${image} by digest alone (name@sha256:...)`;
+    default:
+      return undefined;
   }
 }

@@ -18,6 +18,8 @@ export interface Want {
   readonly host: string | undefined;
   /** Of a rented container, by the name under which hosts offer it. */
   readonly rentalImage?: string | undefined;
+  /** Of a model server or agent instance that brings its own. */
+  readonly image?: string | undefined;
   /**
    * Its account, where it may share a GPU with others of that account and with nobody else: then `memoryBytes` is all it
    * will ever take.

@@ -1,3 +1,4 @@
+import type { ImageRules } from "../../proto/allowed-image.ts";
 import type { GpuType } from "../../proto/gpu.ts";
 import type { AccountId, HostId } from "../../proto/ids.ts";
 
@@ -31,6 +32,14 @@ export interface NetworkInterface {
   readonly speedBitsPerSecond: number;
 }
 
+export interface ContainerRules {
+  /** Why it runs none in containers; empty: it does. */
+  readonly unavailable: string;
+  readonly images: ImageRules;
+  /** Why it keeps no volumes of agent instances; empty: it does. */
+  readonly volumesUnavailable: string;
+}
+
 /** What a host has, as its agent found it. */
 export interface Inventory {
   readonly os: string;
@@ -49,6 +58,8 @@ export interface Inventory {
   readonly rentalImages?: readonly string[];
   /** Why it offers none although its operator wants it to. */
   readonly rentalsUnavailable?: string;
+  /** Which images of deployments and agent instances it runs; absent where its agent does not tell. */
+  readonly containers?: ContainerRules;
   readonly hasNvidiaRuntime: boolean;
   /** 0 unknown */
   readonly cpuPhysicalCores: number;

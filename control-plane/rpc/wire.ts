@@ -1,5 +1,6 @@
 // Wire messages to domain records and back; nothing else. A field an agent left out reads as its zero.
 import type { AdapterReport__Output } from "../../proto/gen/stoker/fleet/v1/AdapterReport.ts";
+import type { ContainerRules__Output as WireContainerRules } from "../../proto/gen/stoker/fleet/v1/ContainerRules.ts";
 import type { DesiredState } from "../../proto/gen/stoker/fleet/v1/DesiredState.ts";
 import type { Hello__Output } from "../../proto/gen/stoker/fleet/v1/Hello.ts";
 import type { InstanceReport__Output } from "../../proto/gen/stoker/fleet/v1/InstanceReport.ts";
@@ -11,7 +12,7 @@ import type { AdapterId, DeploymentId, HostId, InstanceId } from "../../proto/id
 import { isInstancePhase } from "../../proto/instance-phase.ts";
 import type { DesiredInstance, DesiredSet } from "../deployments/desired.ts";
 import type { AdapterNews, Observation } from "../deployments/store.ts";
-import { type Inventory, weightsKey } from "../fleet/host.ts";
+import { type ContainerRules, type Inventory, weightsKey } from "../fleet/host.ts";
 import type { Hello } from "../fleet/membership.ts";
 import type { NodeWeightsNews } from "../fleet/store.ts";
 import { whyNotSpokenWith } from "./agent-version.ts";
@@ -68,6 +69,7 @@ export function readInventory(wire: Inventory__Output): Inventory {
     cudaVersion: wire.cudaVersion,
     rentalImages: wire.rentalImages.slice(0, 100).map((name) => name.slice(0, 200)),
     rentalsUnavailable: wire.rentalsUnavailable.slice(0, 1_000),
+    ...(wire.containers ? { containers: readContainers(wire.containers) } : {}),
     hasNvidiaRuntime: wire.hasNvidiaRuntime,
     cpuPhysicalCores: wire.cpuPhysicalCores,
     disks: wire.disks.slice(0, 64).map((disk) => ({
@@ -83,6 +85,15 @@ export function readInventory(wire: Inventory__Output): Inventory {
     })),
     warnings: wire.warnings.slice(0, 32).map((warning) => warning.slice(0, 500)),
     metricsAddress: /^[\w.:[\]-]{1,260}$/.test(wire.metricsAddress) ? wire.metricsAddress : "",
+  };
+}
+
+function readContainers(wire: WireContainerRules): ContainerRules {
+  const images = (names: readonly string[]) => names.slice(0, 1_000).map((name) => name.slice(0, 300));
+  return {
+    unavailable: wire.unavailable.slice(0, 1_000),
+    images: { own: images(wire.ownImages), allowed: images(wire.allowedImages) },
+    volumesUnavailable: wire.volumesUnavailable.slice(0, 1_000),
   };
 }
 

@@ -20,6 +20,7 @@ interface Counts {
 }
 
 type DeploymentRow = Selectable<Database["deployment"]> & {
+  readonly agent_image: string | null;
   readonly counts: Counts;
   readonly first: FirstInstance | null;
 };
@@ -29,6 +30,10 @@ export function selectDeployments(db: Kysely<Database>) {
   return db
     .selectFrom("deployment as d")
     .selectAll("d")
+    .select(
+      sql<string | null>`case when d.kind = 'agent_instance' then
+          (select own.image from agent_instance own where own.deploy_id = d.deploy_id) end`.as("agent_image"),
+    )
     .select(
       sql<Counts>`(select json_build_object(
           'running', count(*) filter (where i.phase = 'ready'),
@@ -68,7 +73,7 @@ export function asDeployment(row: DeploymentRow): Deployment {
     hasWeightsToken: row.weights_token !== null,
     ...(row.container === null ? {} : { container: row.container }),
     extraArgs: row.extra_args,
-    ...(row.image === "" ? {} : { image: row.image }),
+    ...imageOf(row),
     externalUrl: row.external_url,
     contextLength: row.context_length,
     memoryBytes: Number(row.memory_bytes),
@@ -111,3 +116,8 @@ export function asInstance(row: Selectable<Database["instance"]>): Instance {
 }
 
 const gpuType = (text: string): GpuType => (isGpuType(text) ? text : "other");
+
+const imageOf = ({ image, agent_image }: DeploymentRow) => {
+  const own = agent_image ?? image;
+  return own === "" ? {} : { image: own };
+};

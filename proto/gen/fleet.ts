@@ -8,6 +8,7 @@ import type { AgentMessage as _stoker_fleet_v1_AgentMessage, AgentMessage__Outpu
 import type { Certificate as _stoker_fleet_v1_Certificate, Certificate__Output as _stoker_fleet_v1_Certificate__Output } from './stoker/fleet/v1/Certificate.ts';
 import type { Command as _stoker_fleet_v1_Command, Command__Output as _stoker_fleet_v1_Command__Output } from './stoker/fleet/v1/Command.ts';
 import type { CommandResult as _stoker_fleet_v1_CommandResult, CommandResult__Output as _stoker_fleet_v1_CommandResult__Output } from './stoker/fleet/v1/CommandResult.ts';
+import type { ContainerRules as _stoker_fleet_v1_ContainerRules, ContainerRules__Output as _stoker_fleet_v1_ContainerRules__Output } from './stoker/fleet/v1/ContainerRules.ts';
 import type { ControlMessage as _stoker_fleet_v1_ControlMessage, ControlMessage__Output as _stoker_fleet_v1_ControlMessage__Output } from './stoker/fleet/v1/ControlMessage.ts';
 import type { DesiredState as _stoker_fleet_v1_DesiredState, DesiredState__Output as _stoker_fleet_v1_DesiredState__Output } from './stoker/fleet/v1/DesiredState.ts';
 import type { Disk as _stoker_fleet_v1_Disk, Disk__Output as _stoker_fleet_v1_Disk__Output } from './stoker/fleet/v1/Disk.ts';
@@ -52,6 +53,7 @@ export interface ProtoGrpcType {
         Certificate: MessageTypeDefinition<_stoker_fleet_v1_Certificate, _stoker_fleet_v1_Certificate__Output>
         Command: MessageTypeDefinition<_stoker_fleet_v1_Command, _stoker_fleet_v1_Command__Output>
         CommandResult: MessageTypeDefinition<_stoker_fleet_v1_CommandResult, _stoker_fleet_v1_CommandResult__Output>
+        ContainerRules: MessageTypeDefinition<_stoker_fleet_v1_ContainerRules, _stoker_fleet_v1_ContainerRules__Output>
         ControlMessage: MessageTypeDefinition<_stoker_fleet_v1_ControlMessage, _stoker_fleet_v1_ControlMessage__Output>
         DesiredState: MessageTypeDefinition<_stoker_fleet_v1_DesiredState, _stoker_fleet_v1_DesiredState__Output>
         Disk: MessageTypeDefinition<_stoker_fleet_v1_Disk, _stoker_fleet_v1_Disk__Output>

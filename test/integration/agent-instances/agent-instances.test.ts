@@ -1,9 +1,12 @@
 import { sql } from "kysely";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import * as errors from "../../../control-plane/agent-instances/errors.ts";
+import { wantOf } from "../../../control-plane/deployments/choose-hosts.ts";
+import { whyNot } from "../../../control-plane/deployments/place-reasons.ts";
 import { createGpuTimeStore } from "../../../control-plane/store/gpu-time-store.ts";
 import { gpuMinuteId } from "../../../proto/gpu-minute.ts";
 import type { DeploymentId, InstanceId, RequestId } from "../../../proto/ids.ts";
+import { workspace } from "../../fakes/agent-instance-ports.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { ada, bob, hostView, openWorld, type World } from "./world.ts";
 
@@ -57,6 +60,19 @@ describe("creating an agent instance", () => {
     });
     await expect(world.instances.get(bob, id)).rejects.toThrow(errors.AgentInstanceNotFound);
     expect(await world.instances.list(bob)).toEqual([]);
+  });
+
+  test("is placed by its image and plan: where the operator does not allow it, or no volume is kept, the reason says so", async () => {
+    const id = await world.instances.create(ada, wish, ip);
+    const { deployment } = await world.instances.get(ada, id);
+    const rules = { unavailable: "", images: { own: [], allowed: [workspace.image] }, volumesUnavailable: "" };
+    const why = (over: Partial<typeof rules>) => {
+      const inventory = { ...hostView.inventory, containers: { ...rules, ...over } };
+      return whyNot(wantOf(deployment), { ...hostView, inventory });
+    };
+    expect(why({})).toBeUndefined();
+    expect(why({ images: { own: [], allowed: [] } })).toContain(`does not allow the image ${workspace.image}`);
+    expect(why({ volumesUnavailable: "it keeps no volumes" })).toBe("it keeps no volumes");
   });
 
   test("is refused with the reason: type, plan, name, number, funds, room", async () => {

@@ -206,6 +206,17 @@ describe("an agent's session", () => {
     expect(plane.hellos.at(-1)?.generation).toBe("1");
   });
 
+  it("ends an attempt at its first failure, so that the pauses between attempts alone decide when it comes back", async () => {
+    start();
+    await expect.poll(() => plane.isConnected, patient).toBe(true);
+    await plane.close();
+    // Pauses of a hundredth second and more; the channel's own begin with a whole one.
+    await expect.poll(() => session.state().reconnects.get("unreachable") ?? 0, patient).toBeGreaterThan(2);
+    expect(warnings.some((line) => JSON.parse(line).why.includes("ECONNREFUSED"))).toBe(true);
+    await plane.listen();
+    await expect.poll(() => plane.isConnected, patient).toBe(true);
+  });
+
   it("sends usage until it is acknowledged, over connections", async () => {
     toSend = ["1", "2", "3"];
     plane.acknowledges = false;

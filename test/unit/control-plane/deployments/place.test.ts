@@ -122,3 +122,34 @@ describe("place", () => {
     expect(why({ host: "other-host" }, hostView("a"))).toContain("other-host");
   });
 });
+
+describe("what brings an image of its own", () => {
+  const image = `registry.example/desk@sha256:${"a".repeat(64)}`;
+  const want = { gpu: "other", gpusPerInstance: 0, memoryBytes: gib, host: undefined } as const;
+  const agentWant: Want = { ...want, engine: "agent_instance", image };
+  const rules = { unavailable: "", images: { own: [], allowed: ["registry.example/desk"] }, volumesUnavailable: "" };
+  const withRules = (id: string, over: Partial<typeof rules>) =>
+    hostView(id, { inventory: inventory({ drivers: ["docker"], containers: { ...rules, ...over } }) });
+
+  it("goes where the operator allows the image, and to a host whose agent does not tell", () => {
+    expect(place(agentWant, [withRules("a", {})])).toMatchObject({ ok: true, host: "a" });
+    const silent = hostView("b", { inventory: inventory({ drivers: ["docker"] }) });
+    expect(place(agentWant, [silent])).toMatchObject({ ok: true, host: "b" });
+  });
+
+  it.each([
+    ["its operator does not allow the image", { images: { own: [], allowed: ["other/desk"] } }],
+    ["must run as root", { volumesUnavailable: "it keeps no volumes: its agent must run as root" }],
+    ["as processes", { unavailable: "its agent starts model servers as processes" }],
+  ])("does not go where it would be refused, and says why: %s", (why, over) => {
+    const placed = place(agentWant, [withRules("a", over)]);
+    expect(placed).toMatchObject({ ok: false, rejections: [{ host: "a", why: expect.stringContaining(why) }] });
+  });
+
+  it("needs no volumes for a model server, and its digest where only that is allowed", () => {
+    const host = withRules("a", { volumesUnavailable: "no root" });
+    expect(place({ ...want, engine: "custom", image }, [host])).toMatchObject({ ok: true });
+    const tagged = place({ ...want, engine: "custom", image: "registry.example/desk:7" }, [host]);
+    expect(tagged).toMatchObject({ ok: false, rejections: [{ why: expect.stringContaining("by digest alone") }] });
+  });
+});

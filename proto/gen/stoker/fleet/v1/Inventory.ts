@@ -3,6 +3,7 @@
 import type { Gpu as _stoker_fleet_v1_Gpu, Gpu__Output as _stoker_fleet_v1_Gpu__Output } from '../../../stoker/fleet/v1/Gpu.ts';
 import type { Disk as _stoker_fleet_v1_Disk, Disk__Output as _stoker_fleet_v1_Disk__Output } from '../../../stoker/fleet/v1/Disk.ts';
 import type { NetworkInterface as _stoker_fleet_v1_NetworkInterface, NetworkInterface__Output as _stoker_fleet_v1_NetworkInterface__Output } from '../../../stoker/fleet/v1/NetworkInterface.ts';
+import type { ContainerRules as _stoker_fleet_v1_ContainerRules, ContainerRules__Output as _stoker_fleet_v1_ContainerRules__Output } from '../../../stoker/fleet/v1/ContainerRules.ts';
 import type { Long } from '@grpc/proto-loader';
 
 export interface Inventory {
@@ -25,6 +26,7 @@ export interface Inventory {
   'metricsAddress'?: (string);
   'rentalImages'?: (string)[];
   'rentalsUnavailable'?: (string);
+  'containers'?: (_stoker_fleet_v1_ContainerRules | null);
 }
 
 export interface Inventory__Output {
@@ -47,4 +49,5 @@ export interface Inventory__Output {
   'metricsAddress': (string);
   'rentalImages': (string)[];
   'rentalsUnavailable': (string);
+  'containers': (_stoker_fleet_v1_ContainerRules__Output | null);
 }
