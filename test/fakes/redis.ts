@@ -9,6 +9,8 @@ export interface TestRedis {
   kill9(): Promise<void>;
   /** On the same port, empty; returns when it answers. */
   start(): Promise<void>;
+  /** How many there are. */
+  keys(): Promise<number>;
   /** FLUSHALL, and every client's connection is cut. */
   flush(): Promise<void>;
   stop(): Promise<void>;
@@ -55,6 +57,7 @@ export async function startRedis(): Promise<TestRedis> {
     url: `redis://127.0.0.1:${port}`,
     kill9,
     start,
+    keys: async () => Number((await ask(port, "DBSIZE")).slice(1)),
     async flush() {
       await ask(port, "FLUSHALL");
       await ask(port, "CLIENT KILL TYPE normal");
