@@ -1,25 +1,33 @@
 // The lines of the demo models' records, run by a shell as they stand, with the real model behind the gateway. Those of the
 // models for text and for vectors run under whole stacks in test/e2e/spine.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { demoModelByKey } from "../../../control-plane/catalog/demo-models.ts";
+import { demoModelByKey, demoModels } from "../../../control-plane/catalog/demo-models.ts";
 import { cachedModel } from "../../fakes/cached-models.ts";
 import { isNightly } from "../../fakes/nightly.ts";
 import { apiKey } from "../../fakes/ports.ts";
 import { type ServedModel, serveModel } from "../../fakes/served-model.ts";
+import { sharedModel } from "../../fakes/shared-models.ts";
 import { hasCurl, recordOf, runLine } from "../../fakes/shell-line.ts";
 import { startTaskEdge, type TaskEdge } from "../../fakes/task-edge.ts";
 
 const spoken = /"audio":\s*"data:audio\/wav;base64,/;
-const models = [
-  ["piper-joe", spoken],
-  // The largest takes its time to be loaded.
-  ...(isNightly ? ([["kokoro-82m", spoken]] as const) : []),
+/** By key: where its folder is, what shows in its answer. */
+const models: readonly (readonly [string, typeof cachedModel, RegExp])[] = [
+  ["piper-joe", cachedModel, spoken],
+  ["kokoro-82m", cachedModel, spoken],
   // A second of silence: what is heard in it is the model's to say.
-  ["whisper-tiny.en", /"duration":\s*1[,}]/],
-] as const;
+  ["whisper-tiny.en", sharedModel, /"duration":\s*1[,}]/],
+  ["digits-diffusion", sharedModel, /"images":\s*\[\s*"data:image\/png;base64,/],
+];
+const elsewhere = ["smollm2-135m", "all-minilm-l6-v2"];
 
-describe.each(models)("the demo model %s", (key, shown) => {
-  const folder = cachedModel(key, `the lines of ${key}'s record run as they stand`);
+it("is every demo model that there is, with those of test/e2e/spine", () => {
+  expect([...models.map(([key]) => key), ...elsewhere].sort()).toEqual(demoModels.map(({ key }) => key).sort());
+});
+
+// The largest takes its time to be loaded.
+describe.each(models.filter(([key]) => isNightly || key !== "kokoro-82m"))("the demo model %s", (key, find, shown) => {
+  const folder = find(key, `the lines of ${key}'s record run as they stand`);
   const demo = demoModelByKey(key);
   let served: ServedModel;
   let tasks: TaskEdge;
