@@ -7,10 +7,13 @@ import { pathToFileURL } from "node:url";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { query } from "../e2e/spine/database.ts";
 import { type ExternalStack, startExternalStack } from "../fakes/external-stack.ts";
+import { longer } from "../fakes/nightly.ts";
 
 const patient = { timeout: 30_000, interval: 100 };
 const hourMs = 3_600_000;
 const outputTokens = 3;
+/** Of the host clocks' real values: a renewal every 2.5 s here. */
+const scale = longer(0.5, 1);
 const clocks = {
   agent: join(tmpdir(), `stoker-clock-a-${process.pid}`),
   control: join(tmpdir(), `stoker-clock-c-${process.pid}`),
@@ -25,7 +28,7 @@ const env = (whose: keyof typeof clocks) => ({
 beforeAll(async () => {
   step("agent", 0);
   step("control", 0);
-  world = await startExternalStack({ controlPlaneEnv: env("control"), agentEnv: env("agent") });
+  world = await startExternalStack({ controlPlaneEnv: { ...env("control"), STOKER_HOST_CLOCKS: String(scale) }, agentEnv: env("agent") });
 }, 120_000);
 afterAll(async () => {
   await world?.stop();
@@ -49,7 +52,7 @@ async function asked(): Promise<number[]> {
   const statuses: number[] = [];
   await vi.waitFor(async () => {
     statuses.push(await ask());
-    expect(statuses.length).toBeGreaterThan(60);
+    expect(statuses.length).toBeGreaterThan(60 * scale);
   }, patient);
   served += statuses.filter((status) => status === 200).length;
   return statuses;
@@ -79,7 +82,7 @@ it("no request is lost, billed twice or billed otherwise when the agent's clock 
   await isUnharmed();
 }, 90_000);
 
-it("nor when the control plane's goes ahead; back, its tickets open nothing until the agent hears the time, 5 s at most", async () => {
+it("nor when the control plane's goes ahead; back, its tickets open nothing until the agent hears the time at its next renewal", async () => {
   step("control", hourMs);
   expect(new Set(await asked())).toEqual(new Set([200]));
   for (const ms of [0, -hourMs]) {
