@@ -1,5 +1,4 @@
 // Which faults take a GPU out of use until an operator says otherwise, from values alone.
-import type { FoundGpu } from "./gpu.ts";
 import { meaningOf, pciAddress, type Xid } from "./xid.ts";
 
 export interface Fault {
@@ -27,7 +26,7 @@ export function goneFault(at: string): Fault {
 }
 
 /** The last fatal one of this GPU. */
-export function xidFault(gpu: Pick<FoundGpu, "pciBusId">, xids: readonly Xid[], boot: string): Fault | undefined {
+export function xidFault(gpu: { readonly pciBusId: string }, xids: readonly Xid[], boot: string): Fault | undefined {
   if (gpu.pciBusId === "") return undefined;
   const own = xids.filter((xid) => xid.pciAddress === pciAddress(gpu.pciBusId) && meaningOf(xid.code) !== undefined);
   const last = own.at(-1);

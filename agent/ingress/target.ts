@@ -3,7 +3,7 @@ import { Pool } from "undici";
 import type { DeploymentId, InstanceId } from "../../proto/ids.ts";
 import { engineIsIdle } from "./engine-work.ts";
 import { Gate } from "./gate.ts";
-import type { Limits } from "./plane.ts";
+import type { Limits } from "./limits.ts";
 import { TokenRate } from "./token-rate.ts";
 
 export interface IngressTarget {

@@ -1,12 +1,16 @@
 import { connect } from "node:net";
-import type { Health } from "./health.ts";
+
+type SshHealth =
+  | { readonly kind: "ready"; readonly contextLength: number }
+  | { readonly kind: "loading"; readonly progress: string }
+  | { readonly kind: "bad"; readonly why: string };
 
 /** An SSH server says its version first. */
-export function askSsh(origin: string, signal: AbortSignal): Promise<Health> {
+export function askSsh(origin: string, signal: AbortSignal): Promise<SshHealth> {
   const { hostname, port } = new URL(origin);
   return new Promise((resolve, reject) => {
     const socket = connect({ host: hostname, port: Number(port), signal });
-    const end = (health: Health): void => {
+    const end = (health: SshHealth): void => {
       socket.destroy();
       resolve(health);
     };

@@ -5,7 +5,7 @@ import type { Step } from "./diff.ts";
 import type { LogLine } from "./driver.ts";
 import { type Failure, gaveUp } from "./failure.ts";
 import type { RestartReason } from "./ports.ts";
-import type { StepDeps } from "./steps.ts";
+import type { StepDeps } from "./step-deps.ts";
 
 type Attempt = Pick<Step, "kind" | "id">;
 

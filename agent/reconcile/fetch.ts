@@ -7,7 +7,7 @@ import { fetchBackOff } from "./back-off.ts";
 import type { Step } from "./diff.ts";
 import type { ContainerPlan } from "./driver.ts";
 import { failureOf, isEngineAway } from "./failure.ts";
-import type { StepDeps } from "./steps.ts";
+import type { StepDeps } from "./step-deps.ts";
 
 type Fetch = Extract<Step, { kind: "fetch" }>;
 

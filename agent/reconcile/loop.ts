@@ -9,7 +9,8 @@ import type { Observed } from "./driver.ts";
 import { createFactsBook } from "./facts-book.ts";
 import type { GpuMeter } from "./ports.ts";
 import { type Reported, reportOf, servingOf, targetsOf } from "./report.ts";
-import { createExecutors, execute, type StepDeps } from "./steps.ts";
+import type { StepDeps } from "./step-deps.ts";
+import { createExecutors, execute } from "./steps.ts";
 import { createWake } from "./wake.ts";
 
 export interface LoopDeps extends Omit<StepDeps, "book" | "progressed" | "drainLeft"> {

@@ -2,42 +2,19 @@
 import { chmod, mkdir, rename, utimes, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
-import type { Logger } from "pino";
-import type { HostFacts, PlanFile } from "../engines/host-facts.ts";
+import type { PlanFile } from "../engines/host-facts.ts";
 import { needsWeights, planInstance } from "../engines/plan-instance.ts";
 import { createAttempts } from "./attempts.ts";
 import { crashBackOff, startBackOff } from "./back-off.ts";
 import type { Step } from "./diff.ts";
-import { type DrainLeft, untilDrained } from "./drain.ts";
-import type { ContainerDriver } from "./driver.ts";
-import type { FactsBook } from "./facts-book.ts";
+import { untilDrained } from "./drain.ts";
 import { failureOf, isEngineAway, lostGpu, reasonOfExit, withLostGpu } from "./failure.ts";
 import { createFetch } from "./fetch.ts";
-import { type FreeMemory, untilFree } from "./gpu-memory.ts";
-import { afterProbe, type Probe } from "./health.ts";
-import type { DataPath, GpuFault, GpuFaults, ReconcileEvents, WeightsPort } from "./ports.ts";
-import { type ProgressWatch, watchProgress } from "./watch-progress.ts";
-
-export interface StepDeps {
-  readonly driver: ContainerDriver;
-  readonly weights: WeightsPort;
-  readonly dataPath: DataPath;
-  readonly probe: Probe;
-  readonly progress: ProgressWatch;
-  readonly gpuMemory: FreeMemory;
-  readonly gpuFaults: GpuFaults;
-  readonly book: FactsBook;
-  readonly host: HostFacts;
-  readonly events: ReconcileEvents;
-  /** Bytes came: called often. */
-  readonly progressed: () => void;
-  /** Monotonic ms. */
-  readonly clock: () => number;
-  /** [0, 1) */
-  readonly random: () => number;
-  readonly drainLeft: DrainLeft;
-  readonly log: Logger;
-}
+import { untilFree } from "./gpu-memory.ts";
+import { afterProbe } from "./health.ts";
+import type { GpuFault } from "./ports.ts";
+import type { StepDeps } from "./step-deps.ts";
+import { watchProgress } from "./watch-progress.ts";
 
 type Of<Kind extends Step["kind"]> = Extract<Step, { kind: Kind }>;
 type Executors = { readonly [Kind in Step["kind"]]: (step: Of<Kind>, signal: AbortSignal) => Promise<void> };

@@ -1,6 +1,6 @@
 // One repository of a hub: its addresses, its refusals, and one short wait where it asks for patience.
 import { setTimeout as sleep } from "node:timers/promises";
-import type { HubOptions, HubSource } from "./hub.ts";
+import type { HubOptions, HubSource } from "./hub-options.ts";
 import { type Asked, hubRefusal, retryAfterMs } from "./hub-refusal.ts";
 import type { Web, WebAnswer, WebRequest } from "./web.ts";
 import { WeightsError } from "./weights-error.ts";

@@ -4,20 +4,9 @@ import { chooseSnapshot } from "./choose-snapshot.ts";
 import type { Content } from "./download.ts";
 import { createHubClient, type HubClient } from "./hub-client.ts";
 import { contentOf, type HubEntry, headContent, readTree } from "./hub-content.ts";
-import type { Source } from "./source.ts";
+import type { HubOptions, HubSource } from "./hub-options.ts";
 import type { Web, WebAnswer } from "./web.ts";
 import { WeightsError } from "./weights-error.ts";
-
-export type HubSource = Extract<Source, { kind: "hub" }>;
-
-export interface HubOptions {
-  readonly endpoint: string;
-  /** Used where the deployment brings no token of its own. */
-  readonly token: string | undefined;
-  /** Nothing is asked of the hub at all. */
-  readonly isOffline?: boolean;
-  readonly metadataMs?: number;
-}
 
 export interface HubFile {
   readonly path: string;

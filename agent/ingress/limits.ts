@@ -1,0 +1,29 @@
+// What one request of the data plane may hold, and how long each of its states may last.
+
+export interface Limits {
+  readonly maxBodyBytes: number;
+  /** Bodies of all requests that run or wait; above it new ones are `busy`. */
+  readonly maxHeldBodyBytes: number;
+  readonly maxAnswerBytes: number;
+  readonly maxWaitMs: number;
+  /** Waiters per instance; default 4 times its batch, at least 32. */
+  readonly queueLimit?: number;
+  readonly firstByteMs: number;
+  /** Longest silence of an engine after its first byte. */
+  readonly gapMs: number;
+  /** Longest time a gateway may leave bytes unread. */
+  readonly stalledClientMs: number;
+  /** Longest wait for a usage record to be durable. */
+  readonly recordMs: number;
+}
+
+export const defaultLimits: Limits = {
+  maxBodyBytes: 50 * 1024 * 1024,
+  maxHeldBodyBytes: 512 * 1024 * 1024,
+  maxAnswerBytes: 64 * 1024 * 1024,
+  maxWaitMs: 60_000,
+  firstByteMs: 600_000,
+  gapMs: 120_000,
+  stalledClientMs: 120_000,
+  recordMs: 10_000,
+};

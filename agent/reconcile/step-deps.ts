@@ -1,0 +1,31 @@
+// What the executors of all steps work with.
+import type { Logger } from "pino";
+import type { HostFacts } from "../engines/host-facts.ts";
+import type { DrainLeft } from "./drain.ts";
+import type { ContainerDriver } from "./driver.ts";
+import type { FactsBook } from "./facts-book.ts";
+import type { FreeMemory } from "./gpu-memory.ts";
+import type { Probe } from "./health.ts";
+import type { DataPath, GpuFaults, ReconcileEvents, WeightsPort } from "./ports.ts";
+import type { ProgressWatch } from "./watch-progress.ts";
+
+export interface StepDeps {
+  readonly driver: ContainerDriver;
+  readonly weights: WeightsPort;
+  readonly dataPath: DataPath;
+  readonly probe: Probe;
+  readonly progress: ProgressWatch;
+  readonly gpuMemory: FreeMemory;
+  readonly gpuFaults: GpuFaults;
+  readonly book: FactsBook;
+  readonly host: HostFacts;
+  readonly events: ReconcileEvents;
+  /** Bytes came: called often. */
+  readonly progressed: () => void;
+  /** Monotonic ms. */
+  readonly clock: () => number;
+  /** [0, 1) */
+  readonly random: () => number;
+  readonly drainLeft: DrainLeft;
+  readonly log: Logger;
+}
