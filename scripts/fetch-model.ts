@@ -8,7 +8,8 @@ import { pino } from "pino";
 import { hashOf } from "../agent/weights/blobs.ts";
 import { createWeights } from "../agent/weights/fetch-weights.ts";
 import { WeightsError } from "../agent/weights/weights-error.ts";
-import { type DemoPackage, demoModelByKey, demoModels } from "../control-plane/catalog/demo-models.ts";
+import type { DemoPackage } from "../control-plane/catalog/demo-model.ts";
+import { demoModelByKey, demoModels } from "../control-plane/catalog/demo-models.ts";
 import { assembleDemoFolder } from "./supervisor/demo-folder.ts";
 import { UpError } from "./supervisor/up-error.ts";
 

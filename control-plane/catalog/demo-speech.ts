@@ -1,5 +1,5 @@
 // The demo models of speech: what their folders are put together from, pinned by hash.
-import type { DemoFile, DemoModel } from "./demo-models.ts";
+import type { DemoFile, DemoModel } from "./demo-model.ts";
 
 type Piece = DemoFile["pieces"][number];
 

@@ -5,7 +5,7 @@ import type { AnswerSink, SinkListener } from "./answer-sink.ts";
 import type { Trace } from "./completion.ts";
 import type { Deadline, Deadlines } from "./deadlines.ts";
 import { FrameCounter } from "./frame-counter.ts";
-import type { UpstreamCall, UpstreamHeaders, UpstreamListener } from "./upstreams.ts";
+import type { UpstreamCall, UpstreamHeaders, UpstreamListener } from "./upstream-call.ts";
 
 export type AttemptEnd =
   /** The answer went out whole; without figures the hold waits for the record. */

@@ -1,7 +1,7 @@
 // One request on a shared connection, as the gateway sees it: frames in, callbacks out.
 import { answerWindow, BadFrame, type FrameSocket, frameKind, readFields } from "../../proto/frames.ts";
 import { usageHeader } from "../../proto/usage.ts";
-import type { UpstreamCall, UpstreamHeaders, UpstreamListener } from "./upstreams.ts";
+import type { UpstreamCall, UpstreamHeaders, UpstreamListener } from "./upstream-call.ts";
 
 const noHeaders: UpstreamHeaders = {};
 

@@ -4,7 +4,7 @@ import { request as httpsRequest } from "node:https";
 import type { Duplex } from "node:stream";
 import { FrameSocket, frameKind, mostPayload, sharedPath, sharedProtocol, withFields } from "../../proto/frames.ts";
 import { SharedCall } from "./shared-call.ts";
-import type { UpstreamListener, UpstreamRequest } from "./upstreams.ts";
+import type { UpstreamListener, UpstreamRequest } from "./upstream-call.ts";
 
 /** The agent answers, but knows no shared connections. */
 export class NotShared extends Error {

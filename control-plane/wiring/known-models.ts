@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { type DemoModel, demoModelByRepo } from "../catalog/demo-models.ts";
+import type { DemoModel } from "../catalog/demo-model.ts";
+import { demoModelByRepo } from "../catalog/demo-models.ts";
 import type { KnownModel } from "../deployments/create.ts";
 import type { WeightsSource } from "../deployments/deployment.ts";
 

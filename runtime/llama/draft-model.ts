@@ -10,7 +10,7 @@ import {
   type Token,
 } from "node-llama-cpp";
 import { LoadFailure } from "./load-failure.ts";
-import type { ModelOptions } from "./open-model.ts";
+import type { ModelOptions } from "./model-options.ts";
 import type { Predictor } from "./predictor.ts";
 
 /** Guesses look at the last of the text alone; a longer memory costs more than it finds. */

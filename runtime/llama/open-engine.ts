@@ -6,7 +6,8 @@ import type { TextEngine } from "../server/text-engine.ts";
 import { ChatTemplate, type ModelForms, type SpecialTexts } from "./chat-template.ts";
 import type { LlamaEngineOptions } from "./llama-engine.ts";
 import { LoadFailure } from "./load-failure.ts";
-import { type ModelOptions, openModel } from "./open-model.ts";
+import type { ModelOptions } from "./model-options.ts";
+import { openModel } from "./open-model.ts";
 import { type VectorKind, vectorKind } from "./vector-kind.ts";
 
 export interface EngineOptions extends ModelOptions, LlamaEngineOptions, ModelForms {

@@ -8,26 +8,7 @@ import { fitContext } from "./fit-context.ts";
 import { LoadFailure, loadFailure } from "./load-failure.ts";
 import { AdapterRefusal } from "./lora/adapter-refusal.ts";
 import { forgetAdapter } from "./lora/forget-adapter.ts";
-
-export interface ModelOptions {
-  readonly modelPath: string;
-  /** A smaller model of the same vocabulary that guesses ahead. */
-  readonly draftModelPath: string | undefined;
-  readonly sequences: number;
-  readonly contextLength: number;
-  readonly threads: number;
-  readonly memoryBytes: number;
-  readonly gpuLayers: "auto" | number;
-  readonly flashAttention: "auto" | boolean;
-  readonly kvCacheType: KvCacheType;
-  readonly onProgress: (ratio: number) => void;
-  /** llama.cpp's own lines. */
-  readonly onLog: (level: string, line: string) => void;
-}
-
-/** Type of the cells of keys and values; q8_0 halves their memory. A quantised one needs flash attention. */
-export const kvCacheTypes = ["f16", "q8_0", "q4_0"] as const;
-export type KvCacheType = (typeof kvCacheTypes)[number];
+import type { KvCacheType, ModelOptions } from "./model-options.ts";
 
 export interface OpenModel {
   readonly llama: Llama;

@@ -6,7 +6,8 @@ import { embeddingRoutes } from "../tasks/embedding-routes.ts";
 import { normalized, resized } from "../tasks/pooling.ts";
 import { rerankRoutes } from "../tasks/rerank-routes.ts";
 import { type OpenTask, TaskEngine } from "../tasks/task-engine.ts";
-import { explained, loadWeights, type ModelOptions } from "./open-model.ts";
+import type { ModelOptions } from "./model-options.ts";
+import { explained, loadWeights } from "./open-model.ts";
 import { TurnQueue } from "./turn-queue.ts";
 import type { VectorKind } from "./vector-kind.ts";
 

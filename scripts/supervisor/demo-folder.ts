@@ -8,7 +8,7 @@ import { promisify } from "node:util";
 import { pino } from "pino";
 import { hashOf } from "../../agent/weights/blobs.ts";
 import { createWeights } from "../../agent/weights/fetch-weights.ts";
-import type { DemoArchive, DemoAssembly, DemoFile, DemoFolder } from "../../control-plane/catalog/demo-models.ts";
+import type { DemoArchive, DemoAssembly, DemoFile, DemoFolder } from "../../control-plane/catalog/demo-model.ts";
 import { UpError } from "./up-error.ts";
 
 const run = promisify(execFile);

@@ -1,6 +1,6 @@
 // Deploys and offers a model the way any customer would: through POST /deploy/llm, then the operator's offer.
 import { setTimeout as sleep } from "node:timers/promises";
-import type { DemoModel } from "../../control-plane/catalog/demo-models.ts";
+import type { DemoModel } from "../../control-plane/catalog/demo-model.ts";
 import { type Answer, type Api, refusal } from "./api.ts";
 import type { Step } from "./screen.ts";
 import { UpError } from "./up-error.ts";

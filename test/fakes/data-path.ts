@@ -8,7 +8,8 @@ import { createIngress, type Ingress, type IngressOptions } from "../../agent/in
 import type { UsageSpool } from "../../agent/ingress/spool.ts";
 import type { IngressTarget } from "../../agent/ingress/target.ts";
 import { openState } from "../../agent/state/open-state.ts";
-import { createUpstreams, type UpstreamHeaders } from "../../control-plane/inference/upstreams.ts";
+import type { UpstreamHeaders } from "../../control-plane/inference/upstream-call.ts";
+import { createUpstreams } from "../../control-plane/inference/upstreams.ts";
 import type { DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 import { signTicket, type Ticket } from "../../proto/ticket.ts";
 import { decodeUsage, refusalHeader, type UsageFigures, usageHeader } from "../../proto/usage.ts";

@@ -2,7 +2,8 @@
 import { once } from "node:events";
 import { type AddressInfo, createServer, type Socket } from "node:net";
 import { afterEach, expect, it, vi } from "vitest";
-import { createUpstreams, type UpstreamListener } from "../../../control-plane/inference/upstreams.ts";
+import type { UpstreamListener } from "../../../control-plane/inference/upstream-call.ts";
+import { createUpstreams } from "../../../control-plane/inference/upstreams.ts";
 import { frameKind, sharedProtocol, withFields } from "../../../proto/frames.ts";
 
 const ends: (() => Promise<unknown> | unknown)[] = [];
