@@ -34,6 +34,8 @@ export interface Ticket {
   /** What the prompt probably is: billed as the input of an answer that broke off before the engine gave figures. */
   readonly inputTokensEstimate: number;
   readonly stream: boolean;
+  /** Refused as busy rather than kept waiting for a place. */
+  readonly failFast?: true;
   readonly usage: UsagePlacement;
   /** Nano-USD per million tokens, decimal texts: input, cached input, output. */
   readonly rates: readonly [string, string, string];

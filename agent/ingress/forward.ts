@@ -50,6 +50,7 @@ export interface ForwardRequest {
 export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListener {
   readonly account: string;
   readonly permits: number;
+  readonly isHasty: boolean;
   readonly cost: number;
   readonly promptTokens: number;
   dueMs: number;
@@ -81,6 +82,7 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
     this.#engine = new EngineCall(this, plane.limits.maxAnswerBytes, ticket.units !== undefined);
     this.account = ticket.account;
     this.permits = ticket.permits;
+    this.isHasty = ticket.failFast === true;
     this.promptTokens = this.#inputEstimate();
     const tokens = this.promptTokens + ticket.permits * Math.min(ticket.maxTokens, target.typicalOutput);
     this.cost = tokens + unitWeight(ticket.units?.asked);

@@ -5,6 +5,8 @@ import { FairQueue, type Queued } from "./fair-queue.ts";
 export interface Waiter extends Queued {
   /** Sequences; one wider than the whole batch runs alone. */
   readonly permits: number;
+  /** Where there is no place at once it is refused as busy. */
+  readonly isHasty?: boolean;
   admitted(): void;
   /** It has left the queue. `busy`: the queue was full or the wait too long. */
   refused(why: "busy" | "draining"): void;
@@ -62,7 +64,8 @@ export class Gate {
       this.#admit(waiter);
       return;
     }
-    if (this.#queue.size >= (this.#queueLimit ?? Math.max(32, 4 * this.#capacity)) && !this.#makeRoomFor(waiter)) {
+    const isFull = this.#queue.size >= (this.#queueLimit ?? Math.max(32, 4 * this.#capacity));
+    if (waiter.isHasty || (isFull && !this.#makeRoomFor(waiter))) {
       waiter.refused("busy");
       return;
     }

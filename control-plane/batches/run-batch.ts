@@ -7,6 +7,7 @@ import { FileNotFound } from "../files/errors.ts";
 import type { Files } from "../files/files.ts";
 import type { BatchError, BatchStatus } from "./batch.ts";
 import { ResultWriter } from "./result-writer.ts";
+import { outputNotWritten, outputWaits, pauseMs, waitsTooLong } from "./retry.ts";
 import type { BatchRun, BatchStore } from "./store.ts";
 import { type Validation, validate } from "./validate.ts";
 import { type LineDeps, RunOver, workLines } from "./work-lines.ts";
@@ -18,6 +19,8 @@ export interface RunDeps extends LineDeps {
   readonly log: Logger;
   /** Whoever runs a batch and is not heard of for so long has lost it. */
   readonly lockMs: number;
+  /** Until a run that broke off is followed by the next, the first time; each time twice as long. */
+  readonly firstPauseMs: number;
 }
 
 /** Lines that run when this control plane is to stop get so long. */
@@ -103,6 +106,28 @@ export async function runBatch(deps: RunDeps, run: BatchRun, stopping: AbortSign
     return undefined;
   }
 
+  async function writeAll(): Promise<void> {
+    try {
+      must(await store.end(run, await writeOutput(deps, batch, over.signal)));
+    } catch (error) {
+      if (error instanceof RunOver || over.signal.aborted) throw error;
+      isUnwritten = true;
+      if (!waitsTooLong(batch.times, Date.now())) throw error;
+      log.error({ err: error, batch: batch.id, account: batch.account }, "the output of a batch was given up");
+      must(await store.failed(run, [outputNotWritten]));
+    }
+  }
+
+  /** What went wrong may last: the next run comes later each time. */
+  let brokeOff = false;
+  let isUnwritten = false;
+  async function pause(): Promise<void> {
+    const ms = pauseMs(run.barren, deps.firstPauseMs);
+    const atMs = Date.now() + ms;
+    await store.pause(run, ms, isUnwritten ? outputWaits(atMs) : undefined);
+    log.info({ batch: batch.id, run: run.run, nextRunAt: new Date(atMs) }, "a batch waits for its next run");
+  }
+
   const holding = hold();
   const beganMs = performance.now();
   try {
@@ -115,16 +140,21 @@ export async function runBatch(deps: RunDeps, run: BatchRun, stopping: AbortSign
     }
     // With the results there are: they were billed.
     must(await store.finalizing(run, problem));
-    must(await store.end(run, await writeOutput(deps, batch, over.signal)));
+    await writeAll();
     const ms = Math.round(performance.now() - beganMs);
     log.info({ batch: batch.id, account: batch.account, run: run.run, ms }, "batch");
   } catch (error) {
-    if (!(error instanceof RunOver) && !over.signal.aborted) throw error;
+    if (!(error instanceof RunOver) && !over.signal.aborted) {
+      brokeOff = true;
+      throw error;
+    }
     if (!lost.signal.aborted) await store.release(run).catch(() => {});
   } finally {
     stopping.removeEventListener("abort", stop);
     ended.abort();
     await holding;
+    // After the last renewal, which would say otherwise. Where the database is away the lock ends by itself.
+    if (brokeOff) await pause().catch(() => {});
   }
 }
 

@@ -63,6 +63,8 @@ export interface BatchStore {
   renew(run: BatchRun, lockMs: number): Promise<BatchStatus | undefined>;
   /** Anybody may take it up at once, and this run does not count as barren. */
   release(run: BatchRun): Promise<void>;
+  /** Nobody takes it up for so long. `problem` is shown in the batch until it ends; it takes the place of others of the output. */
+  pause(run: BatchRun, ms: number, problem: BatchError | undefined): Promise<void>;
   /** All of these: false where the run was overtaken. */
   began(run: BatchRun, found: { readonly total: number; readonly model: string }): Promise<boolean>;
   failed(run: BatchRun, errors: readonly BatchError[]): Promise<boolean>;

@@ -220,6 +220,7 @@ function ticketFor(
       usage: completion.usage,
       rates: rateTexts(rates),
       priceVersion: model.priceVersion,
+      ...(completion.failFast === true ? { failFast: true } : {}),
       ...(discountId === undefined ? {} : { discountId }),
       ...(units === undefined ? {} : { units: { asked: units, rates: unitRateTexts(rates.units) } }),
     },

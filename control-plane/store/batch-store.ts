@@ -10,6 +10,10 @@ const open = ["validating", "in_progress", "finalizing", "cancelling"] as const;
 const now = sql<Date>`now()`;
 const after = (ms: number) => sql<Date>`now() + make_interval(secs => ${ms / 1000})`;
 
+/** Without what is only said while there is no output. */
+const lastingErrors = sql`jsonb_path_query_array(coalesce(errors, '[]'),
+  '$[*] ? (!(@.code starts with "output_"))')`;
+
 export function createBatchStore(db: Kysely<Database>): BatchStore {
   const own = (account: AccountId) => db.selectFrom("batch").selectAll().where("account_id", "=", account);
   /** Of this run alone, as long as the batch has not ended. */
@@ -129,6 +133,13 @@ export function createBatchStore(db: Kysely<Database>): BatchStore {
       await held(run).set({ locked_until: now, barren_runs }).execute();
     },
 
+    async pause(run, ms, problem) {
+      const errors = sql<string>`${lastingErrors} || ${JSON.stringify([problem])}::jsonb`;
+      await held(run)
+        .set({ locked_until: after(ms), ...(problem ? { errors } : {}) })
+        .execute();
+    },
+
     async began(run, { total, model }) {
       const end = await held(run)
         .set({
@@ -197,6 +208,7 @@ export function createBatchStore(db: Kysely<Database>): BatchStore {
               else 'completed' end`,
             completed_at: sql<Date | null>`case when status = 'cancelling' or expired_at is not null then null else now() end`,
             cancelled_at: sql<Date | null>`case when status = 'cancelling' then now() end`,
+            errors: sql<string | null>`nullif(${lastingErrors}, '[]')`,
             output_file_id: output?.id ?? null,
             error_file_id: errors?.id ?? null,
           })

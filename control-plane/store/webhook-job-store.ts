@@ -18,6 +18,8 @@ export function createWebhookJobStore(db: Kysely<Database>): WebhookJobStore {
         // Held to the end: an account that is being deleted takes no request after its requests were ended.
         const live = await liveAccount(trx, job.account).select("account_id").forShare().executeTakeFirst();
         if (!live) return "gone";
+        // Of two at once the second must count the first.
+        await sql`select pg_advisory_xact_lock(hashtextextended(${`webhooks/${job.account}`}, 0))`.execute(trx);
         const { rows } = await sql<{ is_full: boolean }>`
           select count(*) >= ${most.count} or coalesce(sum(octet_length(body)), 0) >= ${most.bytes} as is_full
           from webhook_job where account_id = ${job.account} and state in ('queued', 'running')`.execute(trx);

@@ -35,7 +35,7 @@ export interface JobsLimit {
 }
 
 export interface WebhookJobStore {
-  /** "full": what waits or runs of the account has reached `most`. Those added at one moment may go past it together. */
+  /** "full": what waits or runs of the account has reached `most`, which the last one added may pass in bytes. */
   addJob(job: NewJob, lifeMs: number, most: JobsLimit): Promise<"added" | "gone" | "full">;
   /** Those that are due, or whose run died, the oldest first. A run that died counts as a fault. */
   claimJobs(wish: ClaimWish): Promise<readonly ClaimedJob[]>;

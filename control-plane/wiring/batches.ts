@@ -19,6 +19,7 @@ import { createBatchStore } from "../store/batch-store.ts";
 import type { OpenDatabase } from "../store/database.ts";
 
 const lockMs = 15_000;
+const firstPauseMs = 15_000;
 const lookEveryMs = 5_000;
 const mostBatches = 8;
 const mostAtOnce = 32;
@@ -48,6 +49,7 @@ export function openBatches(deps: {
     pace,
     runLine: () => runLine,
     lockMs: lockMs * deps.clockScale,
+    firstPauseMs: firstPauseMs * deps.clockScale,
     lookEveryMs: lookEveryMs * deps.clockScale,
     mostBatches,
     mostAtOnce,

@@ -90,6 +90,7 @@ async function runOnce(runLine: RunDeps["runLine"], change: Partial<RunDeps> = {
     callerOf: async () => caller,
     mostAtOnce: 32,
     lockMs: 60_000,
+    firstPauseMs: 0,
     log,
     ...change,
   };
@@ -201,11 +202,58 @@ it("results that cannot be written for however long are files when they can", as
   await expect(runOnce(async () => answer(), away)).rejects.toThrow(FileStoreAway);
   await takenUpAndLost(120);
   await expect(runOnce(async () => answer(), away)).rejects.toThrow(FileStoreAway);
-  expect((await state(id)).status).toBe("finalizing");
+  expect(await state(id)).toMatchObject({ status: "finalizing", errors: [{ code: "output_waits" }] });
   await runOnce(async () => answer());
   const ended = await state(id);
   expect(ended).toMatchObject({ status: "completed", errors: null });
   expect(await idsOf(ended.outputFile)).toEqual(["r1", "r2"]);
+});
+
+const unwritable = (): Partial<RunDeps> => ({
+  files: { ...files, write: () => Promise.reject(new FileStoreAway(new Error("x"))) },
+});
+
+it("a batch whose files cannot be written is not taken up again before its pause is over, which doubles", async () => {
+  const { id } = await create(requests(1));
+  const pauseMs = async () => {
+    const { rows } = await world.pool.query(
+      "select extract(epoch from locked_until - now()) * 1000 as ms from batch where batch_id = $1",
+      [id],
+    );
+    return Number(rows[0].ms);
+  };
+  const again = () => world.pool.query("update batch set locked_until = now()");
+  const hour = 3_600_000;
+  // The first run adds results, and counts as none that did not.
+  for (const ms of [60_000, 60_000, 120_000, 240_000]) {
+    const change = { ...unwritable(), firstPauseMs: 60_000 };
+    await expect(runOnce(async () => answer(), change)).rejects.toThrow(FileStoreAway);
+    expect(await store.claim(0)).toBeUndefined();
+    const paused = await pauseMs();
+    expect(paused).toBeGreaterThan(ms - 30_000);
+    expect(paused).toBeLessThanOrEqual(ms);
+    await again();
+  }
+  const change = { ...unwritable(), firstPauseMs: 10 * hour };
+  await expect(runOnce(async () => answer(), change)).rejects.toThrow(FileStoreAway);
+  expect(await pauseMs()).toBeLessThanOrEqual(hour / 4);
+  expect((await state(id)).errors).toHaveLength(1);
+});
+
+it("files that cannot be written for a week end the batch, which says why, and its results stay", async () => {
+  const { id } = await create(requests(1));
+  await expect(runOnce(async () => answer(), unwritable())).rejects.toThrow(FileStoreAway);
+  await world.pool.query("update batch set finalizing_at = now() - interval '169 hours'");
+  await runOnce(async () => answer(), unwritable());
+  expect(await state(id)).toMatchObject({
+    status: "failed",
+    errors: [{ code: "output_not_written" }],
+    outputFile: null,
+  });
+  const { rows } = await world.pool.query("select count(*)::integer as kept from batch_result where batch_id = $1", [
+    id,
+  ]);
+  expect(rows).toEqual([{ kept: 1 }]);
 });
 
 it("a run that its control plane gave back, or that added a result, is not one that added none", async () => {

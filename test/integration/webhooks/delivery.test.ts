@@ -143,6 +143,8 @@ describe("what one account has waiting", () => {
     expect([await add(account, 98, small), await add(account, 1, small)]).toEqual(["added", "full"]);
     await world.pool.query("update webhook_job set state = 'failed', body = null, finished_at = now()");
     expect(await add(account, 1, few)).toBe("added");
+    const atOnce = await Promise.all(Array.from({ length: 8 }, () => add(other, 1, few)));
+    expect(atOnce.filter((outcome) => outcome === "added")).toHaveLength(2);
   });
 
   it("is claimed while what runs is small, the oldest of each account first", async () => {

@@ -38,6 +38,19 @@ const step = fc.oneof(
 );
 
 describe("gate", () => {
+  it("refuses at once who will not wait, and takes him where there is a place", () => {
+    const gate = gateOf(1);
+    const [first, hasty] = [probe("a"), { ...probe("b"), isHasty: true }];
+    gate.enter(first);
+    let refused = "";
+    gate.enter({ ...hasty, refused: (why) => (refused = why) });
+    expect([refused, gate.waiting]).toEqual(["busy", 0]);
+    gate.release(first, 1);
+    let isIn = false;
+    gate.enter({ ...hasty, admitted: () => (isIn = true) });
+    expect(isIn).toBe(true);
+  });
+
   it("never gives more permits than it has, loses no waiter and leaves no permit idle that the next in line could take", () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 12 }), fc.array(step, { maxLength: 200 }), (permits, steps) => {
