@@ -1,5 +1,6 @@
 // The environment, read once. Every problem is told together.
 import { isIP } from "node:net";
+import { totalmem } from "node:os";
 import { join, resolve } from "node:path";
 import { type BlobSettings, readBlobSettings } from "./blob-settings.ts";
 import { type Retention, readRetention } from "./retention/periods.ts";
@@ -42,6 +43,8 @@ export interface ControlPlaneConfig {
   /** How long rows that are done with stay, by kind; in milliseconds. */
   readonly retention: Retention;
   readonly drainMs: number;
+  /** Of this process, for bodies of requests and for answers that are kept. */
+  readonly memory: { readonly bodiesBytes: number; readonly answersBytes: number };
   readonly files: BlobSettings & {
     /** Of all files of an account together. */
     readonly quotaBytes: number;
@@ -173,6 +176,10 @@ export function readConfig(env: Env): ControlPlaneConfig {
     sliceClockScale: number("STOKER_SLICE_CLOCKS", 1, 0.001, 1),
     retention,
     drainMs: 30_000,
+    memory: {
+      bodiesBytes: number("STOKER_BODY_MEMORY_MIB", memoryShareMib(), 8, 1_048_576) * mib,
+      answersBytes: number("STOKER_ANSWER_MEMORY_MIB", memoryShareMib(), 8, 1_048_576) * mib,
+    },
     files: {
       ...readBlobSettings(text, secretsDir, (sentence) => problems.push(sentence)),
       quotaBytes: number("STOKER_FILE_QUOTA_GIB", 10, 0.001, 1_000_000) * 1024 ** 3,
@@ -203,6 +210,15 @@ export function readConfig(env: Env): ControlPlaneConfig {
   };
   if (problems.length > 0) throw new ConfigRefused(problems.join("\n"));
   return Object.freeze(config);
+}
+
+const mib = 1024 ** 2;
+
+/** An eighth of the memory that this process may use, as its control group or the machine says; bodies are read into copies. */
+function memoryShareMib(): number {
+  const allowed = process.constrainedMemory();
+  const bytes = allowed > 0 ? Math.min(allowed, totalmem()) : totalmem();
+  return Math.min(1024, Math.max(64, Math.floor(bytes / 8 / mib)));
 }
 
 function isNetwork(entry: string): boolean {

@@ -61,6 +61,7 @@ import { addProcessMetrics } from "./wiring/process-metrics.ts";
 import { createQuotas } from "./wiring/quotas.ts";
 import { createReadiness } from "./wiring/readiness.ts";
 import { refreshOn } from "./wiring/refresh-loop.ts";
+import { createRequestMemory } from "./wiring/request-memory.ts";
 import { createScaling } from "./wiring/scaling.ts";
 import { hubTokens, invoiceLinkKey, resultsLinkKey, ticketKeySeal, webhookSeal } from "./wiring/seals.ts";
 import { createSignals, topicOf } from "./wiring/signals.ts";
@@ -200,6 +201,7 @@ async function main(): Promise<void> {
     log,
   });
 
+  const memory = createRequestMemory(config.memory, registry);
   const files = await openFiles({ db, settings: config.files, log });
 
   const batches = openBatches({
@@ -210,6 +212,7 @@ async function main(): Promise<void> {
     accountStore,
     live: fleet.live,
     changes: feed,
+    hasRoom: memory.hasRoom,
     clockScale: config.batchClockScale,
     log,
   });
@@ -236,6 +239,8 @@ async function main(): Promise<void> {
     clockScale: config.webhooks.clockScale,
     // Half of it is still longer than a call takes.
     claimScale: Math.max(0.5, config.webhooks.clockScale),
+    mostBodyBytes: config.memory.bodiesBytes / 2,
+    hasRoom: memory.hasRoom,
     registry,
     log,
   });
@@ -274,10 +279,16 @@ async function main(): Promise<void> {
       delivered: money.delivered,
       labels: money.labels,
       replicaId: money.replica.id,
-      coldStarts: createColdStarts({ routes: fleet.routing, ask: adapters.ask }),
+      coldStarts: createColdStarts({
+        routes: fleet.routing,
+        ask: adapters.ask,
+        limits: { mostBytes: memory.waitingBytes },
+      }),
+      answers: memory.answers,
       adapterUse: adapters.noteUse,
       standing: authenticator,
     },
+    bodies: memory.bodies,
     deployments: createDeploymentVerbs(verbDeps),
     modelRecords: createModelRecordVerbs({ ...verbDeps, db }),
     adapters: adapters.verbs,

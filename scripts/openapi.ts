@@ -11,6 +11,7 @@ const uncalled = new Proxy({}, { get: () => () => undefined }) as never;
 const deps: HttpDeps = {
   authenticator: uncalled,
   spine: uncalled,
+  bodies: uncalled,
   deployments: uncalled,
   modelRecords: uncalled,
   adapters: uncalled,

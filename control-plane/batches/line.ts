@@ -24,6 +24,8 @@ export type LineAnswer =
       /** JSON, in one line. */
       readonly body: string;
       readonly tokens: BatchTokens | undefined;
+      /** The answer is not needed in memory any more. */
+      readonly letGo?: () => void;
     }
   /** Another try may go better; `otherwise` is what it is if none is made. */
   | {

@@ -9,6 +9,8 @@ export interface PaceDeps {
   readonly waiting: (model: DeploymentId) => number;
   /** Lines of one account at one model at a time, by this control plane. */
   readonly mostPerModel: number;
+  /** Of this control plane, for another answer. */
+  readonly hasRoom: () => boolean;
 }
 
 /** Of a model's places, for lines of batches. */
@@ -25,6 +27,7 @@ export class Pace {
 
   mayBegin(account: AccountId, model: DeploymentId): boolean {
     if ((this.#lines.get(`${account} ${model}`) ?? 0) >= this.#deps.mostPerModel) return false;
+    if (!this.#deps.hasRoom()) return false;
     const ready = this.#deps.routes.ready(model);
     // One line wakes a sleeping model; the others wait for its instance.
     if (ready.length === 0) return (this.#ofModel.get(model) ?? 0) === 0;

@@ -142,7 +142,13 @@ export async function workLines(deps: LineDeps, at: LinesAtWork): Promise<void> 
         const work = { caller, endpoint, text, attempts, requestId: requestIdOf(batch.id, line) };
         const answer = await request({ ...work, admittedAtMs: batch.times.created });
         if (answer.kind === "stopped") throw new RunOver();
-        if (answer.kind === "answered") return await results.add({ ...answered(answer), tokens: answer.tokens });
+        if (answer.kind === "answered") {
+          try {
+            return await results.add({ ...answered(answer), tokens: answer.tokens });
+          } finally {
+            answer.letGo?.();
+          }
+        }
         attempts = answer.attempts;
         if (answer.why === "broken") {
           ran = answer.otherwise;

@@ -29,25 +29,30 @@ export function batchLines(spine: Spine, compile: (schema: TSchema) => Validator
   };
   return async (work, signal) => {
     const trace = traceOf(work);
-    const sink = new KeptSink();
+    const sink = new KeptSink(spine.answers);
+    let isAnswered = false;
     const abandon = () => sink.abandon();
     if (signal.aborted) return { kind: "stopped" };
     signal.addEventListener("abort", abandon, { once: true });
     try {
       const { validate, read } = ways[work.endpoint];
-      const body = bodyOf(work.text);
-      const { value, exact } = readJson(body);
+      const bytes = bodyOf(work.text);
+      const { value, exact } = readJson(bytes);
       if (!validate(value))
         throw Object.assign(new Error(), { validation: validate.errors, validationContext: "body" });
-      await complete(spine, work.caller, read(value as never, { bytes: body, exact }), sink, trace);
+      await complete(spine, work.caller, read(value as never, { bytes, exact }), sink, trace);
       if (signal.aborted) return { kind: "stopped" };
-      const { answer } = sink;
+      const { answer, problem } = sink;
+      if (problem) throw problem;
       if (!answer) throw new UpstreamBroken({ cause: new Error("the answer was too large, or none came") });
-      return { kind: "answered", status: 200, body: oneLine(answer.body), tokens: tokensOf(trace) };
+      const body = oneLine(answer.body);
+      isAnswered = true;
+      return { kind: "answered", status: 200, body, tokens: tokensOf(trace), letGo: () => sink.letGo() };
     } catch (error) {
       return signal.aborted ? { kind: "stopped" } : refused(error, trace);
     } finally {
       signal.removeEventListener("abort", abandon);
+      if (!isAnswered) sink.letGo();
     }
   };
 }
@@ -83,7 +88,7 @@ function oneLine(body: Buffer): string {
 
 const tokensOf = ({ usage }: Trace): BatchTokens | undefined => usage;
 
-function traceOf({ caller, requestId, admittedAtMs, attempts }: LineWork): Trace {
+function traceOf({ caller, requestId, admittedAtMs, attempts, text }: LineWork): Trace {
   const { account, key } = caller;
-  return backgroundTrace({ requestId, admittedAtMs, account, key, attempts });
+  return backgroundTrace({ requestId, admittedAtMs, bodyBytes: text.length, account, key, attempts });
 }

@@ -1,4 +1,5 @@
 // An answer that is rewritten on its way: kept until it is whole, then sent in one piece.
+import { type AnswerRoom, AnswerShare } from "../inference/answer-room.ts";
 import type { AnswerSink } from "../inference/answer-sink.ts";
 import type { ClientSink } from "./client-sink.ts";
 import { ForwardingSink } from "./forwarding-sink.ts";
@@ -19,20 +20,37 @@ export class BufferedSink extends ForwardingSink implements AnswerSink {
   #status = 200;
   #parts: Buffer[] = [];
   #bytes = 0;
+  #isOver = false;
+  readonly #share: AnswerShare;
 
   /** `broken`: what is answered where `render` finds that the engine answered something else. */
   constructor(
     client: ClientSink,
+    room: AnswerRoom,
     render: (answer: WholeAnswer) => WholeAnswer = (answer) => answer,
     broken?: (error: unknown) => RenderedError,
   ) {
     super(client);
+    this.#share = new AnswerShare(room, {
+      pause: () => this.listener?.stalled(),
+      resume: () => this.listener?.drained(),
+      giveUp: (error) => {
+        this.#isOver = true;
+        this.#parts = [];
+        const { listener } = client;
+        client.refuse(error);
+        listener?.clientGone();
+      },
+    });
+    client.atEnd(() => this.#share.letGo());
     this.#render = render;
     this.#broken = broken;
   }
 
   whole(status: number, contentType: string, body: Buffer): void {
-    if (this.isGone) return;
+    if (this.isGone || this.#isOver) return;
+    this.#share.whole();
+    if (this.#bytes === 0) this.#share.add(body.length);
     let answer: WholeAnswer;
     try {
       answer = this.#render({ contentType, body });
@@ -51,9 +69,11 @@ export class BufferedSink extends ForwardingSink implements AnswerSink {
   }
 
   write(chunk: Buffer): void {
+    if (this.isGone || this.#isOver) return;
     this.#bytes += chunk.length;
     if (this.#bytes <= mostBytes) {
       this.#parts.push(chunk);
+      this.#share.add(chunk.length);
       return;
     }
     // Nothing can be said any more that would be true of a part of it.
@@ -62,6 +82,6 @@ export class BufferedSink extends ForwardingSink implements AnswerSink {
   }
 
   end(): void {
-    this.whole(this.#status, this.#contentType, Buffer.concat(this.#parts));
+    this.whole(this.#status, this.#contentType, Buffer.concat(this.#parts.splice(0)));
   }
 }

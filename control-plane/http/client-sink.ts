@@ -2,6 +2,7 @@
 // the engine pauses it.
 import type { ServerResponse } from "node:http";
 import type { AnswerSink, SinkListener } from "../inference/answer-sink.ts";
+import { refusalOf, renderError } from "./render-error.ts";
 import type { RequestState } from "./request-state.ts";
 
 const streamHeaders = [
@@ -70,6 +71,23 @@ export class ClientSink implements AnswerSink {
     // The last frame may have come in part: the client must not read the error as its rest.
     const isCut = this.#last !== undefined && this.#last[this.#last.length - 1] !== newline;
     this.#res.end(`${isCut ? "\n\n" : ""}data: ${JSON.stringify(frame)}\n\n`);
+  }
+
+  /** Before anything of the answer has left. */
+  refuse(error: unknown): void {
+    if (this.isGone || this.hasStarted) return;
+    const state = this.#state;
+    const refusal = refusalOf(error);
+    state.refusal = refusal;
+    const { status, headers, body } = renderError(refusal, state.dialect, state.requestId);
+    this.#start(status, [...headers, "content-length", String(Buffer.byteLength(body))]);
+    this.#res.end(body);
+  }
+
+  /** `done` is called once, when the response has closed. */
+  atEnd(done: () => void): void {
+    if (this.isGone) done();
+    else this.#state.onEnd = done;
   }
 
   abandon(): void {

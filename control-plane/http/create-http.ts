@@ -115,6 +115,7 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     log: plainLines(deps.log),
     metrics: createEdgeMetrics(deps.registry),
     live,
+    bodies: deps.bodies,
     unixMs: Date.now,
     onClosed,
   };
@@ -238,9 +239,11 @@ function compiledBody(app: FastifyInstance, schema: TSchema) {
 function answerRefusal(refusal: ReturnType<typeof refusalOf>, request: FastifyRequest, reply: FastifyReply): void {
   const { state } = request;
   const { status, headers, body } = renderError(refusal, state?.dialect ?? "service", request.id);
+  // Whoever sends more than is taken may go on sending for ever.
+  const end = refusal.code === "body_too_large" ? ["connection", "close"] : [];
   reply
     .code(status)
-    .headers(pairs([...headers, ...(state?.headers() ?? [])]))
+    .headers(pairs([...headers, ...end, ...(state?.headers() ?? [])]))
     .send(body);
 }
 

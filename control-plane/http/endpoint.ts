@@ -47,7 +47,7 @@ export interface Endpoint<Body extends TSchema, Query extends TSchema, Params ex
   readonly query?: Query;
   readonly params?: Params;
   readonly answer: TSchema;
-  /** Statuses of refusals beside 401, 403 and 422 and, with a body, 400 and 413. */
+  /** Statuses of refusals beside 401, 403 and 422 and, with a body, 400, 413 and 503. */
   readonly refusals?: readonly number[];
   handler(input: Input<Static<Body>, Static<Query>, Static<Params>>): unknown;
 }
@@ -163,7 +163,7 @@ const consumed = {
 
 function schemaOf(endpoint: Omit<Endpoint<TSchema, TSchema, TSchema>, "handler">, isAlias: boolean): object {
   const { summary, tag, access, body, query, params, answer, dialect = "service", refusals = [] } = endpoint;
-  const statuses = [...(access === "public" ? [] : [401, 403]), ...(body ? [400, 413] : []), 422, ...refusals];
+  const statuses = [...(access === "public" ? [] : [401, 403]), ...(body ? [400, 413, 503] : []), 422, ...refusals];
   return {
     summary,
     tags: [tag],

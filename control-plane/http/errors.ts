@@ -104,6 +104,18 @@ export class BodyTooLarge extends ServiceError {
   }
 }
 
+/** Bodies of all requests together. */
+export class BodiesFull extends ServiceError {
+  readonly code = "bodies_full";
+  constructor() {
+    super(
+      "This server holds as many requests as its memory allows, and yours is too large for what is left. Send it again in a few " +
+        "seconds, or less at once.",
+      { retryAfterSeconds: 2 },
+    );
+  }
+}
+
 export class BadRequest extends ServiceError {
   readonly code = "bad_request";
 }

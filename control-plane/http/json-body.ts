@@ -3,6 +3,8 @@
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { MalformedBody } from "./errors.ts";
 import { isForm, isUrlEncoded, readForm, readUrlEncoded } from "./form-body.ts";
+import { receiveBody } from "./receive-body.ts";
+import type { RequestState } from "./request-state.ts";
 
 export interface ReadBody {
   /** The body as it came. */
@@ -28,7 +30,13 @@ export const mediaLimitBytes = 50 * 1024 * 1024;
 /** For every route registered in `app` from now on. */
 export function readJsonBodies(app: FastifyInstance): void {
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser("*", { parseAs: "buffer" }, parse);
+  app.addContentTypeParser("*", (request, payload, done) => {
+    const { bodyLimit = bodyLimitBytes } = request.routeOptions;
+    receiveBody(payload, request.state as RequestState, bodyLimit, (error, bytes) => {
+      if (bytes) parse(request, bytes, done);
+      else done(error);
+    });
+  });
 }
 
 function parse(request: FastifyRequest, bytes: Buffer, done: (error: Error | null, body?: unknown) => void): void {

@@ -1,5 +1,7 @@
 // An answer that nobody waits for on a connection: kept until it is whole.
+import { type AnswerRoom, AnswerShare } from "../inference/answer-room.ts";
 import type { AnswerSink, SinkListener } from "../inference/answer-sink.ts";
+import type { AnswersFull } from "../inference/errors.ts";
 import type { WholeAnswer } from "./buffered-sink.ts";
 
 /** As much as an agent hands on of one answer: hours of speech. */
@@ -12,18 +14,35 @@ export class KeptSink implements AnswerSink {
   /** Undefined before the end, and where there was none. */
   answer: WholeAnswer | undefined;
   isTooLarge = false;
+  /** Why there is none, where it is this process's doing. */
+  problem: AnswersFull | undefined;
   #contentType = "application/json";
   readonly #mostBytes: number;
   readonly #parts: Buffer[] = [];
+  readonly #share: AnswerShare;
   #bytes = 0;
 
-  constructor(mostBytes = mostAnswerBytes) {
+  /** `letGo` must be called when nobody needs the answer any more. */
+  constructor(room: AnswerRoom, mostBytes = mostAnswerBytes) {
     this.#mostBytes = mostBytes;
+    this.#share = new AnswerShare(room, {
+      pause: () => this.listener?.stalled(),
+      resume: () => this.listener?.drained(),
+      giveUp: (error) => {
+        this.problem = error;
+        this.#drop();
+      },
+    });
   }
 
   whole(_status: number, contentType: string, body: Buffer): void {
-    if (body.length > this.#mostBytes) this.#refuse();
-    else this.answer = { contentType, body };
+    this.#share.whole();
+    if (body.length > this.#mostBytes) {
+      this.#refuse();
+      return;
+    }
+    this.#share.add(body.length);
+    this.answer = { contentType, body };
   }
 
   begin(_status: number, contentType: string): void {
@@ -32,12 +51,24 @@ export class KeptSink implements AnswerSink {
 
   write(chunk: Buffer): void {
     this.#bytes += chunk.length;
-    if (this.#bytes <= this.#mostBytes) this.#parts.push(chunk);
-    else if (!this.isTooLarge) this.#refuse();
+    if (this.isGone) return;
+    if (this.#bytes > this.#mostBytes) {
+      this.#refuse();
+      return;
+    }
+    this.#parts.push(chunk);
+    this.#share.add(chunk.length);
   }
 
   end(): void {
-    if (!this.isTooLarge) this.whole(200, this.#contentType, Buffer.concat(this.#parts));
+    if (this.isGone) return;
+    this.#share.whole();
+    this.answer = { contentType: this.#contentType, body: Buffer.concat(this.#parts.splice(0)) };
+  }
+
+  /** Its bytes count no more. May be called again. */
+  letGo(): void {
+    this.#share.letGo();
   }
 
   /** Nobody wants it any more: the instance stops. */
@@ -49,7 +80,12 @@ export class KeptSink implements AnswerSink {
 
   #refuse(): void {
     this.isTooLarge = true;
+    this.#drop();
+  }
+
+  #drop(): void {
     this.#parts.length = 0;
+    this.#share.letGo();
     this.abandon();
   }
 }

@@ -8,6 +8,7 @@ import type { Authenticator, Caller } from "../accounts/caller.ts";
 import { authenticate } from "./authenticate.ts";
 import type { Dialect } from "./error-body.ts";
 import { bodyLimitBytes, type ReadBody, readJson } from "./json-body.ts";
+import { receiveBody } from "./receive-body.ts";
 import { refusalOf, renderError } from "./render-error.ts";
 import { type RequestMeter, RequestState, type StateDeps } from "./request-state.ts";
 
@@ -42,8 +43,9 @@ export class RelayFront {
     const state = new RequestState(this.#deps, lesson.meter, lesson.dialect, randomId(24), req.headers, res);
     const read = (caller: Caller) => {
       state.caller = caller;
-      readBody(req, (bytes) => {
+      receiveBody(req, state, bodyLimitBytes, (error, bytes) => {
         try {
+          if (!bytes) throw error;
           relay(lesson, bytes, state, res);
         } catch (error) {
           refuse(error, state, res);
@@ -73,14 +75,6 @@ function isUsual({ headers }: IncomingMessage): boolean {
     headers["transfer-encoding"] === undefined &&
     (type === undefined || type.startsWith("application/json"))
   );
-}
-
-/** A client that leaves in the middle is seen by its response's end. */
-function readBody(req: IncomingMessage, done: (bytes: Buffer) => void): void {
-  const parts: Buffer[] = [];
-  req.on("error", () => {});
-  req.on("data", (part: Buffer) => parts.push(part));
-  req.on("end", () => done(parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts)));
 }
 
 function relay(lesson: Lesson, bytes: Buffer, state: RequestState, res: ServerResponse): void {

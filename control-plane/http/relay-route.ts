@@ -27,7 +27,7 @@ export function relayRoute(spine: Spine, read: ReadCompletion, front: RelayFront
       state.operation = completion.kind;
       state.isStream = completion.stream;
       const client = new ClientSink(res, state);
-      const through = completion.task ? undefined : tierOf(body["service_tier"], completion.stream);
+      const through = completion.task ? undefined : tierOf(body["service_tier"], completion.stream, spine.answers);
       const sink = through?.(client) ?? client;
       complete(spine, state.caller as Caller, completion, sink, state).catch((error: unknown) => {
         answerError(error, client, state, res);

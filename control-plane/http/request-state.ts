@@ -8,6 +8,7 @@ import type { UsageFigures } from "../../proto/usage.ts";
 import type { Caller } from "../accounts/caller.ts";
 import type { Session } from "../accounts/sessions.ts";
 import type { ModelAbout } from "../catalog/model-meta.ts";
+import type { ByteRoom } from "../inference/byte-room.ts";
 import type { Completion, Trace } from "../inference/completion.ts";
 import type { LiveMetrics } from "../inference/live-metrics.ts";
 import type { RateStanding } from "../quotas/rate-meter.ts";
@@ -26,6 +27,7 @@ export interface StateDeps {
   readonly log: Logger;
   readonly metrics: EdgeMetrics;
   readonly live: LiveMetrics;
+  readonly bodies: ByteRoom;
   /** Unix ms. */
   readonly unixMs: () => number;
   /** A response has closed. */
@@ -55,6 +57,7 @@ export class RequestState implements Trace {
   about: ModelAbout | undefined;
   operation: Completion["kind"] | undefined;
   isStream = false;
+  bodyBytes = 0;
   instance: InstanceId | undefined;
   attempts = 0;
   firstByteMs = 0;
@@ -67,6 +70,8 @@ export class RequestState implements Trace {
   refusal: Refusal | undefined;
   /** Set by the sink of a relayed answer. */
   onGone: (() => void) | undefined;
+  /** Set by who keeps something of the answer until it has left. */
+  onEnd: (() => void) | undefined;
   isClosed = false;
   readonly #deps: StateDeps;
   readonly meter: RequestMeter;
@@ -94,6 +99,13 @@ export class RequestState implements Trace {
     res.on("close", () => this.#closed());
   }
 
+  /** Counts so many more bytes of the body as held, until the response has closed. False: there is no room, or it has closed. */
+  holdBody(bytes: number): boolean {
+    if (this.isClosed || !this.#deps.bodies.take(this.caller?.account ?? "", bytes, this.bodyBytes)) return false;
+    this.bodyBytes += bytes;
+    return true;
+  }
+
   /** Names and values, in turn. */
   headers(): string[] {
     const headers = [
@@ -115,7 +127,9 @@ export class RequestState implements Trace {
     const res = this.#res;
     const isGone = !res.writableFinished;
     if (isGone) this.onGone?.();
+    this.onEnd?.();
     this.meter.inFlight -= 1;
+    if (this.bodyBytes > 0) this.#deps.bodies.give(this.caller?.account ?? "", this.bodyBytes);
     // 499 stands in logs and metrics only: the client went away before there was a status.
     const status = res.headersSent ? res.statusCode : 499;
     const seconds = (performance.now() - this.startedMs) / 1000;

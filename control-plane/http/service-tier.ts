@@ -1,15 +1,20 @@
 // Which tier served a request that named one: there is one, so every other is served at it, and the answer says so.
+import type { AnswerRoom } from "../inference/answer-room.ts";
 import type { AnswerSink } from "../inference/answer-sink.ts";
 import { BufferedSink } from "./buffered-sink.ts";
 import type { ClientSink } from "./client-sink.ts";
 import { RewrittenStream } from "./rewritten-stream.ts";
 
 /** Undefined: the answer goes straight to the client. */
-export function tierOf(asked: unknown, isStream: boolean): ((client: ClientSink) => AnswerSink) | undefined {
+export function tierOf(
+  asked: unknown,
+  isStream: boolean,
+  answers: AnswerRoom,
+): ((client: ClientSink) => AnswerSink) | undefined {
   if (typeof asked !== "string") return undefined;
   if (isStream) return (client) => new RewrittenStream(client, (data) => withTier(data));
   return (client) =>
-    new BufferedSink(client, ({ contentType, body }) => ({
+    new BufferedSink(client, answers, ({ contentType, body }) => ({
       contentType,
       body: Buffer.from(withTier(body.toString())),
     }));

@@ -54,6 +54,7 @@ import type { HostView } from "../fleet/host.ts";
 import type { HostOperations } from "../fleet/host-operations.ts";
 import type { AgedLive } from "../fleet/live.ts";
 import type { NodeWeightsVerbs } from "../fleet/node-weights.ts";
+import type { ByteRoom } from "../inference/byte-room.ts";
 import type { Spine } from "../inference/complete.ts";
 import type { LimitDesk } from "../quotas/limit-desk.ts";
 import type { Webhooks } from "../webhooks/webhooks.ts";
@@ -169,6 +170,8 @@ export interface HttpDeps {
   /** Without the parts that the edge makes itself. */
   readonly spine: Omit<Spine, "metrics" | "upstreams" | "deadlines" | "limits" | "unixMs"> &
     Partial<Pick<Spine, "limits">>;
+  /** Of all requests together. */
+  readonly bodies: ByteRoom;
   readonly deployments: DeploymentVerbs;
   readonly modelRecords: ModelRecords;
   readonly adapters: Adapters;

@@ -2,7 +2,7 @@ import type { Trace } from "./completion.ts";
 
 /** Of a request that came by no connection: a job's, a batch's line, or one that another request needs. */
 export function backgroundTrace(
-  known: Pick<Trace, "requestId" | "admittedAtMs"> &
+  known: Pick<Trace, "requestId" | "admittedAtMs" | "bodyBytes"> &
     Partial<Pick<Trace, "label" | "source" | "account" | "key" | "attempts">>,
 ): Trace {
   return {

@@ -7,6 +7,8 @@ import { InsufficientFunds } from "../billing/hold.ts";
 import type { ServedAdapter, ServedModel } from "../catalog/served-model.ts";
 import type { Routes } from "../fleet/routes.ts";
 import type { AnswerSink } from "./answer-sink.ts";
+import { ByteRoom } from "./byte-room.ts";
+import type { Trace } from "./completion.ts";
 import { ColdStartsFull, ModelNotReady } from "./errors.ts";
 
 /** What is known of the next instance. Implemented by deployments/wake.ts. */
@@ -35,7 +37,7 @@ export interface ColdStartLimits {
   readonly lookEveryMs: number;
   /** Waiters of one deployment at this replica, whatever its batch. */
   readonly fewestWaiters: number;
-  /** Of requests, over all deployments: what waits is held in memory. */
+  /** Of the bodies of those that wait, over all deployments. */
   readonly mostBytes: number;
 }
 
@@ -47,21 +49,20 @@ export const coldStartLimits: ColdStartLimits = {
   askEveryMs: 1_000,
   lookEveryMs: 100,
   fewestWaiters: 256,
-  mostBytes: 512 * 1024 * 1024,
+  mostBytes: 256 * 1024 * 1024,
 };
 
 export interface ColdStarts {
   /**
    * Resolves when there may be a place at an instance, or the client is gone. Throws ModelNotReady when the wait is over or
    * useless, ColdStartsFull when too much waits already, InsufficientFunds when the owner's own instance is not paid for.
-   * `sinceMs`: monotonic; when the request came. `bytes`: what the request holds in memory while it waits.
    */
   wait(
     model: ServedModel,
     isStream: boolean,
     sink: AnswerSink,
-    sinceMs: number,
-    bytes: number,
+    request: Pick<Trace, "startedMs" | "bodyBytes">,
+    account: AccountId,
   ): Promise<"ready" | "gone">;
   /** Nobody waits any more: this control plane ends. */
   close(): void;
@@ -90,7 +91,7 @@ export function createColdStarts(deps: ColdStartDeps): ColdStarts {
   const clock = deps.clock ?? (() => performance.now());
   /** By deployment, and by adapter where they wait for one. */
   const groups = new Map<DeploymentId | AdapterId, Group>();
-  let heldBytes = 0;
+  const room = new ByteRoom(limits.mostBytes);
   let isClosed = false;
 
   async function run(model: ServedModel, group: Group): Promise<void> {
@@ -138,25 +139,22 @@ export function createColdStarts(deps: ColdStartDeps): ColdStarts {
   }
 
   return {
-    wait(model, isStream, sink, sinceMs, bytes) {
+    wait(model, isStream, sink, { startedMs, bodyBytes }, account) {
       const group = groups.get(keyOf(model)) ?? { waiters: new Set(), state: unknown, stuckSinceMs: undefined };
       const isFull = group.waiters.size >= Math.max(limits.fewestWaiters, 8 * model.maxBatchSize);
       if (isFull || isClosed) return Promise.reject(notReady(model, group.state));
-      // One request alone may always wait, whatever its size.
-      if (heldBytes > 0 && heldBytes + bytes > limits.mostBytes)
-        return Promise.reject(new ColdStartsFull(model.name, etaOf(group.state)));
+      if (!room.take(account, bodyBytes)) return Promise.reject(new ColdStartsFull(model.name, etaOf(group.state)));
       const nowMs = clock();
-      heldBytes += bytes;
       return new Promise((resolve, reject) => {
         const waiter: Waiter = {
           model,
           sink,
           isStream,
-          untilMs: sinceMs + (isStream ? limits.streamMs : limits.plainMs),
+          untilMs: startedMs + (isStream ? limits.streamMs : limits.plainMs),
           commentMs: nowMs + limits.keepAliveMs,
           leave(how) {
             if (!group.waiters.delete(waiter)) return;
-            heldBytes -= bytes;
+            room.give(account, bodyBytes);
             sink.listener = undefined;
             if (how instanceof Error) reject(how);
             else resolve(how);

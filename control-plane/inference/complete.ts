@@ -5,6 +5,7 @@ import type { RequestLabels } from "../billing/request-labels.ts";
 import type { ServedAdapter } from "../catalog/served-model.ts";
 import { RateLimited } from "../quotas/errors.ts";
 import { type Admission, type AdmitDeps, admit } from "./admit.ts";
+import type { AnswerRoom } from "./answer-room.ts";
 import type { AnswerSink } from "./answer-sink.ts";
 import type { ColdStarts } from "./cold-start.ts";
 import type { Completion, Trace } from "./completion.ts";
@@ -15,6 +16,8 @@ export interface Spine extends AdmitDeps, RelayDeps {
   readonly labels: Pick<RequestLabels, "note">;
   /** Told of every request on an adapter: those not used give their place away. Must not throw or wait. */
   readonly adapterUse?: (adapter: ServedAdapter) => void;
+  /** Of what is kept of answers before it is handed on. */
+  readonly answers: AnswerRoom;
   /** Undefined: nobody waits for an instance. */
   readonly coldStarts?: ColdStarts;
   /** Whether a caller that waited is still one. Undefined: nobody looks. */
@@ -84,17 +87,12 @@ export async function complete(
     if (!mayWait) throw end.error;
     // Nothing is held of a caller that waits: its money and its rate are asked for anew afterwards.
     const since = spine.standing?.now() ?? 0;
-    const bytes = bytesOf(wanted, admission.model.name);
-    const next = await spine.coldStarts?.wait(admission.model, completion.stream, sink, trace.startedMs, bytes);
+    const next = await spine.coldStarts?.wait(admission.model, completion.stream, sink, trace, caller.account);
     if (next === "gone") return;
     // A key that was revoked meanwhile opens nothing any more.
     if (spine.standing) asking = await spine.standing.again(asking, since);
   }
 }
-
-/** What it holds in memory while it waits: a text's body as it came and as it was read, a task's as it goes to the engine. */
-const bytesOf = ({ bytes, task }: Completion, model: string): number =>
-  task ? task.body(model).bytes.byteLength : 2 * bytes.byteLength;
 
 /** Nothing ran of it, and another model may serve it now. */
 const isElsewhere = (error: unknown): boolean =>

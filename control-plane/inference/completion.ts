@@ -66,6 +66,8 @@ export interface Trace {
   readonly admittedAtMs: number;
   /** Monotonic ms. */
   readonly startedMs: number;
+  /** Of the body it came in, which stays in memory until the request has ended. */
+  readonly bodyBytes: number;
   account: AccountId | undefined;
   key: KeyId | undefined;
   /** Public name, once it resolved. */

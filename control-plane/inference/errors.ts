@@ -42,6 +42,17 @@ export class ColdStartsFull extends ServiceError {
   }
 }
 
+/** Of an answer that must be kept whole here, before it is handed on. */
+export class AnswersFull extends ServiceError {
+  readonly code = "answers_full";
+  constructor() {
+    super(
+      "This server keeps as many answers as its memory allows, and this one found no room among them. Send the request again later.",
+      { retryAfterSeconds: 5 },
+    );
+  }
+}
+
 export class EngineOverloaded extends ServiceError {
   readonly code = "engine_overloaded";
   constructor(retryAfterSeconds: number) {

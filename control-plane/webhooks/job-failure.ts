@@ -1,6 +1,7 @@
 // What a run that failed means for its request: once more, when, or the end. Pure.
 import { BudgetStoreAway } from "../billing/hold.ts";
 import {
+  AnswersFull,
   ColdStartsFull,
   EngineOverloaded,
   InstancesUnreachable,
@@ -45,6 +46,7 @@ const isBusy = (error: ServiceError): boolean =>
   error instanceof RateLimited ||
   error instanceof EngineOverloaded ||
   error instanceof ColdStartsFull ||
+  error instanceof AnswersFull ||
   error instanceof InstancesUnreachable ||
   error instanceof BudgetStoreAway ||
   error.code === "store_away" ||

@@ -43,6 +43,8 @@ export interface JobAnswer {
   readonly runtimeMs: number;
   /** USD. */
   readonly cost: number;
+  /** The results are not needed in memory any more. */
+  readonly letGo?: () => void;
 }
 
 /**

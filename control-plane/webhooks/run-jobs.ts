@@ -17,7 +17,8 @@ import { makeWebhookId } from "./webhook-id.ts";
 
 const mostAtOnce = 64;
 /** Bodies hold files of tens of MiB. */
-const limits = { mostOfAccount: 32, mostBytes: 256 * mib, mostBytesOfAccount: 128 * mib };
+const mostBytes = 256 * mib;
+const mostOfAccount = 32;
 const lockMs = 20_000;
 const stopGraceMs = 10_000;
 /** Attempts of one run: far more than it makes. */
@@ -33,11 +34,15 @@ export interface JobsDeps {
   /** A live key of a live account; undefined: there is none any more. */
   readonly findCaller: (account: AccountId, key: KeyId) => Promise<Caller | undefined>;
   readonly links: Pick<ResultsLinks, "make">;
+  /** In memory at a time, but for one that is larger by itself. */
+  readonly mostBodyBytes: number;
   readonly metrics: WebhookMetrics;
   readonly log: Logger;
   /** 1, or less in tests: pauses, and apart from them the claims, are that much shorter. */
   readonly clockScale: number;
   readonly claimScale: number;
+  /** For another answer, which is kept until its call is written. */
+  readonly hasRoom: () => boolean;
   /** A call is due. */
   readonly onEnded: () => void;
   readonly unixMs?: () => number;
@@ -52,7 +57,8 @@ export interface RunningJobs {
 export function createJobRuns(deps: JobsDeps): RunningJobs {
   const unixMs = deps.unixMs ?? Date.now;
   const claimMs = lockMs * deps.claimScale;
-  const load = new AccountLoad(limits);
+  const most = Math.min(mostBytes, deps.mostBodyBytes);
+  const load = new AccountLoad({ mostOfAccount, mostBytes: most, mostBytesOfAccount: most / 2 });
   const aborts = new Map<string, AbortController>();
   let runJob: RunJob | undefined;
 
@@ -85,7 +91,11 @@ export function createJobRuns(deps: JobsDeps): RunningJobs {
     }
     // Ended from here: another process, or another run, goes on with it.
     if (!answer) return requeue(job, 0, false);
-    return end(job, answer, undefined);
+    try {
+      return await end(job, answer, undefined);
+    } finally {
+      answer.letGo?.();
+    }
   }
 
   async function fail(job: ClaimedJob, failure: JobFailure, error: unknown): Promise<string> {
@@ -122,6 +132,7 @@ export function createJobRuns(deps: JobsDeps): RunningJobs {
     log: deps.log,
     work,
     async claim(limit) {
+      if (!deps.hasRoom()) return [];
       const claimed = await deps.store.claimJobs({ claim: randomId(16), limit, lockMs: claimMs, ...load.room() });
       for (const { account, body } of claimed) load.began(account, body.length);
       return claimed;

@@ -35,13 +35,15 @@ export function openBatches(deps: {
   readonly accountStore: Pick<AccountStore, "findOwnKey">;
   readonly live: () => Promise<ReadonlyMap<unknown, AgedLive>>;
   readonly changes: { on(topic: string, handler: (subject: string) => void): void };
+  /** Memory for another answer. */
+  readonly hasRoom: () => boolean;
   /** 1, or less in tests: locks live that much shorter. */
   readonly clockScale: number;
   readonly log: Logger;
 }) {
   const store = createBatchStore(deps.db);
   const waiting = waitingRequests(deps.live);
-  const pace = new Pace({ routes: deps.routes, waiting, mostPerModel: mostAtOnce });
+  const pace = new Pace({ routes: deps.routes, waiting, mostPerModel: mostAtOnce, hasRoom: deps.hasRoom });
   let runLine: RunLine | undefined;
   const runner = createBatchRunner({
     ...deps,

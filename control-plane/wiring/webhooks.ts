@@ -32,6 +32,9 @@ export function createWebhookService(deps: {
   /** 1, or less in tests: the schedule of calls, and apart from it the claims, run that much faster. */
   readonly clockScale: number;
   readonly claimScale: number;
+  /** Memory for the requests that run, and whether there is some for another answer. */
+  readonly mostBodyBytes: number;
+  readonly hasRoom: () => boolean;
   readonly registry: Registry;
   readonly log: Logger;
 }) {
@@ -50,6 +53,8 @@ export function createWebhookService(deps: {
       return row && callerOf(row);
     },
     links,
+    mostBodyBytes: deps.mostBodyBytes,
+    hasRoom: deps.hasRoom,
     metrics,
     log,
     clockScale,

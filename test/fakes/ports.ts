@@ -14,6 +14,8 @@ import { DeploymentNotFound } from "../../control-plane/deployments/errors.ts";
 import { NodeNotFound } from "../../control-plane/fleet/errors.ts";
 import type { Route, Routes } from "../../control-plane/fleet/routes.ts";
 import type { HttpDeps } from "../../control-plane/http/verbs.ts";
+import { AnswerRoom } from "../../control-plane/inference/answer-room.ts";
+import { ByteRoom } from "../../control-plane/inference/byte-room.ts";
 import { RateMeters } from "../../control-plane/quotas/rate-limiter.ts";
 import { defaultRateLimits } from "../../control-plane/quotas/rate-limits.ts";
 import type { AccountId, DeploymentId, HostId, InstanceId, KeyId, LeaseId } from "../../proto/ids.ts";
@@ -238,7 +240,9 @@ export function fakePorts() {
       delivered: { report: (count) => delivered.push(count) },
       labels: { note: (requestId, label, _, marks) => labels.push({ ...marks, requestId, label }) },
       replicaId: "replica-1",
+      answers: new AnswerRoom(256 * 1024 * 1024),
     },
+    bodies: new ByteRoom(256 * 1024 * 1024),
     deployments: fakeDeployments(ada.account, one),
     modelRecords: fakeModelRecords(),
     adapters: fakeAdapters(ada.account),

@@ -6,11 +6,12 @@ import { backgroundTrace } from "../../inference/background-trace.ts";
 import { complete, type Spine } from "../../inference/complete.ts";
 import type { Trace } from "../../inference/completion.ts";
 import { UpstreamBroken } from "../../inference/errors.ts";
-import type { RunJob, WebhookJob } from "../../webhooks/job.ts";
+import type { JobAnswer, RunJob, WebhookJob } from "../../webhooks/job.ts";
 import { FormFile } from "../form-body.ts";
 import { readJson } from "../json-body.ts";
 import { KeptSink } from "../kept-sink.ts";
 import type { NativeRequest } from "../schemas/native.ts";
+import type { RenderNative } from "./answers.ts";
 import { dataUri } from "./media.ts";
 import { prepare } from "./prepare.ts";
 
@@ -30,23 +31,30 @@ export function nativeJobs(spine: Spine): RunJob {
     const { completion, render } = prepare(body, modelFor(spine.models, caller, job.model), job.model);
     const trace = traceOf(job, caller, firstAttempt);
     trace.operation = completion.kind;
-    const sink = new KeptSink();
+    const sink = new KeptSink(spine.answers);
     const abort = () => sink.abandon();
     if (signal.aborted) return undefined;
     signal.addEventListener("abort", abort, { once: true });
+    let answer: JobAnswer | undefined;
     try {
       await complete(spine, caller, completion, sink, trace);
+      answer = signal.aborted ? undefined : answerOf(sink, render, trace);
     } finally {
       signal.removeEventListener("abort", abort);
+      if (!answer) sink.letGo();
     }
-    if (signal.aborted) return undefined;
-    if (!sink.answer) throw new UpstreamBroken({ cause: new Error("the answer was too large, or none came") });
-    try {
-      return { results: render(sink.answer, trace), ...costsOf(trace) };
-    } catch (error) {
-      throw new UpstreamBroken({ cause: error });
-    }
+    return answer;
   };
+}
+
+function answerOf(sink: KeptSink, render: RenderNative, trace: Trace): JobAnswer {
+  if (sink.problem) throw sink.problem;
+  if (!sink.answer) throw new UpstreamBroken({ cause: new Error("the answer was too large, or none came") });
+  try {
+    return { results: render(sink.answer, trace), ...costsOf(trace), letGo: () => sink.letGo() };
+  } catch (error) {
+    throw new UpstreamBroken({ cause: error });
+  }
 }
 
 function costsOf({ startedMs, usage, rates }: Trace) {
@@ -57,7 +65,11 @@ function costsOf({ startedMs, usage, rates }: Trace) {
 }
 
 /** Of one moment for all runs of a job: its records count in the month in which it was accepted. */
-function traceOf({ requestId, label, source, createdAtMs }: WebhookJob, caller: Caller, firstAttempt: number): Trace {
-  const { account, key } = caller;
-  return backgroundTrace({ requestId, label, source, admittedAtMs: createdAtMs, account, key, attempts: firstAttempt });
+function traceOf(
+  { requestId, label, source, createdAtMs, body }: WebhookJob,
+  { account, key }: Caller,
+  attempts: number,
+): Trace {
+  const known = { requestId, label, source, admittedAtMs: createdAtMs, bodyBytes: body.length };
+  return backgroundTrace({ ...known, account, key, attempts });
 }

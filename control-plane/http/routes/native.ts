@@ -161,6 +161,7 @@ function read(spine: Spine, name: string, request: FastifyRequest, state: Reques
     through: (client) =>
       new BufferedSink(
         client,
+        spine.answers,
         (answer) => ({
           contentType: "application/json",
           body: Buffer.from(JSON.stringify({ ...render(answer, state), ...envelope(state) })),

@@ -42,7 +42,7 @@ export function addTextToSpeechRoutes(
     { ...common, path: "/v1/text-to-speech/:voice_id", summary: "Speak a text; the audio in one piece" },
     taskRoute(spine, async (request, state) => ({
       ...(await read(request, state)),
-      through: (client) => new BufferedSink(client),
+      through: (client) => new BufferedSink(client, spine.answers),
     })),
   );
 }

@@ -30,13 +30,15 @@ export async function measureVoice(
     units: () => exactly({}),
     body: () => writeForm([["files", files]]),
   });
-  const sink = new KeptSink(mostAnswerBytes);
+  const sink = new KeptSink(spine.answers, mostAnswerBytes);
   // Of its own: it may run inside a request that is billed for itself.
-  const trace = backgroundTrace({ requestId: randomId(24), admittedAtMs: spine.unixMs() });
+  const trace = backgroundTrace({ requestId: randomId(24), admittedAtMs: spine.unixMs(), bodyBytes: 0 });
   try {
     await complete(spine, caller, completion, sink, trace);
   } catch (error) {
     throw error instanceof WrongTask ? new ModelCannotBlend(model) : error;
+  } finally {
+    sink.letGo();
   }
   return blendOf(spine.models.resolve(model, caller.account)?.name ?? model, jsonOf(sink.answer?.body));
 }

@@ -50,7 +50,7 @@ function world(limits: Partial<ColdStartLimits> = {}) {
     },
     asked: () => asked,
     wait: (isStream = true, sink = new Sink(), of = model(), bytes = 1) =>
-      starts.wait(of, isStream, sink, nowMs, bytes),
+      starts.wait(of, isStream, sink, { startedMs: nowMs, bodyBytes: bytes }, of.owner),
   });
 }
 const caught = (wait: Promise<unknown>) =>

@@ -1,0 +1,111 @@
+// Bodies of all requests together are bounded, on the short way and on the routes' own.
+import { once } from "node:events";
+import { request } from "node:http";
+import { afterAll, afterEach, beforeAll, expect, it, vi } from "vitest";
+import { ByteRoom } from "../../control-plane/inference/byte-room.ts";
+import { frame } from "../fakes/agent-data-plane.ts";
+import { chat, type Edge, startEdge } from "../fakes/edge.ts";
+import { apiKey } from "../fakes/ports.ts";
+
+const mib = 1024 * 1024;
+const largeBytes = 700 * 1024;
+const path = "/v1/compat/chat/completions";
+const large = chat({ messages: [{ role: "user", content: "x".repeat(largeBytes) }] });
+const bodies = new ByteRoom(mib);
+let edge: Edge;
+beforeAll(async () => {
+  edge = await startEdge({ change: (deps) => ({ ...deps, bodies }) });
+});
+afterEach(() => edge.agent.script({ kind: "whole" }));
+afterAll(() => edge.close());
+
+const allGone = () => vi.waitFor(() => expect(bodies.heldBytes).toBe(0), { timeout: 20_000 });
+
+/** A large request that runs until it is let go. */
+async function running(): Promise<{ end(): Promise<void> }> {
+  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  edge.agent.script({ kind: "stream", gate: () => released, frames: [frame("a")] });
+  const before = edge.agent.asked.length;
+  const answer = edge.post(path, { ...large, stream: true });
+  await vi.waitFor(() => expect(edge.agent.asked.length).toBeGreaterThan(before), { timeout: 20_000 });
+  expect(bodies.heldBytes).toBeGreaterThan(largeBytes);
+  return {
+    async end() {
+      release();
+      expect(await (await answer).text()).toContain("[DONE]");
+      await allGone();
+      edge.agent.script({ kind: "whole" });
+    },
+  };
+}
+
+it.each([
+  ["the first request of a path", "/v1/completions", { model: "org/model", prompt: "x".repeat(largeBytes) }],
+  ["one that takes the short way", path, large],
+  ["one that is no inference", "/v1/deploy", { model_name: "x".repeat(largeBytes) }],
+])("%s is refused with 503 while another holds the memory, small ones are not", async (_, at, body) => {
+  expect((await edge.post(path, chat())).status).toBe(200);
+  const other = await running();
+  const refused = await edge.post(at, body);
+  expect([refused.status, refused.headers.get("retry-after")]).toEqual([503, "2"]);
+  expect(await refused.text()).toContain("as many requests as its memory allows");
+  edge.agent.script({ kind: "whole" });
+  expect((await edge.post(path, chat())).status).toBe(200);
+  await other.end();
+  expect((await edge.post(at, body)).status).not.toBe(503);
+  await allGone();
+});
+
+it("a body of unknown length is refused while it comes, and one that ends in time is served", async () => {
+  const send = () => {
+    const headers = { authorization: `Bearer ${apiKey}`, "content-type": "application/json" };
+    const call = request(edge.url + path, { method: "POST", headers });
+    call.on("error", () => {});
+    const text = JSON.stringify(large);
+    for (let at = 0; at < text.length; at += 32_768) call.write(text.slice(at, at + 32_768));
+    return call;
+  };
+  const other = await running();
+  const endless = send();
+  const [answer] = await once(endless, "response");
+  expect([answer.statusCode, answer.headers["retry-after"]]).toEqual([503, "2"]);
+  endless.destroy();
+  await other.end();
+  const whole = send();
+  whole.end();
+  const [served] = await once(whole, "response");
+  expect(served.statusCode).toBe(200);
+  served.resume();
+  await allGone();
+});
+
+it("a client that goes in the middle of its body holds nothing any more", async () => {
+  for (const at of [path, "/v1/deploy"]) {
+    const headers = {
+      authorization: `Bearer ${apiKey}`,
+      "content-type": "application/json",
+      "content-length": largeBytes,
+    };
+    const call = request(edge.url + at, { method: "POST", headers });
+    call.on("error", () => {});
+    call.write("{");
+    await vi.waitFor(() => expect(bodies.heldBytes).toBe(largeBytes), { timeout: 20_000 });
+    call.destroy();
+    await allGone();
+  }
+});
+
+it("a body that is too large is refused with its limit, announced or not", async () => {
+  const announced = await edge.post("/v1/deploy", " ".repeat(11 * mib)).catch(() => undefined);
+  // Whoever goes on sending may see the connection close first.
+  if (announced) expect([announced.status, await announced.text()]).toEqual([413, expect.stringContaining("10 MiB")]);
+  const call = request(`${edge.url}/v1/deploy`, { method: "POST", headers: { authorization: `Bearer ${apiKey}` } });
+  call.on("error", () => {});
+  const answered = once(call, "response");
+  for (let n = 0; n < 11; n++) call.write(" ".repeat(mib));
+  call.end();
+  const [answer] = await answered;
+  expect(answer.statusCode).toBe(413);
+  call.destroy();
+  await allGone();
+});

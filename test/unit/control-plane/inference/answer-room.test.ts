@@ -1,0 +1,79 @@
+import { describe, expect, it, vi } from "vitest";
+import { KeptSink } from "../../../../control-plane/http/kept-sink.ts";
+import { AnswerRoom } from "../../../../control-plane/inference/answer-room.ts";
+import { AnswersFull } from "../../../../control-plane/inference/errors.ts";
+
+const piece = Buffer.alloc(10);
+
+/** An answer on its way, and whether its instance is paused. */
+function answerIn(room: AnswerRoom) {
+  const sink = new KeptSink(room);
+  const flow = { isPaused: false, isGone: false };
+  sink.listener = {
+    clientGone: () => {
+      flow.isGone = true;
+    },
+    stalled: () => {
+      flow.isPaused = true;
+    },
+    drained: () => {
+      flow.isPaused = false;
+    },
+  };
+  sink.begin(200, "text/plain");
+  return Object.assign(flow, { sink });
+}
+
+describe("answers that are kept", () => {
+  it("pause beyond the room, but for the one that came first, and go on in their order when it has ended", () => {
+    const room = new AnswerRoom(25);
+    const [first, second, third] = [answerIn(room), answerIn(room), answerIn(room)];
+    for (const { sink } of [first, second, third]) sink.write(piece);
+    expect([first.isPaused, second.isPaused, third.isPaused]).toEqual([false, false, true]);
+    first.sink.write(piece);
+    first.sink.write(piece);
+    second.sink.write(piece);
+    expect([first.isPaused, second.isPaused, third.isPaused]).toEqual([false, true, true]);
+    first.sink.end();
+    expect(first.sink.answer?.body).toHaveLength(30);
+    expect(room.heldBytes).toBe(60);
+    first.sink.letGo();
+    // 30 bytes are held: the second is now the first.
+    expect([second.isPaused, third.isPaused]).toEqual([false, true]);
+    second.sink.end();
+    second.sink.letGo();
+    second.sink.letGo();
+    expect([room.heldBytes, third.isPaused]).toEqual([10, false]);
+    third.sink.letGo();
+    expect(room.heldBytes).toBe(0);
+  });
+
+  it("that are paused for too long are given up, say why, and hold nothing", async () => {
+    const room = new AnswerRoom(15, 1);
+    const [first, second] = [answerIn(room), answerIn(room)];
+    first.sink.write(piece);
+    second.sink.write(piece);
+    expect(second.isPaused).toBe(true);
+    await vi.waitFor(() => expect(second.isGone).toBe(true), { timeout: 20_000 });
+    expect(second.sink.problem).toBeInstanceOf(AnswersFull);
+    expect([second.sink.answer, first.isGone, room.heldBytes]).toEqual([undefined, false, 10]);
+  });
+
+  it("leave no room for more work while they hold half of it", () => {
+    const room = new AnswerRoom(30);
+    const one = answerIn(room);
+    one.sink.whole(200, "text/plain", Buffer.alloc(16));
+    expect(room.hasRoom).toBe(false);
+    one.sink.letGo();
+    expect(room.hasRoom).toBe(true);
+  });
+
+  it("that are larger than one may be are dropped", () => {
+    const room = new AnswerRoom(100);
+    const sink = new KeptSink(room, 15);
+    sink.write(piece);
+    sink.write(piece);
+    sink.end();
+    expect([sink.isTooLarge, sink.answer, room.heldBytes]).toEqual([true, undefined, 0]);
+  });
+});
