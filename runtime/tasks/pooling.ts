@@ -12,27 +12,30 @@ export function pool(output: TensorValue, { items, longest }: TokenBatch, poolin
   if (output.dims.length === 2) return items.map((_, row) => values.slice(row * width, (row + 1) * width));
   return items.map(({ ids }, row) => {
     const start = row * longest * width;
-    const tokens = ids.map((_, at) => values.subarray(start + at * width, start + (at + 1) * width));
-    return poolTokens(tokens, width, pooling);
+    return poolTokens(values.subarray(start, start + ids.length * width), ids.length, width, pooling);
   });
 }
 
-function poolTokens(tokens: readonly Float32Array[], width: number, pooling: Pooling): Float32Array {
+/** `values`: `count` tokens of `width` numbers. Plain loops over one array: this is all that a text costs after its run. */
+function poolTokens(values: Float32Array, count: number, width: number, pooling: Pooling): Float32Array {
   switch (pooling) {
     case "cls":
-      return (tokens[0] as Float32Array).slice();
+      return values.slice(0, width);
     case "last":
-      return (tokens.at(-1) as Float32Array).slice();
+      return values.slice((count - 1) * width);
     case "max": {
-      const most = (tokens[0] as Float32Array).slice();
-      for (const token of tokens)
-        for (let i = 0; i < width; i++) most[i] = Math.max(most[i] as number, token[i] as number);
+      const most = values.slice(0, width);
+      for (let at = width; at < values.length; at += width)
+        for (let i = 0; i < width; i++) most[i] = Math.max(most[i] as number, values[at + i] as number);
       return most;
     }
     case "mean": {
       const sum = new Float64Array(width);
-      for (const token of tokens) for (let i = 0; i < width; i++) sum[i] = (sum[i] as number) + (token[i] as number);
-      return Float32Array.from(sum, (value) => value / tokens.length);
+      for (let at = 0; at < values.length; at += width)
+        for (let i = 0; i < width; i++) sum[i] = (sum[i] as number) + (values[at + i] as number);
+      const mean = new Float32Array(width);
+      for (let i = 0; i < width; i++) mean[i] = (sum[i] as number) / count;
+      return mean;
     }
   }
 }
@@ -40,9 +43,12 @@ function poolTokens(tokens: readonly Float32Array[], width: number, pooling: Poo
 /** To length one; a vector of zeros stays one. */
 export function normalized(vector: Float32Array): Float32Array {
   let square = 0;
-  for (const value of vector) square += value * value;
+  for (let i = 0; i < vector.length; i++) square += (vector[i] as number) ** 2;
   const length = Math.sqrt(square);
-  return length > 1e-12 ? vector.map((value) => value / length) : vector;
+  if (length <= 1e-12) return vector;
+  const unit = new Float32Array(vector.length);
+  for (let i = 0; i < vector.length; i++) unit[i] = (vector[i] as number) / length;
+  return unit;
 }
 
 /** The first `dimensions`, of length one again where the whole was; zeros where the model gives fewer. */
