@@ -5,7 +5,8 @@ import { InferenceSession, Tensor } from "onnxruntime-node";
 import { readModelFolder } from "../runtime/onnx/model-folder.ts";
 import { openTokenizer } from "../runtime/onnx/tokenizer.ts";
 import { sharedModel } from "../test/fakes/shared-models.ts";
-import { median, runLoad } from "./load.ts";
+import { runLeanLoad } from "./lean-load.ts";
+import { median } from "./load.ts";
 import { residentMiB } from "./process-usage.ts";
 import { benchLlm } from "./runtime-llm.ts";
 import { say, startServer } from "./runtime-server.ts";
@@ -22,9 +23,12 @@ const sentences = [
   "The stock market fell sharply on Monday.",
 ];
 
-export async function benchRuntime(options: { readonly rounds: number }): Promise<void> {
-  await benchEmbeddings(options);
-  await benchLlm(options);
+export async function benchRuntime(options: {
+  readonly rounds: number;
+  readonly only?: string | undefined;
+}): Promise<void> {
+  if (options.only === undefined || options.only === "embeddings") await benchEmbeddings(options);
+  if (options.only === undefined || options.only === "text") await benchLlm(options);
 }
 
 async function benchEmbeddings({ rounds }: { readonly rounds: number }): Promise<void> {
@@ -70,77 +74,58 @@ async function benchEmbeddings({ rounds }: { readonly rounds: number }): Promise
   if (!isMet) process.exitCode = 1;
 }
 
+/** Answers per second, after a second in which the server warms up for so many callers. */
 async function rateOf(url: string, concurrency: number, encoding: string): Promise<number> {
-  const load = (requests: number, at: number) =>
-    runLoad({
-      url,
-      path: "/v1/embeddings",
-      headers: { "content-type": "application/json" },
-      body: JSON.stringify({ model: "m", input: sentences[at % sentences.length], encoding_format: encoding }),
-      requests,
-      concurrency,
-    });
-  // How many requests fill the time is found by a first, short load, which also warms the server up.
-  const first = await load(Math.max(40, concurrency * 3), 0);
-  const perSecond = (Math.max(40, concurrency * 3) / first.seconds) * secondsPerLoad;
-  const share = Math.ceil(perSecond / sentences.length);
-  // Callers of all sentences at once, as in the bare loop's batches.
-  const parts = await Promise.all(
-    concurrency < sentences.length
-      ? [load(Math.ceil(perSecond), 1)]
-      : sentences.map((_, i) =>
-          runLoad({
-            url,
-            path: "/v1/embeddings",
-            headers: { "content-type": "application/json" },
-            body: JSON.stringify({ model: "m", input: sentences[i], encoding_format: encoding }),
-            requests: share,
-            concurrency: Math.floor(concurrency / sentences.length) + (i < concurrency % sentences.length ? 1 : 0),
-          }),
-        ),
-  );
-  const failures = parts.reduce((sum, part) => sum + part.failures, 0);
-  if (failures > 0) throw new Error(`${failures} requests failed`);
-  const answered = parts.reduce((sum, part) => sum + part.latenciesMs.length, 0);
-  return answered / Math.max(...parts.map((part) => part.seconds));
+  const load = {
+    port: Number(new URL(url).port),
+    path: "/v1/embeddings",
+    concurrency,
+    // All sentences at once, as in the bare loop's batches.
+    body: (i: number) =>
+      JSON.stringify({ model: "m", input: sentences[i % sentences.length], encoding_format: encoding }),
+  };
+  await runLeanLoad({ ...load, seconds: 1 });
+  return runLeanLoad({ ...load, seconds: secondsPerLoad });
 }
 
-/** Bare loops, with threads that spin and threads that sleep: sentences per second in batches of `size`. */
+/** Bare loops, on one thread and with threads that spin or sleep: sentences per second in batches of `size`. */
 async function openRaw(model: string): Promise<readonly ((size: number) => Promise<number>)[]> {
   const tokenizer = await openTokenizer(await readModelFolder(model));
   const encoded = sentences.map((text) => tokenizer.encode(text).ids);
   const path = join(model, "onnx/model_quantized.onnx");
-  const open = (spins: string) =>
+  const open = (intraOpNumThreads: number, spins: string) =>
     InferenceSession.create(path, {
-      intraOpNumThreads: threads,
+      intraOpNumThreads,
       interOpNumThreads: 1,
       extra: { session: { intra_op: { allow_spinning: spins } } },
     });
-  return [await open("0"), await open("1")].map((session) => async (size: number) => {
-    const items = Array.from({ length: size }, (_, i) => encoded[i % encoded.length] as readonly number[]);
-    const longest = Math.max(...items.map((ids) => ids.length));
-    const dims = [size, longest];
-    const ids = new BigInt64Array(size * longest);
-    const mask = new BigInt64Array(size * longest);
-    items.forEach((item, row) => {
-      for (const [at, id] of item.entries()) {
-        ids[row * longest + at] = BigInt(id);
-        mask[row * longest + at] = 1n;
-      }
-    });
-    const run = () =>
-      session.run({
-        input_ids: new Tensor("int64", ids, dims),
-        attention_mask: new Tensor("int64", mask, dims),
-        token_type_ids: new Tensor("int64", new BigInt64Array(size * longest), dims),
+  return [await open(1, "0"), await open(threads, "0"), await open(threads, "1")].map(
+    (session) => async (size: number) => {
+      const items = Array.from({ length: size }, (_, i) => encoded[i % encoded.length] as readonly number[]);
+      const longest = Math.max(...items.map((ids) => ids.length));
+      const dims = [size, longest];
+      const ids = new BigInt64Array(size * longest);
+      const mask = new BigInt64Array(size * longest);
+      items.forEach((item, row) => {
+        for (const [at, id] of item.entries()) {
+          ids[row * longest + at] = BigInt(id);
+          mask[row * longest + at] = 1n;
+        }
       });
-    await run();
-    const began = performance.now();
-    let runs = 0;
-    while (performance.now() - began < (secondsPerLoad * 1000) / 3) {
+      const run = () =>
+        session.run({
+          input_ids: new Tensor("int64", ids, dims),
+          attention_mask: new Tensor("int64", mask, dims),
+          token_type_ids: new Tensor("int64", new BigInt64Array(size * longest), dims),
+        });
       await run();
-      runs += 1;
-    }
-    return (runs * size * 1000) / (performance.now() - began);
-  });
+      const began = performance.now();
+      let runs = 0;
+      while (performance.now() - began < (secondsPerLoad * 1000) / 3) {
+        await run();
+        runs += 1;
+      }
+      return (runs * size * 1000) / (performance.now() - began);
+    },
+  );
 }

@@ -77,10 +77,12 @@ export class BatchQueue<Item> {
     return true;
   }
 
-  next(nowMs: number): Next<Item> {
+  /** `most`: what a batch may hold where others can run beside it. */
+  next(nowMs: number, most = Number.POSITIVE_INFINITY): Next<Item> {
     if (this.#size === 0) return { kind: "empty" };
-    const untilMs = this.#size >= this.#limit ? nowMs : this.#worthWaitingFor();
-    return untilMs > nowMs ? { kind: "wait", untilMs } : { kind: "run", batch: this.#take() };
+    const limit = Math.min(this.#limit, most);
+    const untilMs = this.#size >= limit ? nowMs : this.#worthWaitingFor();
+    return untilMs > nowMs ? { kind: "wait", untilMs } : { kind: "run", batch: this.#take(limit) };
   }
 
   ran(items: number, ms: number): void {
@@ -129,9 +131,9 @@ export class BatchQueue<Item> {
   }
 
   /** The owner that was given least is next, item by item. */
-  #take(): Waiting<Item>[] {
+  #take(limit: number): Waiting<Item>[] {
     const batch: Waiting<Item>[] = [];
-    while (batch.length < this.#limit && this.#size > 0) {
+    while (batch.length < limit && this.#size > 0) {
       const [owner, given] = this.#leastGiven();
       const line = this.#lines.get(owner) as Waiting<Item>[];
       const waiting = line.shift() as Waiting<Item>;

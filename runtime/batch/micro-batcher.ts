@@ -1,4 +1,5 @@
-// Items of many requests, run together. A failing item fails alone; one that is cancelled before it runs never runs.
+// Items of many requests, run together, and batches side by side where there are several lanes. A failing item fails
+// alone; one that is cancelled before it runs never runs. What runs next is started before the last answers go out.
 import { BatchQueue, type Waiting } from "./batch-queue.ts";
 import { planRuns, type RunCosts } from "./plan-runs.ts";
 
@@ -7,13 +8,22 @@ export interface BatcherOptions<Item, Result> {
   readonly latencyBudgetMs: number;
   readonly costs: RunCosts;
   readonly lengthOf: (item: Item) => number;
+  /** Where batches run side by side, one at a time on each; without it one by one. */
+  readonly lanes?: Lanes<Item>;
   /** One result per item, in order; throws when the run as a whole failed. */
-  readonly run: (items: readonly Item[]) => Promise<readonly Result[]>;
+  readonly run: (items: readonly Item[], lane: number) => Promise<readonly Result[]>;
   readonly isMemoryFailure: (error: unknown) => boolean;
   readonly observe: (event: BatchEvent) => void;
   readonly clock: () => number;
   /** Calls back once after so long, and returns what takes that back. */
   readonly timer: (callback: () => void, ms: number) => () => void;
+}
+
+export interface Lanes<Item> {
+  /** They are numbered from 0. */
+  readonly count: number;
+  /** One of the free lanes, which are at least one. */
+  readonly choose: (items: readonly Item[], free: readonly number[]) => number;
 }
 
 export type BatchEvent =
@@ -33,14 +43,17 @@ interface Ticket<Item, Result> {
 export class MicroBatcher<Item, Result> {
   readonly #options: BatcherOptions<Item, Result>;
   readonly #queue: BatchQueue<Ticket<Item, Result>>;
+  readonly #lanes: Lanes<Item>;
+  #free: readonly number[];
   #running = 0;
-  #isBusy = false;
   #isWoken = false;
   #cancelTimer: (() => void) | undefined;
 
   constructor(options: BatcherOptions<Item, Result>) {
     this.#options = options;
     this.#queue = new BatchQueue(options);
+    this.#lanes = options.lanes ?? { count: 1, choose: () => 0 };
+    this.#free = Array.from({ length: this.#lanes.count }, (_, lane) => lane);
   }
 
   get running(): number {
@@ -76,7 +89,7 @@ export class MicroBatcher<Item, Result> {
 
   /** After this turn of the event loop: what arrives together is looked at together. */
   #wake(): void {
-    if (this.#isWoken || this.#isBusy) return;
+    if (this.#isWoken || this.#free.length === 0) return;
     this.#isWoken = true;
     setImmediate(() => {
       this.#isWoken = false;
@@ -87,50 +100,65 @@ export class MicroBatcher<Item, Result> {
   #look(): void {
     this.#cancelTimer?.();
     this.#cancelTimer = undefined;
-    if (this.#isBusy) return;
     const { clock, timer } = this.#options;
-    const now = clock();
-    const next = this.#queue.next(now);
-    if (next.kind === "wait") this.#cancelTimer = timer(() => this.#look(), next.untilMs - now);
-    if (next.kind === "run") void this.#run(next.batch);
+    while (this.#free.length > 0) {
+      const now = clock();
+      // Lanes share what there is: one that took all would leave the others idle, and all answers would go out at once.
+      const next = this.#queue.next(now, Math.ceil((this.#queue.size + this.#running) / this.#lanes.count));
+      if (next.kind === "wait") this.#cancelTimer = timer(() => this.#look(), next.untilMs - now);
+      if (next.kind !== "run") return;
+      void this.#run(next.batch);
+    }
   }
 
   async #run(batch: readonly Waiting<Ticket<Item, Result>>[]): Promise<void> {
     const { clock, observe, lengthOf, costs } = this.#options;
-    this.#isBusy = true;
-    this.#running = batch.length;
+    const tickets = batch.map(({ item }) => item);
+    const items = tickets.map(({ item }) => item);
+    const lane = this.#lanes.choose(items, this.#free);
+    this.#free = this.#free.filter((one) => one !== lane);
+    this.#running += batch.length;
     const startedAt = clock();
     for (const { sinceMs } of batch) observe({ kind: "started", queuedMs: startedAt - sinceMs });
-    const tickets = batch.map(({ item }) => item);
-    for (const run of planRuns(
-      tickets.map(({ item }) => lengthOf(item)),
-      costs,
-    )) {
-      await this.#runTogether(run.map((index) => tickets[index] as Ticket<Item, Result>));
+    let settle = () => {};
+    for (const run of planRuns(items.map(lengthOf), costs)) {
+      const running = this.#runTogether(
+        run.map((index) => tickets[index] as Ticket<Item, Result>),
+        lane,
+      );
+      settle();
+      settle = await running;
       this.#running -= run.length;
     }
-    this.#isBusy = false;
+    this.#free = [...this.#free, lane].sort((a, b) => a - b);
     this.#look();
+    settle();
   }
 
-  /** Halves what fails together, down to single items: a failure is only theirs who have it alone. */
-  async #runTogether(tickets: readonly Ticket<Item, Result>[]): Promise<void> {
+  /** Halves what fails together, down to single items: a failure is only theirs who have it alone. Returns what answers. */
+  async #runTogether(tickets: readonly Ticket<Item, Result>[], lane: number): Promise<() => void> {
     const { clock, observe, run, isMemoryFailure } = this.#options;
     const startedAt = clock();
     try {
-      const results = await run(tickets.map(({ item }) => item));
+      const results = await run(
+        tickets.map(({ item }) => item),
+        lane,
+      );
       const ms = clock() - startedAt;
       this.#queue.ran(tickets.length, ms);
       observe({ kind: "ran", items: tickets.length, ms });
-      for (const [index, { settle }] of tickets.entries()) settle({ ok: true, result: results[index] as Result });
+      return () => {
+        for (const [index, { settle }] of tickets.entries()) settle({ ok: true, result: results[index] as Result });
+      };
     } catch (error) {
-      if (tickets.length === 1) return tickets[0]?.settle({ ok: false, error });
+      if (tickets.length === 1) return () => tickets[0]?.settle({ ok: false, error });
       const isMemory = isMemoryFailure(error);
       if (isMemory) this.#queue.ranOutOfMemory(tickets.length);
       observe({ kind: "split", items: tickets.length, isMemory });
       const half = Math.ceil(tickets.length / 2);
-      await this.#runTogether(tickets.slice(0, half));
-      await this.#runTogether(tickets.slice(half));
+      const settleFirst = await this.#runTogether(tickets.slice(0, half), lane);
+      settleFirst();
+      return this.#runTogether(tickets.slice(half), lane);
     }
   }
 }

@@ -35,7 +35,7 @@ const domains: ReadonlySet<string> = new Set([
 const deepest = 16;
 
 /** Throws LoadFailure. `root`: the folder that the model may read from. */
-export async function checkGraph(path: string, root: string): Promise<void> {
+export async function checkGraph(path: string, root: string): Promise<{ readonly hasAllWeights: boolean }> {
   const file = await open(path, "r").catch((error: NodeJS.ErrnoException) => {
     const cause = error.code === "ENOENT" ? "model file not found" : "model file not readable";
     throw new LoadFailure(cause, path, { cause: error });
@@ -52,6 +52,7 @@ export async function checkGraph(path: string, root: string): Promise<void> {
           `${path} needs operators of the domain ${JSON.stringify(domain.slice(0, 80))}, which come from a library of their own and are refused; export the model with standard operators`,
         );
     for (const location of found.locations) await checkLocation(path, root, location);
+    return { hasAllWeights: found.locations.size === 0 };
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
     const words = `${path} does not read like one (${error.message}); give a whole .onnx file`;

@@ -22,10 +22,13 @@ export interface GraphOptions {
 /** Part of a memory limit from which the arena must not double. */
 const tightShare = 4;
 const cacheVersion = 1;
+/** A second copy of a graph up to so large is worth its memory. */
+const mostCopiedBytes = 128 * 1024 * 1024;
 
 export class Graphs {
   readonly warnings: string[] = [];
   readonly #host = new SessionHost();
+  readonly #moreHosts: SessionHost[] = [];
   readonly #options: GraphOptions;
   #provider = "cpu";
 
@@ -53,15 +56,46 @@ export class Graphs {
 
   /** `graph`: a path relative to the folder. `isCached` false: nothing is kept for the next start. Throws LoadFailure. */
   async open(folder: ModelFolder, graph: string, { isCached = true } = {}): Promise<Session> {
-    const { threads, memoryBytes, provider, hasGpu } = this.#options;
     const path = folder.path(graph);
     await checkGraph(path, folder.root);
+    return this.#open(path, this.#host, { threads: this.#options.threads, isCached });
+  }
+
+  /**
+   * The same with a second copy of a small graph on a CPU, on a thread and with half of the cores of its own: what the
+   * cores lose while the threads of one run wait for each other, and while answers go out, the other run uses. The first
+   * has all granted threads. Throws LoadFailure.
+   */
+  async openLanes(folder: ModelFolder, graph: string): Promise<readonly [Session, ...Session[]]> {
+    const path = folder.path(graph);
+    const { hasAllWeights } = await checkGraph(path, folder.root);
+    const { threads, memoryBytes } = this.#options;
+    const whole = await this.#open(path, this.#host, { threads, isCached: true });
+    const { size } = await stat(path);
+    const isSmall = hasAllWeights && size <= mostCopiedBytes;
+    const hasRoom = memoryBytes === 0 || memoryBytes >= size * tightShare * 2;
+    if (threads < 2 || whole.provider !== "cpu" || !isSmall || !hasRoom) return [whole];
+    const host = new SessionHost();
+    this.#moreHosts.push(host);
+    return [whole, await this.#open(path, host, { threads: Math.floor(threads / 2), isCached: true })];
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.#host, ...this.#moreHosts].map((host) => host.close()));
+  }
+
+  async #open(
+    path: string,
+    host: SessionHost,
+    { threads, isCached }: { readonly threads: number; readonly isCached: boolean },
+  ): Promise<Session> {
+    const { memoryBytes, provider, hasGpu } = this.#options;
     const providers = chooseProviders({ wanted: provider, hasGpu });
     const { size } = await stat(path);
     const isMemoryTight = memoryBytes > 0 && memoryBytes < size * tightShare;
-    const optimizedPath = isCached ? await this.#optimizedPath(path, providers) : undefined;
+    const optimizedPath = isCached ? await this.#optimizedPath(path, providers, threads) : undefined;
     try {
-      const { session, refused } = await this.#host.open({ path, providers, threads, isMemoryTight, optimizedPath });
+      const { session, refused } = await host.open({ path, providers, threads, isMemoryTight, optimizedPath });
       this.opened(providers, session.provider, refused);
       return session;
     } catch (error) {
@@ -69,13 +103,9 @@ export class Graphs {
     }
   }
 
-  close(): Promise<void> {
-    return this.#host.close();
-  }
-
   /** Named by what it was made from and for. Never for what the GPU's provider compiles by itself. */
-  async #optimizedPath(path: string, providers: readonly string[]): Promise<string | undefined> {
-    const { graphCacheDir: folder, threads } = this.#options;
+  async #optimizedPath(path: string, providers: readonly string[], threads: number): Promise<string | undefined> {
+    const { graphCacheDir: folder } = this.#options;
     if (folder === undefined || providers[0] !== "cpu") return undefined;
     const { size, mtimeMs } = await stat(path);
     const made = JSON.stringify([cacheVersion, path, size, mtimeMs, threads, process.arch]);

@@ -47,6 +47,8 @@ const tokenInputs: readonly IoNeed[] = ["input_ids", "attention_mask", "token_ty
 const textsPerTurn = 16;
 /** Tokens that a run by itself is worth; measured with MiniLM on a CPU. */
 const perRunTokens = 48;
+/** A run of so few tokens is over on few threads before more of them have woken up; measured likewise. */
+const fewTokens = 24;
 
 export async function openTextGraph<Result>(
   deps: TaskDeps,
@@ -55,13 +57,14 @@ export async function openTextGraph<Result>(
 ): Promise<TextGraph<Result>> {
   const graph = graphOf(folder);
   const tokenizer = await openTokenizer(folder);
-  const session = await deps.graphs.open(folder, graph);
+  const lanes = await deps.graphs.openLanes(folder, graph);
+  const [session] = lanes;
   const needs = { known: tokenInputs, required: ["input_ids"], outputs: task.outputs };
   const output = checkIo(graph, task.name, session, needs);
   const fetched = [output.name, ...(task.besides ?? [])];
-  const run = async (items: readonly Encoded[]) => {
+  const run = async (items: readonly Encoded[], lane: number) => {
     const longest = items.reduce((most, { ids }) => Math.max(most, ids.length), 1);
-    const outputs = await session.run(feedsOf(session, tokenizer.padId, items, longest), fetched);
+    const outputs = await (lanes[lane] as Session).run(feedsOf(session, tokenizer.padId, items, longest), fetched);
     return task.read(outputs[output.name] as TensorValue, { items, longest }, outputs);
   };
   const isOnCpu = session.provider === "cpu";
@@ -70,6 +73,11 @@ export async function openTextGraph<Result>(
     latencyBudgetMs: deps.latencyBudgetMs,
     costs: { perRun: perRunTokens, mostTokens: isOnCpu ? 8_192 : 65_536 },
     lengthOf: ({ ids }) => ids.length,
+    lanes: {
+      count: lanes.length,
+      // The first has the most threads, the last the fewest.
+      choose: (items, free) => (tokensOf(items) <= fewTokens ? free.at(-1) : free[0]) ?? 0,
+    },
     run,
     isMemoryFailure: (error) => error instanceof SessionError && error.isMemory,
     observe: (event: BatchEvent) => deps.observe(event),
@@ -80,7 +88,8 @@ export async function openTextGraph<Result>(
     },
   });
   // The first run of a graph is slow: it allocates, and a GPU compiles.
-  await run([tokenizer.encode("warm up"), tokenizer.encode("warm up with some more words")]);
+  const first = [tokenizer.encode("warm up"), tokenizer.encode("warm up with some more words")];
+  for (const lane of lanes.keys()) await run(first, lane);
   return {
     tokenizer,
     batcher,
@@ -107,8 +116,10 @@ function feedsOf(session: Session, padId: number, items: readonly Encoded[], lon
     }
     const data = new BigInt64Array(size);
     if (padding !== 0) data.fill(BigInt(padding));
+    // Numbers of 32 bits, low half first as on every processor that the library knows: a bigint for each costs more.
+    const halves = new Int32Array(data.buffer);
     items.forEach((item, row) => {
-      for (let at = 0; at < item.ids.length; at++) data[row * longest + at] = BigInt(valueAt(item, at));
+      for (let at = 0; at < item.ids.length; at++) halves[2 * (row * longest + at)] = valueAt(item, at);
     });
     return { type, data, dims };
   };

@@ -1,11 +1,12 @@
 import { describe, expect, it } from "vitest";
-import { type BatchEvent, MicroBatcher } from "../../../../runtime/batch/micro-batcher.ts";
+import { type BatchEvent, type Lanes, MicroBatcher } from "../../../../runtime/batch/micro-batcher.ts";
 
 class OutOfMemory extends Error {}
 
-function batcher(run: (items: readonly string[]) => Promise<readonly string[]>) {
+function batcher(run: (items: readonly string[], lane: number) => Promise<readonly string[]>, lanes?: Lanes<string>) {
   const events: BatchEvent[] = [];
   const made = new MicroBatcher<string, string>({
+    ...(lanes ? { lanes } : {}),
     maxBatchSize: 8,
     latencyBudgetMs: 5,
     costs: { perRun: 1_000, mostTokens: 10_000 },
@@ -90,5 +91,52 @@ describe("a micro-batcher", () => {
     release();
     await Promise.all([first, third]);
     expect(seen).toEqual(["first", "third"]);
+  });
+
+  it("shares what waits between its lanes, and never has two batches on one", async () => {
+    const busy = new Set<number>();
+    const sizes: number[] = [];
+    const gates: (() => void)[] = [];
+    const { batcher: made } = batcher(
+      async (items, lane) => {
+        expect(busy.has(lane)).toBe(false);
+        busy.add(lane);
+        sizes.push(items.length);
+        await new Promise<void>((resolve) => gates.push(resolve));
+        busy.delete(lane);
+        return upper(items);
+      },
+      { count: 2, choose: (items, free) => (items.includes("small") ? free.at(-1) : free[0]) ?? 0 },
+    );
+    const first = Promise.all([..."abcdef"].map((item) => made.submit([item], never)));
+    await expect.poll(() => gates.length, { timeout: 20_000 }).toBe(2);
+    expect(sizes).toEqual([3, 3]);
+    expect(made.running).toBe(6);
+    for (const open of gates.splice(0)) open();
+    expect((await first).flat().map((one) => one.ok && one.result)).toEqual([..."ABCDEF"]);
+    const lone = made.submit(["small"], never);
+    await expect.poll(() => gates.length, { timeout: 20_000 }).toBe(1);
+    expect([...busy]).toEqual([1]);
+    for (const open of gates.splice(0)) open();
+    await lone;
+    expect(made.running).toBe(0);
+  });
+
+  it("starts what waits before the answers of the last batch go out", async () => {
+    const order: string[] = [];
+    const gates: (() => void)[] = [];
+    const { batcher: made } = batcher(async (items) => {
+      order.push(`run ${items.join()}`);
+      await new Promise<void>((resolve) => gates.push(resolve));
+      return upper(items);
+    });
+    const first = made.submit(["a"], never).then(() => order.push("answer a"));
+    await expect.poll(() => gates.length, { timeout: 20_000 }).toBe(1);
+    const second = made.submit(["b"], never).then(() => order.push("answer b"));
+    gates[0]?.();
+    await expect.poll(() => gates.length, { timeout: 20_000 }).toBe(2);
+    gates[1]?.();
+    await Promise.all([first, second]);
+    expect(order).toEqual(["run a", "run b", "answer a", "answer b"]);
   });
 });
