@@ -23,6 +23,7 @@ export function draftWeights(
     pypiPackage: "",
     pypiVersion: "",
     pypiPath: "",
+  url: "",
   };
 }
 

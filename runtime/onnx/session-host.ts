@@ -46,6 +46,10 @@ export class SessionHost {
         return { given, kept };
       },
       release: (refs) => this.#release(refs),
+      close: () => {
+        if (this.#end === undefined)
+          this.#thread.postMessage({ kind: "close", session: opened.session } satisfies Question);
+      },
     };
     return { session, refused: opened.refused };
   }

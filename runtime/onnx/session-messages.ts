@@ -32,6 +32,7 @@ export type Question =
       readonly outputs: readonly string[];
       readonly keep: readonly string[];
     }
+  | { readonly kind: "close"; readonly session: number }
   | { readonly kind: "release"; readonly refs: readonly number[] };
 
 export type Answer =

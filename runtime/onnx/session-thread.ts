@@ -26,6 +26,13 @@ async function answer(question: Question): Promise<void> {
     for (const ref of question.refs) free(ref);
     return;
   }
+  if (question.kind === "close") {
+    const closed = sessions.get(question.session);
+    sessions.delete(question.session);
+    // What does not let go is no reason not to answer others.
+    await closed?.release().catch(() => {});
+    return;
+  }
   const { id } = question;
   try {
     if (question.kind === "open") send({ id, opened: await open(question.options) });

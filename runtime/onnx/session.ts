@@ -48,6 +48,8 @@ export interface Session {
     keep: (name: string) => boolean,
   ): Promise<{ readonly given: Record<string, TensorValue>; readonly kept: Record<string, TensorRef> }>;
   release(refs: readonly TensorRef[]): void;
+  /** Gives its memory back after the runs that were asked for. */
+  close(): void;
 }
 
 /** The graph refused or failed. */

@@ -11,6 +11,16 @@ export interface EngineLoad {
   readonly predictions?: { readonly accepted: number; readonly refuted: number };
 }
 
+/** LoRA adapters that are loaded and dropped while the engine serves. */
+export interface AdapterHost {
+  /** Names of those that are loaded. */
+  readonly adapters: readonly string[];
+  /** Throws EngineRefusal("adapter" | "adapter_room"). `path`: a folder or file as the adapter's tool saves it. */
+  loadAdapter(name: string, path: string): Promise<void>;
+  /** False when it was not loaded. Requests that use it are finished first. */
+  unloadAdapter(name: string): boolean;
+}
+
 export interface Engine {
   /** Tokens of one input; 0 where inputs are no text. */
   readonly contextLength: number;
@@ -20,6 +30,8 @@ export interface Engine {
   readonly warnings?: readonly string[];
   /** By path, e.g. `/v1/embeddings`. */
   readonly tasks?: ReadonlyMap<string, TaskRoute>;
+  /** Undefined: a task that takes no adapters while it runs. */
+  readonly adapterHost?: AdapterHost | undefined;
   /** Undefined without a GPU. */
   gpuMemory?(): Promise<{ readonly usedBytes: number; readonly totalBytes: number }>;
   load(): EngineLoad;
@@ -47,6 +59,8 @@ export interface TaskCall {
   readonly usage: UsageEntry;
   /** The name the model is served under. */
   readonly model: string;
+  /** Adapters that were unloaded. */
+  readonly formerAdapters: ReadonlySet<string>;
   /** The first token, audio or picture is on its way. */
   readonly onFirstToken: () => void;
 }

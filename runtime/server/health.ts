@@ -1,6 +1,6 @@
 // GET /health and GET /v1/models as values.
 import type { RuntimeState } from "./runtime-state.ts";
-import { isTextEngine } from "./text-engine.ts";
+import { adapterHostOf, isTextEngine } from "./text-engine.ts";
 
 export function health(state: RuntimeState): { readonly status: number; readonly body: object } {
   const { phase, instanceId: instance_id, model } = state;
@@ -36,7 +36,7 @@ export function models(state: RuntimeState): object {
           max_batch_size: engine.maxBatchSize,
           supports_tools: isTextEngine(engine) && engine.toolFormat !== undefined,
         },
-        ...(isTextEngine(engine) ? engine.adapters : []).map((id) => ({
+        ...(adapterHostOf(engine)?.adapters ?? []).map((id) => ({
           id,
           object: "model",
           created: state.createdSeconds,

@@ -38,8 +38,8 @@ export async function serveGeneration(
   return serveRequest(deps, route, operation, request, response, async (engine, call) => {
     if (!isTextEngine(engine)) throw notServed(engine, route);
     const body = await readBody(request);
-    const { formerAdapters: former } = deps.state;
-    const model = servedModel(body["model"], { model: call.model, adapters: engine.adapters, former });
+    const { model: bare, formerAdapters: former } = call;
+    const model = servedModel(body["model"], { model: bare, adapters: engine.adapters, former });
     await run(engine, model, body, call);
   });
 }
@@ -85,7 +85,8 @@ async function serveRequest(
   let failure: RequestError | undefined;
   try {
     const engine = readyEngine(state);
-    await work(engine, { request, response, signal: gone.signal, usage, model: state.model, onFirstToken });
+    const { model, formerAdapters } = state;
+    await work(engine, { request, response, signal: gone.signal, usage, model, formerAdapters, onFirstToken });
   } catch (error) {
     // Reading the body of a client that went away fails too.
     if (!gone.signal.aborted) {

@@ -1,7 +1,7 @@
 // The port of the HTTP layer onto whatever generates text. Implemented by llama/; speaks tokens, pieces and reasons,
 // never JSON of the wire.
 import type { ToolCallParser, ToolFormat } from "../llama/tools/tool-format.ts";
-import type { Engine } from "./engine.ts";
+import type { AdapterHost, Engine } from "./engine.ts";
 
 export type { EngineLoad } from "./engine.ts";
 
@@ -132,7 +132,7 @@ export class EngineRefusal extends Error {
   }
 }
 
-export interface TextEngine extends Engine {
+export interface TextEngine extends Engine, AdapterHost {
   /** Undefined: a request with pictures is refused. */
   readonly takesImages?: boolean;
   /** Undefined: the chat template has no place for tools. */
@@ -145,14 +145,12 @@ export interface TextEngine extends Engine {
   compile(constraint: Constraint): Promise<CompiledConstraint>;
   /** Throws EngineRefusal before the first token; after an abort returns normally, with the counts final. */
   generate(job: GenerationJob, sink: ChoiceSink, usage: RunningUsage, signal: AbortSignal): Promise<void>;
-  /** Names of the loaded LoRA adapters. */
-  readonly adapters: readonly string[];
-  /** Throws EngineRefusal("adapter"). `path`: a folder as PEFT saves it, or a GGUF file. */
-  loadAdapter(name: string, path: string): Promise<void>;
-  /** False when it was not loaded. Requests that use it are finished first. */
-  unloadAdapter(name: string): boolean;
 }
 
 export function isTextEngine(engine: Engine): engine is TextEngine {
   return "generate" in engine;
 }
+
+/** Undefined: an engine that takes no adapters while it runs. */
+export const adapterHostOf = (engine: Engine): AdapterHost | undefined =>
+  isTextEngine(engine) ? engine : engine.adapterHost;

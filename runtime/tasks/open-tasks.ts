@@ -66,7 +66,8 @@ export async function openTasks(options: TaskOptions): Promise<Engine> {
     );
   const graphs = new Graphs(options);
   try {
-    const deps = { graphs, maxBatchSize, latencyBudgetMs, observe, imageAdapters };
+    const { memoryBytes, graphCacheDir: scratchDir } = options;
+    const deps = { graphs, maxBatchSize, latencyBudgetMs, observe, imageAdapters, memoryBytes, scratchDir };
     // It generates text, so it is an engine of its own and no route of one.
     if (!open) return await (await import("./vision/open-vision.ts")).openVision(deps, folder);
     const opened = await open(deps, folder);

@@ -1,10 +1,12 @@
 // The engine of everything that is no text generation: its routes, and what its batches hold.
-import type { Engine, EngineLoad, TaskRoute } from "../server/engine.ts";
+import type { AdapterHost, Engine, EngineLoad, TaskRoute } from "../server/engine.ts";
 
 /** What a task brings to the engine that serves it. */
 export interface OpenTask {
   readonly contextLength: number;
   readonly routes: ReadonlyMap<string, TaskRoute>;
+  /** Undefined: it takes no adapters while it runs. */
+  readonly adapterHost?: AdapterHost;
   /** What the task holds beside its graphs. */
   readonly close?: () => Promise<void>;
   readonly load: () => { readonly running: number; readonly waiting: number };
@@ -23,6 +25,7 @@ export class TaskEngine implements Engine {
   readonly provider: string;
   readonly warnings: readonly string[];
   readonly tasks: ReadonlyMap<string, TaskRoute>;
+  readonly adapterHost: AdapterHost | undefined;
   readonly #task: OpenTask;
   readonly #close: () => Promise<void>;
 
@@ -33,11 +36,14 @@ export class TaskEngine implements Engine {
     this.provider = facts.provider;
     this.warnings = facts.warnings;
     this.tasks = task.routes;
+    this.adapterHost = task.adapterHost;
     this.#close = () => facts.close();
   }
 
   load(): EngineLoad {
-    return { ...this.#task.load(), tokensGenerated: 0, kvUsageRatio: 0 };
+    // Taken one by one: a batcher has them as getters, which a spread would leave out.
+    const { running, waiting } = this.#task.load();
+    return { running, waiting, tokensGenerated: 0, kvUsageRatio: 0 };
   }
 
   close(): Promise<void> {

@@ -19,7 +19,10 @@ interface Tensor {
   readonly values: Float32Array;
 }
 
-export type AdapterNames = "kohya" | "diffusers";
+export type AdapterNames = "kohya" | "diffusers" | "peft";
+
+/** Beside a file in PEFT's names, which has the alpha nowhere else. */
+export const peftConfig = { peft_type: "LORA", r: rank, lora_alpha: alpha, base_model_name_or_path: "stoker/digits-diffusion" };
 
 /** The bytes of a safetensors file. */
 export function imageAdapter(names: AdapterNames, change: (tensors: Tensor[]) => Tensor[] = (all) => all): Buffer {
@@ -29,13 +32,13 @@ export function imageAdapter(names: AdapterNames, change: (tensors: Tensor[]) =>
 function tensorsOf([part, layer, inputs, outputs]: (typeof layers)[number], at: number, names: AdapterNames): Tensor[] {
   const rest = inputs.slice(1);
   const kohya = `${part === "unet" ? "lora_unet" : "lora_te"}_${layer.replaceAll(".", "_")}`;
-  const [prefix, down, up] =
-    names === "kohya" ? [kohya, "lora_down", "lora_up"] : [`${part}.${layer}`, "lora_A", "lora_B"];
-  return [
+  const plain = `${names === "peft" ? "base_model.model." : ""}${part}.${layer}`;
+  const [prefix, down, up] = names === "kohya" ? [kohya, "lora_down", "lora_up"] : [plain, "lora_A", "lora_B"];
+  const halves = [
     sines(`${prefix}.${down}.weight`, [rank, ...inputs], at),
     sines(`${prefix}.${up}.weight`, [outputs, rank, ...rest.map(() => 1)], at + 0.5),
-    { name: `${prefix}.alpha`, shape: [], values: Float32Array.of(alpha) },
   ];
+  return names === "peft" ? halves : [...halves, { name: `${prefix}.alpha`, shape: [], values: Float32Array.of(alpha) }];
 }
 
 function sines(name: string, shape: readonly number[], phase: number): Tensor {

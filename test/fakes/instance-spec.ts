@@ -22,6 +22,7 @@ export function instanceSpec(over: Partial<InstanceSpec__Output> = {}): Instance
       pypiPackage: "",
       pypiVersion: "",
       pypiPath: "",
+      url: "",
       format: "",
     },
     gpuUuids: ["cpu-host-0"],

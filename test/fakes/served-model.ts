@@ -11,6 +11,8 @@ import { openTasks, type TaskOptions } from "../../runtime/tasks/open-tasks.ts";
 export interface ServedModel {
   // biome-ignore lint/suspicious/noExplicitAny: answers are asserted field by field.
   post(path: string, body: unknown): Promise<{ readonly status: number; readonly body: any }>;
+  /** The answer as it stands. */
+  send(path: string, body: unknown): Promise<{ readonly status: number; readonly text: string }>;
   readonly state: RuntimeState;
   readonly origin: string;
   close(): Promise<void>;
@@ -43,6 +45,10 @@ export async function serveModel(modelPath: string, more: Partial<TaskOptions> =
     async post(path, body) {
       const answer = await fetch(url + path, { method: "POST", body: JSON.stringify(body) });
       return { status: answer.status, body: await answer.json() };
+    },
+    async send(path, body) {
+      const answer = await fetch(url + path, { method: "POST", body: JSON.stringify(body) });
+      return { status: answer.status, text: await answer.text() };
     },
     async close() {
       server.close();

@@ -12,7 +12,9 @@ export interface Kept {
 }
 
 export interface Painting {
-  /** Pictures with the same key have the same size, schedule, start and kind of guidance. */
+  /** With the adapter it is painted with, or without. */
+  readonly graphs: Pick<DiffusionGraphs, "guess">;
+  /** Pictures with the same graphs and key have the same size, schedule, start and kind of guidance. */
   readonly key: string;
   readonly size: LatentSize;
   readonly schedule: Schedule;
@@ -31,12 +33,10 @@ export interface Painting {
 }
 
 /** Latents by picture; undefined where nobody waits for it any more. */
-export async function denoise(
-  graphs: Pick<DiffusionGraphs, "guess">,
-  paintings: readonly Painting[],
-): Promise<(Latents | undefined)[]> {
+export async function denoise(paintings: readonly Painting[]): Promise<(Latents | undefined)[]> {
   const found = new Map<Painting, Latents>();
-  for (const group of Map.groupBy(paintings, ({ key }) => key).values()) await denoiseGroup(graphs, group, found);
+  for (const [graphs, same] of Map.groupBy(paintings, (painting) => painting.graphs))
+    for (const group of Map.groupBy(same, ({ key }) => key).values()) await denoiseGroup(graphs, group, found);
   return paintings.map((painting) => found.get(painting));
 }
 

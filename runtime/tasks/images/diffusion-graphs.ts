@@ -5,7 +5,8 @@ import { checkIo, type IoNeed } from "../../onnx/check-io.ts";
 import type { Json, ModelFolder } from "../../onnx/model-folder.ts";
 import type { Graphs } from "../../onnx/open-graph.ts";
 import type { Session, TensorValue } from "../../onnx/session.ts";
-import { type ImageAdapter, withAdapters } from "./adapter/adapted-folders.ts";
+import { withAdapters } from "./adapter/adapted-folders.ts";
+import type { ImageAdapter } from "./adapter/adapter-file.ts";
 import type { AdaptedPart } from "./adapter/read-adapter.ts";
 import { floatsOf, tensorOf } from "./float-tensor.ts";
 import type { Latents } from "./schedule/schedule.ts";
@@ -56,39 +57,91 @@ export const adaptedGraphs = { unet: "unet/model.onnx", text_encoder: "text_enco
 const decoderGraph = "vae_decoder/model.onnx";
 const encoderGraph = "vae_encoder/model.onnx";
 
-/** Throws LoadFailure. */
+/** A pipeline, and what makes others of it that differ in their adapters alone. */
+export interface DiffusionPipeline extends DiffusionGraphs {
+  /** With one adapter more than it was opened with. Throws AdapterRefusal, LoadFailure. */
+  adapted(adapter: ImageAdapter): Promise<AdaptedGraphs>;
+}
+
+export interface AdaptedGraphs extends DiffusionGraphs {
+  /** Gives back what it does not share with the pipeline it was made of. */
+  close(): void;
+}
+
+interface Sessions {
+  readonly text: Session;
+  readonly unet: Session;
+  readonly decoder: Session;
+  readonly encoder: Session | undefined;
+}
+
+interface Configs {
+  readonly unet: Json;
+  readonly decoder: Json;
+  /** The encoder's output that is read. */
+  readonly encoded: string;
+}
+
+/** `adapters`: folded into all that is painted. `scratchDir`: see withAdapters. Throws AdapterRefusal, LoadFailure. */
 export async function openDiffusionGraphs(
   graphs: Graphs,
   folder: ModelFolder,
   adapters: readonly ImageAdapter[],
-): Promise<DiffusionGraphs> {
+  scratchDir?: string,
+): Promise<DiffusionPipeline> {
   for (const name of [adaptedGraphs.text_encoder, adaptedGraphs.unet, decoderGraph])
     if (!folder.graphs.includes(name)) throw incomplete(folder, name);
-  const unetConfig = await folder.json("unet/config.json");
-  const decoderConfig = await folder.json("vae_decoder/config.json");
-  const { text, unet } = await withAdapters(folder, adaptedGraphs, adapters, async (folderOf) => {
-    const opened = (part: AdaptedPart) => {
-      const own = folderOf(part);
-      // A copy that goes once it is loaded is found in no cache again.
-      return graphs.open(own, adaptedGraphs[part], { isCached: own === folder });
-    };
-    return { text: await opened("text_encoder"), unet: await opened("unet") };
-  });
+  const openParts = (all: readonly ImageAdapter[], known: Partial<Record<AdaptedPart, Session>>) =>
+    withAdapters(folder, adaptedGraphs, all, scratchDir, async (folderOf) => {
+      const opened = async (part: AdaptedPart) => {
+        const own = folderOf(part);
+        const isOwn = own !== folder;
+        const same = isOwn ? undefined : known[part];
+        // A copy that goes once it is loaded is found in no cache again.
+        return same ?? (await graphs.open(own, adaptedGraphs[part], { isCached: !isOwn }));
+      };
+      return { text: await opened("text_encoder"), unet: await opened("unet") };
+    });
+  const { text, unet } = await openParts(adapters, {});
   const decoder = await graphs.open(folder, decoderGraph);
   const encoder = folder.graphs.includes(encoderGraph) ? await graphs.open(folder, encoderGraph) : undefined;
-  const io = check(text, unet, decoder, encoder);
-  const channels = numberIn(unetConfig, "in_channels", 4);
-  if (numberIn(unetConfig, "out_channels", 4) !== channels)
+  const { encoded } = check(text, unet, decoder, encoder);
+  const configs: Configs = {
+    unet: await folder.json("unet/config.json"),
+    decoder: await folder.json("vae_decoder/config.json"),
+    encoded,
+  };
+  const channels = numberIn(configs.unet, "in_channels", 4);
+  if (numberIn(configs.unet, "out_channels", 4) !== channels)
     throw new LoadFailure(
       "unsupported pipeline",
       `${folder.root}: its UNet takes ${channels} channels, among them a mask; serve the pipeline that paints whole pictures, which also takes masks here`,
     );
-  const scaling = numberIn(decoderConfig, "scaling_factor", usualScaling);
-  const factor = 2 ** (listIn(decoderConfig, "block_out_channels", 4) - 1);
+  // Only what no adapter changed is shared: the deltas of all are added to the weights as the folder has them.
+  const known = adapters.length === 0 ? { text_encoder: text, unet } : {};
+  return {
+    ...graphsOf({ text, unet, decoder, encoder }, configs),
+    async adapted(adapter) {
+      const own = await openParts([...adapters, adapter], known);
+      return {
+        ...graphsOf({ ...own, decoder, encoder }, configs),
+        close() {
+          if (own.text !== text) own.text.close();
+          if (own.unet !== unet) own.unet.close();
+        },
+      };
+    },
+  };
+}
+
+function graphsOf({ text, unet, decoder, encoder }: Sessions, configs: Configs): DiffusionGraphs {
+  const channels = numberIn(configs.unet, "in_channels", 4);
+  const scaling = numberIn(configs.decoder, "scaling_factor", usualScaling);
+  const factor = 2 ** (listIn(configs.decoder, "block_out_channels", 4) - 1);
   const made: DiffusionGraphs = {
     channels,
     factor,
-    sizes: sizesOf(unet, unetConfig, factor),
+    sizes: sizesOf(unet, configs.unet, factor),
     takesPictures: encoder !== undefined,
     async vectors(ids) {
       const length = ids[0]?.length ?? 0;
@@ -130,9 +183,9 @@ export async function openDiffusionGraphs(
     async latents(pixels, size) {
       if (!encoder) throw new TypeError("the pipeline takes no pictures");
       const dims = [1, 3, size.height * factor, size.width * factor];
-      const found = await encoder.run({ sample: tensorOf(typeOf(encoder, "sample"), pixels, dims) }, [io.encoded]);
+      const found = await encoder.run({ sample: tensorOf(typeOf(encoder, "sample"), pixels, dims) }, [configs.encoded]);
       // The mean stands before the variance; another draw from between them would only blur what was sent.
-      const mean = floatsOf(found[io.encoded] as TensorValue).slice(0, channels * size.width * size.height);
+      const mean = floatsOf(found[configs.encoded] as TensorValue).slice(0, channels * size.width * size.height);
       return mean.map((value) => value * scaling);
     },
     async warmUp(tokens) {

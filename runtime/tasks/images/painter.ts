@@ -16,10 +16,15 @@ import type { Latents } from "./schedule/schedule.ts";
 import type { Sizes } from "./sizes.ts";
 
 export interface Commission extends ImageAsk {
+  /** Undefined: the bare model paints. */
+  readonly adapter: string | undefined;
   readonly size: { readonly width: number; readonly height: number };
   readonly seed: number;
   readonly given: (GivenPicture & { readonly strength: number }) | undefined;
 }
+
+/** What paints with the adapter of that name; `done` once nothing is asked of it any more. Throws RequestError. */
+export type Borrow = (adapter: string) => { readonly graphs: DiffusionGraphs; done(): void };
 
 export interface Painter {
   readonly sizes: Sizes;
@@ -39,7 +44,8 @@ const mostLatents = 32 * 64 * 64;
 
 export function openPainter(
   deps: TaskDeps,
-  graphs: DiffusionGraphs,
+  base: DiffusionGraphs,
+  borrow: Borrow,
   tokenizer: Tokenizer,
   schedules: { readonly make: MakeSchedule; readonly mostSteps: number },
 ): Painter {
@@ -48,7 +54,7 @@ export function openPainter(
     latencyBudgetMs: deps.latencyBudgetMs,
     costs: { perRun: perRunLatents, mostTokens: mostLatents },
     lengthOf: ({ size }) => size.width * size.height,
-    run: (paintings) => denoise(graphs, paintings),
+    run: denoise,
     isMemoryFailure: (error) => error instanceof SessionError && error.isMemory,
     observe: (event: BatchEvent) => deps.observe(event),
     clock: () => performance.now(),
@@ -59,67 +65,77 @@ export function openPainter(
   });
   const padded = ({ ids }: Encoded) => [...ids, ...Array<number>(tokenizer.longest - ids.length).fill(tokenizer.padId)];
   return {
-    sizes: graphs.sizes,
-    takesPictures: graphs.takesPictures,
+    sizes: base.sizes,
+    takesPictures: base.takesPictures,
     longestText: tokenizer.longest,
     mostSteps: schedules.mostSteps,
     batcher,
     async paint(commission, call) {
-      const { prompt, negative, guidance, size, given, n, seed, steps } = commission;
-      const latentSize = { width: size.width / graphs.factor, height: size.height / graphs.factor };
-      const isGuided = guidance > 1;
-      const encode = (text: string, field: string) =>
-        encodeAll(tokenizer, [text], (one) => tokenizer.encode(one), field);
-      const encoded = [
-        ...(await encode(prompt, "prompt")),
-        ...(isGuided ? await encode(negative, "negative_prompt") : []),
-      ];
-      call.usage.inputTokens = tokensOf(encoded);
-      const [text, against] = await graphs.vectors(encoded.map(padded));
-      if (!text) throw new TypeError("the text encoder gave no vectors");
-      const schedule = schedules.make(steps);
-      const run = given ? Math.max(1, Math.min(steps, Math.floor(steps * given.strength))) : steps;
-      const clean = given && (await graphs.latents(planesOf(given.rgb), latentSize));
-      const mask = given?.anew && latentMask(given.anew, size, graphs.factor);
-      const from = steps - run;
-      const done = Array<number>(n).fill(0);
-      const paintings = done.map((_, index): Painting => {
-        const noise = normalNoise(seed + index, graphs.channels * latentSize.width * latentSize.height);
-        const kept: Kept | undefined = clean && mask && { clean, noise, share: mask };
-        // A picture that is wholly painted over begins as pure noise does.
-        const begun = clean && from > 0 ? schedule.noised(clean, noise, from) : undefined;
-        return {
-          key: JSON.stringify([latentSize, steps, from, isGuided]),
-          size: latentSize,
-          schedule,
-          from,
-          latents: begun ?? noise.map((value) => value * schedule.initialScale),
-          text,
-          against: isGuided ? against : undefined,
-          guidance,
-          kept,
-          signal: call.signal,
-          onStep: (count) => {
-            done[index] = Math.min(count, run);
-            const pixels = size.width * size.height;
-            // What is being painted is paid, also by a client that hangs up meanwhile.
-            call.usage.units = {
-              images: done.filter((one) => one > 0).length,
-              imagePixelSteps: pixels * done.reduce((sum, one) => sum + one, 0),
-            };
-          },
-        };
-      });
-      const outcomes = await batcher.submit(paintings, call.signal);
-      const pictures: Uint8Array[] = [];
-      for (const outcome of outcomes) {
-        if (!outcome.ok) throw outcome.error;
-        call.signal.throwIfAborted();
-        if (!outcome.result) throw new TypeError("a picture that is waited for was not painted");
-        const painted = rgbOf(await graphs.pixels(outcome.result, latentSize));
-        pictures.push(given?.anew ? blended(painted, given.rgb, given.anew) : painted);
+      if (commission.adapter === undefined) return paint(base, commission, call);
+      const { graphs, done } = borrow(commission.adapter);
+      try {
+        return await paint(graphs, commission, call);
+      } finally {
+        done();
       }
-      return pictures;
     },
   };
+
+  async function paint(graphs: DiffusionGraphs, commission: Commission, call: TaskCall): Promise<Uint8Array[]> {
+    const { prompt, negative, guidance, size, given, n, seed, steps } = commission;
+    const latentSize = { width: size.width / graphs.factor, height: size.height / graphs.factor };
+    const isGuided = guidance > 1;
+    const encode = (text: string, field: string) => encodeAll(tokenizer, [text], (one) => tokenizer.encode(one), field);
+    const encoded = [
+      ...(await encode(prompt, "prompt")),
+      ...(isGuided ? await encode(negative, "negative_prompt") : []),
+    ];
+    call.usage.inputTokens = tokensOf(encoded);
+    const [text, against] = await graphs.vectors(encoded.map(padded));
+    if (!text) throw new TypeError("the text encoder gave no vectors");
+    const schedule = schedules.make(steps);
+    const run = given ? Math.max(1, Math.min(steps, Math.floor(steps * given.strength))) : steps;
+    const clean = given && (await graphs.latents(planesOf(given.rgb), latentSize));
+    const mask = given?.anew && latentMask(given.anew, size, graphs.factor);
+    const from = steps - run;
+    const done = Array<number>(n).fill(0);
+    const paintings = done.map((_, index): Painting => {
+      const noise = normalNoise(seed + index, graphs.channels * latentSize.width * latentSize.height);
+      const kept: Kept | undefined = clean && mask && { clean, noise, share: mask };
+      // A picture that is wholly painted over begins as pure noise does.
+      const begun = clean && from > 0 ? schedule.noised(clean, noise, from) : undefined;
+      return {
+        graphs,
+        key: JSON.stringify([latentSize, steps, from, isGuided]),
+        size: latentSize,
+        schedule,
+        from,
+        latents: begun ?? noise.map((value) => value * schedule.initialScale),
+        text,
+        against: isGuided ? against : undefined,
+        guidance,
+        kept,
+        signal: call.signal,
+        onStep: (count) => {
+          done[index] = Math.min(count, run);
+          const pixels = size.width * size.height;
+          // What is being painted is paid, also by a client that hangs up meanwhile.
+          call.usage.units = {
+            images: done.filter((one) => one > 0).length,
+            imagePixelSteps: pixels * done.reduce((sum, one) => sum + one, 0),
+          };
+        },
+      };
+    });
+    const outcomes = await batcher.submit(paintings, call.signal);
+    const pictures: Uint8Array[] = [];
+    for (const outcome of outcomes) {
+      if (!outcome.ok) throw outcome.error;
+      call.signal.throwIfAborted();
+      if (!outcome.result) throw new TypeError("a picture that is waited for was not painted");
+      const painted = rgbOf(await graphs.pixels(outcome.result, latentSize));
+      pictures.push(given?.anew ? blended(painted, given.rgb, given.anew) : painted);
+    }
+    return pictures;
+  }
 }

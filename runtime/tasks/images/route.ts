@@ -6,10 +6,11 @@ import { type Body, Fields } from "../../server/fields.ts";
 import { readBody } from "../../server/read-body.ts";
 import { readForm } from "../../server/read-form.ts";
 import { invalid, RequestError } from "../../server/request-error.ts";
+import { servedModel } from "../../server/served-model.ts";
 import { writeText } from "../../server/write-json.ts";
 import { pictureBytes } from "../image-input.ts";
 import { givenPicture } from "./given-picture.ts";
-import type { Painter } from "./painter.ts";
+import type { Commission, Painter } from "./painter.ts";
 import { encodePicture } from "./picture-file.ts";
 import { type ImageAsk, type ImageDefaults, numbersOf, readImageAsk } from "./request.ts";
 import { checkSize } from "./sizes.ts";
@@ -23,6 +24,13 @@ interface Given {
   readonly strength: number;
 }
 
+interface Asked {
+  /** As the request names it. */
+  readonly model: unknown;
+  readonly ask: ImageAsk;
+  readonly given: Given | undefined;
+}
+
 /**
  * A whole picture that is changed stays recognisable; a part that is painted anew starts from nothing; of what is varied, more
  * noise than this would leave another subject.
@@ -32,28 +40,36 @@ const maskedStrength = 1;
 const variedStrength = 0.4;
 const seeds = 2 ** 32;
 
-export function imageRoutes(painter: Painter, usual: Defaults): ReadonlyMap<string, TaskRoute> {
+/** `adapters`: those that are loaded now. */
+export function imageRoutes(
+  painter: Painter,
+  usual: Defaults,
+  adapters: () => readonly string[],
+): ReadonlyMap<string, TaskRoute> {
   const defaults = { ...usual, mostSteps: painter.mostSteps };
-  const route = (read: (call: TaskCall) => Promise<readonly [ImageAsk, Given | undefined]>): TaskRoute => ({
+  const route = (read: (call: TaskCall) => Promise<Asked>): TaskRoute => ({
     operation: "image_generation",
-    run: async (call) => answer(painter, call, ...(await read(call))),
+    async run(call) {
+      const { model, ask, given } = await read(call);
+      const { model: bare, formerAdapters: former } = call;
+      const { adapter } = servedModel(model, { model: bare, adapters: adapters(), former });
+      await answer(painter, call, { ...ask, adapter }, given);
+    },
   });
   return new Map([
     [
       "/v1/images/generations",
       route(async ({ request }) => {
         const body = await readBody(request);
-        return [readImageAsk(body, defaults, true), givenIn(body)];
+        return { model: body["model"], ask: readImageAsk(body, defaults, true), given: givenIn(body) };
       }),
     ],
     [
       "/v1/images/edits",
       route(async (call) => {
         const { body, image, mask } = await readPictureForm(call);
-        return [
-          readImageAsk(body, defaults, true),
-          { image, mask, strength: mask === undefined ? usualStrength : maskedStrength },
-        ];
+        const strength = mask === undefined ? usualStrength : maskedStrength;
+        return { model: body["model"], ask: readImageAsk(body, defaults, true), given: { image, mask, strength } };
       }),
     ],
     [
@@ -64,13 +80,18 @@ export function imageRoutes(painter: Painter, usual: Defaults): ReadonlyMap<stri
           throw new RequestError(400, "a variation takes no mask; send it to /v1/images/edits", { param: "mask" });
         // Without a text there is nothing that the picture could be led towards.
         const ask = { ...readImageAsk(body, defaults, false), prompt: "", negative: "", guidance: 1 };
-        return [ask, { image, mask: undefined, strength: variedStrength }];
+        return { model: body["model"], ask, given: { image, mask: undefined, strength: variedStrength } };
       }),
     ],
   ]);
 }
 
-async function answer(painter: Painter, call: TaskCall, ask: ImageAsk, given: Given | undefined): Promise<void> {
+async function answer(
+  painter: Painter,
+  call: TaskCall,
+  ask: ImageAsk & Pick<Commission, "adapter">,
+  given: Given | undefined,
+): Promise<void> {
   if (given && !painter.takesPictures)
     throw new RequestError(
       400,

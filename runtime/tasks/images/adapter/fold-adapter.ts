@@ -4,23 +4,15 @@ import { chmod, copyFile, type FileHandle, mkdir, open } from "node:fs/promises"
 import { dirname, join } from "node:path";
 import { AdapterRefusal } from "../../../llama/lora/adapter-refusal.ts";
 import { type LayerWeight, readLayerWeights } from "../../../onnx/graph-weights.ts";
-import type { ModelFolder } from "../../../onnx/model-folder.ts";
 import { floatsOf, tensorOf } from "../float-tensor.ts";
 import type { LayerDelta } from "./read-adapter.ts";
 
-/** The graph with the deltas added, as a folder below `scratch`. Throws AdapterRefusal, RangeError. */
-export async function foldAdapter(
-  folder: ModelFolder,
-  graph: string,
-  deltas: readonly LayerDelta[],
-  scratch: string,
-): Promise<ModelFolder> {
-  const source = folder.path(graph);
+/** Writes the graph with the deltas added to `target`, with what lies beside it. Throws AdapterRefusal, RangeError. */
+export async function foldAdapter(source: string, deltas: readonly LayerDelta[], target: string): Promise<void> {
   const weights = await readLayerWeights(source);
   const byName = new Map([...weights].map(([name, weight]) => [plain(name), weight]));
   const placed = deltas.map((delta) => ({ delta, weight: weightFor(delta, byName) }));
   const locations = [...new Set([...weights.values()].flatMap(({ location }) => location ?? []))];
-  const target = join(scratch, graph);
   await copied(source, target);
   for (const location of locations) await copied(join(dirname(source), location), join(dirname(target), location));
   for (const [location, group] of Map.groupBy(placed, ({ weight }) => weight.location)) {
@@ -31,7 +23,6 @@ export async function foldAdapter(
       await file.close();
     }
   }
-  return { ...folder, root: scratch, path: (name) => join(scratch, name) };
 }
 
 function weightFor(delta: LayerDelta, weights: ReadonlyMap<string, LayerWeight>): LayerWeight {

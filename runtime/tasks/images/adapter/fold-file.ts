@@ -1,0 +1,33 @@
+// Folds adapters in a thread of their own: gigabytes may be copied and changed, and pictures that are being painted must not
+// wait for it.
+import { Worker } from "node:worker_threads";
+import { AdapterRefusal } from "../../../llama/lora/adapter-refusal.ts";
+import type { ImageAdapter } from "./adapter-file.ts";
+import type { AdaptedPart } from "./read-adapter.ts";
+
+export interface Folding {
+  readonly adapters: readonly ImageAdapter[];
+  /** Paths of the graphs as they are, and of those that are written. */
+  readonly sources: Readonly<Record<AdaptedPart, string>>;
+  readonly targets: Readonly<Record<AdaptedPart, string>>;
+}
+
+/** What the thread says when it is done: which parts the adapters change, or why they cannot be used. */
+export type FoldingEnd =
+  | { readonly parts: readonly AdaptedPart[] }
+  | { readonly refusal: string; readonly needsRoom: boolean };
+
+/** Throws AdapterRefusal. */
+export async function foldFile(folding: Folding): Promise<readonly AdaptedPart[]> {
+  const thread = new Worker(new URL("./fold-thread.ts", import.meta.url), {
+    execArgv: process.execArgv,
+    workerData: folding,
+  });
+  const end = await new Promise<FoldingEnd>((resolve, reject) => {
+    thread.once("message", resolve);
+    thread.once("error", reject);
+    thread.once("exit", () => reject(new Error("the thread that folds adapters ended before it was done")));
+  });
+  if ("refusal" in end) throw new AdapterRefusal(end.refusal, { needsRoom: end.needsRoom });
+  return end.parts;
+}
