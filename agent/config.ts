@@ -38,6 +38,8 @@ export interface AgentConfig {
   readonly gpus: number | undefined;
   readonly gpuMemoryBytes: number | undefined;
   readonly hfEndpoint: string | undefined;
+  /** Customers' URLs of adapters may lead into private networks, by any port and plain http. */
+  readonly allowsPrivateUrls: boolean;
   readonly hfToken: Secret | undefined;
   /** The hub is not asked: what is here, or at a neighbour, must do. */
   readonly hfOffline: boolean;
@@ -138,6 +140,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): A
     gpus: number("STOKER_GPUS", 0, 256),
     gpuMemoryBytes: number("STOKER_GPU_MEMORY_BYTES", 1, Number.MAX_SAFE_INTEGER),
     hfEndpoint: text("HF_ENDPOINT"),
+    allowsPrivateUrls: oneOf("STOKER_ADAPTER_URL_ALLOW_PRIVATE", ["0", "1"], "0") === "1",
     hfToken: hfToken === undefined ? undefined : new Secret(hfToken),
     hfOffline: /^(1|true|yes|on)$/i.test(text("HF_HUB_OFFLINE") ?? ""),
     hfMetadataMs: seconds("HF_HUB_ETAG_TIMEOUT"),

@@ -101,7 +101,7 @@ async function main(): Promise<void> {
   const graphsDir = join(config.dataDir, "graphs");
   const adaptersDir = join(config.dataDir, "adapters");
   const adapters = createAdapters({
-    ensure: async (wanted, signal) => (await weights.ensure(wanted, () => {}, signal)).modelPath,
+    ensure: (wanted, signal) => weights.ensure(wanted, () => {}, signal),
     files: createAdapterFiles(adaptersDir, driverName === "docker"),
     onNews: () => control.reportSoon(),
     clock: () => performance.now(),

@@ -4,12 +4,17 @@ import { join } from "node:path";
 import { adaptersTarget } from "../engines/adapters-mount.ts";
 
 export const adapterConfig = "adapter_config.json";
-/** Nothing else of a repository is shown to an engine. */
-const files = [adapterConfig, "adapter_model.safetensors"] as const;
+export const adapterWeights = "adapter_model.safetensors";
+
+/** Paths of what an engine is shown, and of nothing else that came with it. */
+export interface AdapterSource {
+  readonly weights: string;
+  readonly config: string | undefined;
+}
 
 export interface AdapterFiles {
-  /** Copies what lies in `source`, whole or not at all; returns the path as the instance's engine sees it. */
-  show(source: string, instanceId: string, id: string): Promise<string>;
+  /** Copies it, whole or not at all, under PEFT's names; returns the path as the instance's engine sees it. */
+  show(source: AdapterSource, instanceId: string, id: string): Promise<string>;
   hide(instanceId: string, id: string): Promise<void>;
   /** Drops the folders of all other instances. */
   keep(instanceIds: ReadonlySet<string>): Promise<void>;
@@ -18,7 +23,7 @@ export interface AdapterFiles {
 /** `isContained`: engines run in containers, which see their folder at `adaptersTarget`. */
 export function createAdapterFiles(folder: string, isContained: boolean): AdapterFiles {
   return {
-    async show(source, instanceId, id) {
+    async show({ weights, config }, instanceId, id) {
       const own = join(folder, instanceId);
       await mkdir(own, { recursive: true, mode: 0o755 });
       const fresh = join(own, `${id}.new`);
@@ -26,10 +31,8 @@ export function createAdapterFiles(folder: string, isContained: boolean): Adapte
       await mkdir(fresh, { mode: 0o755 });
       // Whatever the agent's own mask: the engine is another user.
       await chmod(fresh, 0o755);
-      for (const name of files) {
-        await copyFile(join(source, name), join(fresh, name));
-        await chmod(join(fresh, name), 0o644);
-      }
+      await copied(weights, join(fresh, adapterWeights));
+      if (config !== undefined) await copied(config, join(fresh, adapterConfig));
       await rm(join(own, id), { recursive: true, force: true });
       await rename(fresh, join(own, id));
       return isContained ? `${adaptersTarget}/${id}` : join(own, id);
@@ -40,4 +43,9 @@ export function createAdapterFiles(folder: string, isContained: boolean): Adapte
         if (!instanceIds.has(name)) await rm(join(folder, name), { recursive: true, force: true });
     },
   };
+}
+
+async function copied(from: string, to: string): Promise<void> {
+  await copyFile(from, to);
+  await chmod(to, 0o644);
 }

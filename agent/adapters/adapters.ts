@@ -2,8 +2,9 @@
 // every look compares what is wanted with what each engine holds, which is forgotten with the engine's life.
 // INVARIANTS: an adapter is told as ready only while requests may name it; one that goes is told first and unloaded later, so
 // that nobody is sent to it meanwhile; an engine is asked to load one at a time.
+import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { Adapter__Output } from "../../proto/gen/stoker/fleet/v1/Adapter.ts";
@@ -13,8 +14,9 @@ import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/Insta
 import type { Weights__Output } from "../../proto/gen/stoker/fleet/v1/Weights.ts";
 import type { RouteTarget } from "../reconcile/ports.ts";
 import { AdapterFailure, asFailure } from "./adapter-failure.ts";
-import { type AdapterFiles, adapterConfig } from "./adapter-files.ts";
+import { type AdapterFiles, type AdapterSource, adapterConfig, adapterWeights } from "./adapter-files.ts";
 import { whyAdapterRefused } from "./check-adapter.ts";
+import { whyImageAdapterRefused } from "./check-image-adapter.ts";
 import { type EngineAdapters, engineAdapters } from "./engine-adapters.ts";
 
 export interface Adapters {
@@ -27,7 +29,7 @@ export interface Adapters {
 }
 
 export interface AdapterDeps {
-  readonly ensure: (weights: Weights__Output, signal: AbortSignal) => Promise<string>;
+  readonly ensure: (weights: Weights__Output, signal: AbortSignal) => Promise<Fetched>;
   readonly files: AdapterFiles;
   readonly onNews: () => void;
   /** Monotonic ms. */
@@ -38,10 +40,17 @@ export interface AdapterDeps {
   readonly log: Logger;
 }
 
+/** As the weights cache has it: a repository's folder, or an image adapter's one file. */
+interface Fetched {
+  readonly modelPath: string;
+  readonly commit: string;
+}
+
 type One =
   | { readonly phase: "downloading" | "loading"; readonly stop: AbortController }
-  | { readonly phase: "ready" }
-  | { readonly phase: "leaving"; readonly sinceMs: number }
+  /** `commit`: empty where an agent before this one loaded it. */
+  | { readonly phase: "ready"; readonly commit: string }
+  | { readonly phase: "leaving"; readonly sinceMs: number; readonly commit: string }
   | { readonly phase: "unloading" }
   | { readonly phase: "failed"; readonly failure: AdapterFailure; readonly retryAtMs: number; readonly times: number };
 
@@ -54,6 +63,8 @@ interface Life {
 }
 
 const idForm = /^[A-Za-z0-9][\w.-]{0,63}$/;
+/** Of a repository, or the sha256 of one file. */
+const commitForm = /^([0-9a-f]{40}|[0-9a-f]{64})$/;
 const everyMs = 1_000;
 const longestRetryMs = 600_000;
 
@@ -111,13 +122,13 @@ export function createAdapters(deps: AdapterDeps): Adapters {
     set(life, id, { phase: "downloading", stop });
     try {
       if (!weights) throw new AdapterFailure("bad_spec", "the adapter names no repository.", { isFinal: true });
-      const source = await deps.ensure(weights, both);
-      const config = await readFile(join(source, adapterConfig), "utf8");
-      const why = whyAdapterRefused(config, spec.weights?.repo ?? "", engine.mostRank);
+      const { modelPath, commit } = await deps.ensure(weights, both);
+      const source = sourceIn(modelPath, spec.task);
+      const why = await whyRefused(source, spec, engine.mostRank);
       if (why !== undefined)
         throw new AdapterFailure(
           "adapter_refused",
-          `the adapter ${weights.repo} is refused: ${why}; put it on the model it was made for, or train it anew.`,
+          `the adapter ${nameOf(weights)} is refused: ${why}; put it on the model it was made for, or train it anew.`,
           { isFinal: true },
         );
       const mine = life.turn.then(async () => {
@@ -128,8 +139,8 @@ export function createAdapters(deps: AdapterDeps): Adapters {
       });
       life.turn = mine.catch(() => {});
       await mine;
-      set(life, id, { phase: "ready" });
-      log.info({ instance: spec.instanceId, adapter: id }, "adapter loaded");
+      set(life, id, { phase: "ready", commit });
+      log.info({ instance: spec.instanceId, adapter: id, commit }, "adapter loaded");
     } catch (error) {
       // Not wanted any more, or the engine ended: what it holds of it is read at its next look.
       if (both.aborted) {
@@ -159,9 +170,10 @@ export function createAdapters(deps: AdapterDeps): Adapters {
       await mine;
       await files.hide(instanceId, id);
       life.ones.delete(id);
+      retryForRoom(life);
       log.info({ instance: instanceId, adapter: id }, "adapter unloaded");
     } catch (error) {
-      if (life.ones.has(id)) life.ones.set(id, { phase: "leaving", sinceMs: clock() });
+      if (life.ones.has(id)) life.ones.set(id, { phase: "leaving", sinceMs: clock(), commit: "" });
       if (!signal.aborted) log.warn({ err: error, adapter: id }, "an adapter was not unloaded; it is tried again");
     }
   }
@@ -170,7 +182,15 @@ export function createAdapters(deps: AdapterDeps): Adapters {
   async function read(target: RouteTarget, life: Life, engine: EngineAdapters, signal: AbortSignal): Promise<void> {
     const names = await engine.list(target.origin, signal);
     life.isRead = true;
-    for (const name of names) if (idForm.test(name) && !life.ones.has(name)) set(life, name, { phase: "ready" });
+    for (const name of names)
+      if (idForm.test(name) && !life.ones.has(name)) set(life, name, { phase: "ready", commit: "" });
+  }
+
+  /** What one gave back may be enough for those that found no room. */
+  function retryForRoom({ ones }: Life): void {
+    for (const [id, one] of ones)
+      if (one.phase === "failed" && one.failure.code === "adapter_no_room")
+        ones.set(id, { ...one, retryAtMs: clock() });
   }
 
   async function lookAt(spec: InstanceSpec__Output, target: RouteTarget, signal: AbortSignal): Promise<void> {
@@ -183,17 +203,19 @@ export function createAdapters(deps: AdapterDeps): Adapters {
     }
     // Also where nothing is wanted: an agent before this one may have loaded some.
     if (!life.isRead) await read(target, life, engine, signal);
-    const ids = new Set(list.map(({ id }) => id));
-    for (const adapter of list) {
+    // One that another instance has of another commit goes, and comes as that.
+    const right = list.filter((adapter) => !isOther(life.ones.get(adapter.id), adapter));
+    const ids = new Set(right.map(({ id }) => id));
+    for (const adapter of right) {
       const one = life.ones.get(adapter.id);
-      if (one?.phase === "leaving") set(life, adapter.id, { phase: "ready" });
+      if (one?.phase === "leaving") set(life, adapter.id, { phase: "ready", commit: one.commit });
       const isDue = one?.phase === "failed" && !one.failure.isFinal && clock() >= one.retryAtMs;
       if (!one || isDue) begin(load(spec, target, life, engine, adapter, signal));
     }
     for (const [id, one] of life.ones) {
       if (ids.has(id)) continue;
       if (one.phase === "failed") set(life, id, undefined);
-      else if (one.phase === "ready") set(life, id, { phase: "leaving", sinceMs: clock() });
+      else if (one.phase === "ready") set(life, id, { phase: "leaving", sinceMs: clock(), commit: one.commit });
       else if (one.phase === "leaving" && clock() - one.sinceMs >= leaveMs) {
         life.ones.set(id, { phase: "unloading" });
         begin(unload(spec.instanceId, target, life, engine, id, signal));
@@ -247,6 +269,7 @@ export function createAdapters(deps: AdapterDeps): Adapters {
     report: (instanceId) =>
       [...(lives.get(instanceId)?.ones ?? [])].flatMap(([id, one]): AdapterReport[] => {
         if (one.phase === "leaving" || one.phase === "unloading") return [];
+        if (one.phase === "ready") return [{ id, phase: one.phase, commit: one.commit }];
         if (one.phase !== "failed") return [{ id, phase: one.phase }];
         const { code, message, isFinal } = one.failure;
         return [{ id, phase: one.phase, failCode: code, failMessage: message.slice(0, 2_000), isFinal }];
@@ -269,6 +292,35 @@ export function createAdapters(deps: AdapterDeps): Adapters {
       await Promise.all(running);
     },
   };
+}
+
+/** Of a URL its host alone: the rest may be a secret. */
+const nameOf = ({ repo, url }: Weights__Output) => (url === "" ? repo : `from ${URL.parse(url)?.host ?? "its URL"}`);
+
+const imageTask = "text-to-image";
+
+function sourceIn(modelPath: string, task: string): AdapterSource {
+  const folder = task === imageTask ? dirname(modelPath) : modelPath;
+  const config = join(folder, adapterConfig);
+  const weights = task === imageTask ? modelPath : join(folder, adapterWeights);
+  return { weights, config: existsSync(config) ? config : undefined };
+}
+
+async function whyRefused(
+  { weights, config }: AdapterSource,
+  spec: InstanceSpec__Output,
+  mostRank: number,
+): Promise<string | undefined> {
+  const text = config === undefined ? undefined : await readFile(config, "utf8");
+  if (spec.task === imageTask) return whyImageAdapterRefused(weights, text, mostRank);
+  return whyAdapterRefused(text ?? "", spec.weights?.repo ?? "", mostRank);
+}
+
+/** It is held as another commit than the one that is wanted, where that is known of both. */
+function isOther(one: One | undefined, { weights }: Adapter__Output): boolean {
+  if (!one || !("commit" in one) || one.commit === "" || !weights) return false;
+  const wanted = weights.url === "" ? weights.revision : weights.sha256;
+  return commitForm.test(wanted) && wanted !== one.commit;
 }
 
 function unsupported(engine: string): One {

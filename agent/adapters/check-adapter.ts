@@ -42,4 +42,5 @@ function objectIn(text: string): Record<string, unknown> | undefined {
 }
 
 const objectOf = (value: unknown) => (typeof value === "object" && value !== null ? value : {});
-const shown = (value: unknown) => JSON.stringify(value ?? null).slice(0, 40);
+/** A value of somebody else's, short enough for a sentence. */
+export const shown = (value: unknown) => JSON.stringify(value ?? null).slice(0, 40);

@@ -5,10 +5,11 @@ import type { HostFacts } from "./host-facts.ts";
 /** Where a container finds the LoRA adapters of its instance. */
 export const adaptersTarget = "/adapters";
 
-/** A folder that fills and empties while the engine runs; of language models alone. */
+const adaptedTasks: ReadonlySet<string> = new Set(["", "text-generation", "text-to-image"]);
+
+/** A folder that fills and empties while the engine runs; of models that take adapters. */
 export function adaptersMount(spec: InstanceSpec__Output, { adaptersDir }: HostFacts) {
-  if (adaptersDir === undefined || (spec.task !== "" && spec.task !== "text-generation"))
-    return { mounts: [], folders: [] };
+  if (adaptersDir === undefined || !adaptedTasks.has(spec.task)) return { mounts: [], folders: [] };
   const source = join(adaptersDir, spec.instanceId);
   return { mounts: [{ source, target: adaptersTarget, readOnly: true }], folders: [source] };
 }

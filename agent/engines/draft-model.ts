@@ -23,7 +23,7 @@ export function draftWeights(
     pypiPackage: "",
     pypiVersion: "",
     pypiPath: "",
-  url: "",
+    url: "",
   };
 }
 

@@ -11,6 +11,8 @@ const onnxData = /\.(onnx_data(_\d+)?|onnx\.data|data)$/i;
 const onnxPreferred = ["onnx/model.onnx", "model.onnx", "onnx/model_quantized.onnx", "model_quantized.onnx"];
 /** Adapters of the highest rank for the largest models stay below it; anything else would fill the disk of a host. */
 const mostLoraBytes = 8 * 1024 ** 3;
+export const mostImageLoraBytes = 2 * 1024 ** 3;
+const imageLoraNames = ["adapter_model.safetensors", "pytorch_lora_weights.safetensors"];
 const otherPrecision = /_(fp16|quantized|int8|uint8|q8|q4|q4f16|bnb4)\.onnx$/;
 const maxTextBytes = 64 * 1024 * 1024;
 
@@ -21,6 +23,7 @@ export function chooseSnapshot<F extends RepoFile>(
   file: string | undefined,
   files: readonly F[],
 ): readonly F[] {
+  if (format === "image_lora") return imageLoraOf(repo, files, file);
   const texts = files.filter(({ path, sizeBytes = 0 }) => text.test(path) && sizeBytes <= maxTextBytes);
   const weights = { safetensors: safetensorsOf, onnx: onnxOf, lora: loraOf }[format](repo, files, file);
   const size = (one: RepoFile): number => one.sizeBytes ?? Number.POSITIVE_INFINITY;
@@ -83,6 +86,25 @@ function loraOf<F extends RepoFile>(repo: string, files: readonly F[]): readonly
   throw unsupported(
     `${repo} is no PEFT adapter: adapter_config.json and adapter_model.safetensors must lie in its top folder.`,
   );
+}
+
+/** What is said of the adapter first, then its one file. Images are changed by files of many tools, which name them as they like. */
+function imageLoraOf<F extends RepoFile>(repo: string, files: readonly F[], named: string | undefined): readonly F[] {
+  const all = files.filter(({ path }) => /\.safetensors$/i.test(path));
+  const top = all.filter(({ path }) => !path.includes("/"));
+  const usual = imageLoraNames.find((name) => top.some(({ path }) => path === name));
+  const wanted = named ?? usual ?? (top.length === 1 ? top[0]?.path : undefined);
+  const weights = all.find(({ path }) => path === wanted);
+  if (!weights) {
+    if (all.length === 0) throw unsupported(without(repo, files, "safetensors", /\.safetensors$/i));
+    const names = all.map(({ path }) => path).join(", ");
+    throw unsupported(`${repo} has no ${named ?? "one adapter that stands out"}: name one of its files: ${names}.`);
+  }
+  if ((weights.sizeBytes ?? 0) > mostImageLoraBytes)
+    throw unsupported(`${repo} has an adapter of ${weights.sizeBytes} bytes: the most is ${mostImageLoraBytes}.`);
+  const folder = weights.path.split("/").slice(0, -1);
+  const config = files.find(({ path }) => path === [...folder, "adapter_config.json"].join("/"));
+  return config ? [config, weights] : [weights];
 }
 
 function without(repo: string, files: readonly RepoFile[], wanted: string, form: RegExp): string {

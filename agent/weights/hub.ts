@@ -49,7 +49,13 @@ export async function resolveHub(
         ? chooseModel(source.repo, all)
         : partsOf(source.repo, source.file, all);
   const files = await withContents(hub, commit, source, chosen, signal);
-  return { commit, files, entry: source.format === "gguf" ? chosen[0]?.path : undefined };
+  return { commit, files, entry: entryOf(source.format, chosen) };
+}
+
+/** An image adapter's file may have any name, beside others. */
+function entryOf(format: HubSource["format"], chosen: readonly HubEntry[]): string | undefined {
+  if (format === "gguf") return chosen[0]?.path;
+  return format === "image_lora" ? chosen.at(-1)?.path : undefined;
 }
 
 /** What the list does not tell is asked of each file; of the largest always, for only that shows who may read the repository. */

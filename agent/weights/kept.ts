@@ -108,17 +108,26 @@ function isKeptFile(file: Partial<KeptFile> | null): file is KeptFile {
 
 /** The token is part of it: what one tenant was allowed to read is no answer for another. */
 export function keyOf(source: Exclude<Source, { kind: "local" }>, endpoint: string, token: string | undefined): string {
-  const parts =
-    source.kind === "pypi"
-      ? ["pypi", source.package, source.version, source.path, source.sha256]
-      : [
-          endpoint,
-          source.repo,
-          source.revision,
-          source.file ?? "",
-          source.sha256 ?? "",
-          source.token ?? token ?? "",
-          source.format,
-        ];
-  return createHash("sha256").update(JSON.stringify(parts)).digest("hex");
+  return createHash("sha256")
+    .update(JSON.stringify(keyParts(source, endpoint, token)))
+    .digest("hex");
+}
+
+function keyParts(source: Exclude<Source, { kind: "local" }>, endpoint: string, token: string | undefined): string[] {
+  switch (source.kind) {
+    case "pypi":
+      return ["pypi", source.package, source.version, source.path, source.sha256];
+    case "url":
+      return ["url", source.url, source.sha256 ?? "", source.token ?? ""];
+    case "hub":
+      return [
+        endpoint,
+        source.repo,
+        source.revision,
+        source.file ?? "",
+        source.sha256 ?? "",
+        source.token ?? token ?? "",
+        source.format,
+      ];
+  }
 }

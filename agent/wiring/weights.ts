@@ -34,6 +34,7 @@ export function createHostWeights(
     silenceMs: config.hfSilenceMs,
     pypiIndex: config.pypiIndex,
     quotaBytes: config.modelsQuotaBytes,
+    allowsPrivateUrls: config.allowsPrivateUrls,
     neighbours,
     onBytes: metrics.downloaded,
     log,

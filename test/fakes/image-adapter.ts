@@ -22,7 +22,12 @@ interface Tensor {
 export type AdapterNames = "kohya" | "diffusers" | "peft";
 
 /** Beside a file in PEFT's names, which has the alpha nowhere else. */
-export const peftConfig = { peft_type: "LORA", r: rank, lora_alpha: alpha, base_model_name_or_path: "stoker/digits-diffusion" };
+export const peftConfig = {
+  peft_type: "LORA",
+  r: rank,
+  lora_alpha: alpha,
+  base_model_name_or_path: "stoker/digits-diffusion",
+};
 
 /** The bytes of a safetensors file. */
 export function imageAdapter(names: AdapterNames, change: (tensors: Tensor[]) => Tensor[] = (all) => all): Buffer {
@@ -38,7 +43,9 @@ function tensorsOf([part, layer, inputs, outputs]: (typeof layers)[number], at: 
     sines(`${prefix}.${down}.weight`, [rank, ...inputs], at),
     sines(`${prefix}.${up}.weight`, [outputs, rank, ...rest.map(() => 1)], at + 0.5),
   ];
-  return names === "peft" ? halves : [...halves, { name: `${prefix}.alpha`, shape: [], values: Float32Array.of(alpha) }];
+  return names === "peft"
+    ? halves
+    : [...halves, { name: `${prefix}.alpha`, shape: [], values: Float32Array.of(alpha) }];
 }
 
 function sines(name: string, shape: readonly number[], phase: number): Tensor {

@@ -1,6 +1,6 @@
 // A LoRA folded into a real pipeline, at start and while it paints: what is painted then equals what another program paints with
 // the same weights changed.
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
@@ -75,18 +75,20 @@ describe.runIf(diffusion)("an image LoRA loaded while the model serves", () => {
   });
   afterAll(() => model?.close());
 
-  const load = (lora_name: string, lora_path: string) =>
-    model.send("/v1/load_lora_adapter", { lora_name, lora_path });
+  const load = (lora_name: string, lora_path: string) => model.send("/v1/load_lora_adapter", { lora_name, lora_path });
   const unload = (lora_name: string) => model.send("/v1/unload_lora_adapter", { lora_name });
 
-  it.each<AdapterNames>(["kohya", "diffusers", "peft"])("in the names of %s paints what its reference painted", async (names) => {
-    const own = join(folder, names);
-    mkdirSync(own);
-    writeFileSync(join(own, "adapter_model.safetensors"), imageAdapter(names));
-    if (names === "peft") writeFileSync(join(own, "adapter_config.json"), JSON.stringify(peftConfig));
-    expect(await load(names, own)).toMatchObject({ status: 200, text: expect.stringMatching(/added successfully/) });
-    expect(apart(await painted(model, names), imageReference.block_means)).toBeLessThan(0.006);
-  });
+  it.each<AdapterNames>(["kohya", "diffusers", "peft"])(
+    "in the names of %s paints what its reference painted",
+    async (names) => {
+      const own = join(folder, names);
+      mkdirSync(own);
+      writeFileSync(join(own, "adapter_model.safetensors"), imageAdapter(names));
+      if (names === "peft") writeFileSync(join(own, "adapter_config.json"), JSON.stringify(peftConfig));
+      expect(await load(names, own)).toMatchObject({ status: 200, text: expect.stringMatching(/added successfully/) });
+      expect(apart(await painted(model, names), imageReference.block_means)).toBeLessThan(0.006);
+    },
+  );
 
   it("paints beside its base, which stays as it was, and each picture with its own", async () => {
     const names = ["kohya", "o/m", "peft", "o/m:kohya", "another name of the model"];

@@ -59,7 +59,16 @@ describe.runIf(diffusion)("the latents of a diffusion pipeline", () => {
     const [against, text] = await pipeline.vectors([padded(""), padded(run.prompt)]);
     if (!text) throw new Error("no vectors");
     const noise = Float32Array.from(reference.initial_noise as number[], (value) => value * schedule.initialScale);
-    const painting = { graphs: pipeline, key: "", size: { width: 8, height: 8 }, schedule, from: 0, latents: noise, text, against };
+    const painting = {
+      graphs: pipeline,
+      key: "",
+      size: { width: 8, height: 8 },
+      schedule,
+      from: 0,
+      latents: noise,
+      text,
+      against,
+    };
     const rest = { guidance: 4, kept: undefined, signal: new AbortController().signal, onStep: () => {} };
     const [found] = await denoise([{ ...painting, ...rest }]);
     // The reference is rounded to four decimals.

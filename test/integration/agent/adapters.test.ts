@@ -21,13 +21,14 @@ let held: Map<string, string>;
 let calls: string[];
 /** Of the next loads. */
 let refusal: { status: number; text: string } | undefined;
+let commits: Map<string, string>;
 let adapters: Adapters;
 let ending: AbortController;
 let running: Promise<void>;
 
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), "stoker-adapters-"));
-  [held, calls, refusal] = [new Map(), [], undefined];
+  [held, calls, refusal, commits] = [new Map(), [], undefined, new Map()];
   server = createServer(async (request, response) => {
     let text = "";
     for await (const part of request) text += part;
@@ -55,7 +56,7 @@ afterEach(async () => {
 function begin(): void {
   ending = new AbortController();
   adapters = createAdapters({
-    ensure: async ({ repo = "" }) => fetched(repo),
+    ensure: async ({ repo = "" }) => ({ modelPath: fetched(repo), commit: commits.get(repo) ?? "" }),
     files: createAdapterFiles(join(folder, "shown"), false),
     onNews: () => {},
     clock: () => performance.now(),

@@ -1,0 +1,82 @@
+// What an image adapter's file says of itself before an engine reads it: a whole safetensors file of plain LoRA halves, of a
+// bounded rank. Which layers it changes is the engine's to judge. Format: https://github.com/huggingface/safetensors#format
+import { open } from "node:fs/promises";
+import { shown } from "./check-adapter.ts";
+
+/** Adapters of the largest models have some thousand tensors. */
+const mostHeaderBytes = 16 * 1024 * 1024;
+const floats = new Set(["F32", "F16", "BF16"]);
+/** The half whose first dimension is the rank, as kohya's tools, diffusers and PEFT call it. */
+const downHalf = /(\.lora_down|\.lora_A(\.default)?|\.lora\.down|_lora\.down)\.weight$/;
+
+interface SafetensorsHeader {
+  readonly tensors: Readonly<Record<string, unknown>>;
+  /** Of the whole file. */
+  readonly bytes: number;
+  readonly dataFrom: number;
+}
+
+/** Undefined: nothing speaks against it. `config`: the text of its adapter_config.json, where it has one. */
+export async function whyImageAdapterRefused(
+  path: string,
+  config: string | undefined,
+  mostRank: number,
+): Promise<string | undefined> {
+  const header = await readHeader(path);
+  if (typeof header === "string") return header;
+  return whyConfigRefused(config) ?? whyTensorsRefused(header, mostRank);
+}
+
+async function readHeader(path: string): Promise<SafetensorsHeader | string> {
+  const file = await open(path, "r");
+  try {
+    const { size } = await file.stat();
+    const head = Buffer.alloc(8);
+    const { bytesRead } = await file.read(head, 0, 8, 0);
+    const length = bytesRead === 8 ? Number(head.readBigUInt64LE()) : Number.POSITIVE_INFINITY;
+    if (length > Math.min(mostHeaderBytes, size - 8)) return "it is no safetensors file";
+    const text = Buffer.alloc(length);
+    await file.read(text, 0, length, 8);
+    const { __metadata__: _, ...tensors } = objectIn(text.toString("utf8")) ?? { "": undefined };
+    if ("" in tensors) return "it is no safetensors file";
+    return { tensors, bytes: size, dataFrom: 8 + length };
+  } finally {
+    await file.close();
+  }
+}
+
+function whyConfigRefused(config: string | undefined): string | undefined {
+  if (config === undefined) return undefined;
+  const facts = objectIn(config);
+  if (!facts) return "its adapter_config.json is not a JSON object";
+  if (facts["peft_type"] !== "LORA") return `its type is ${shown(facts["peft_type"])} and not LORA`;
+  return facts["use_dora"] === true ? "it is a DoRA, which the engines here do not take" : undefined;
+}
+
+function whyTensorsRefused({ tensors, bytes, dataFrom }: SafetensorsHeader, mostRank: number): string | undefined {
+  let halves = 0;
+  for (const [name, value] of Object.entries(tensors)) {
+    const { dtype, shape, data_offsets: offsets } = (value ?? {}) as Record<string, unknown>;
+    const [, to] = Array.isArray(offsets) ? offsets : [];
+    if (typeof dtype !== "string" || !Array.isArray(shape) || typeof to !== "number")
+      return "its safetensors header is damaged";
+    if (dataFrom + to > bytes) return "it ends before its last tensor; fetch it whole";
+    if (!floats.has(dtype)) return `its tensors are of type ${dtype.slice(0, 20)}; F32, F16 and BF16 are read`;
+    if (!downHalf.test(name)) continue;
+    halves += 1;
+    const [rank] = shape;
+    if (typeof rank !== "number" || !Number.isInteger(rank) || rank < 1 || rank > mostRank)
+      return `its rank ${shown(rank)} is not a whole number from 1 to ${mostRank}, which is what the engine takes`;
+  }
+  return halves === 0 ? "it holds no LoRA in the names of kohya's tools, diffusers or PEFT" : undefined;
+}
+
+function objectIn(text: string): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
+    return isObject ? (value as Record<string, unknown>) : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,115 @@
+// One file from an address of a customer's choice, known from then on by its sha256. What was fetched once is not asked for
+// again: another file under the same URL is another adapter.
+import { createHash } from "node:crypto";
+import { Readable } from "node:stream";
+import type { Logger } from "pino";
+import type { Cache } from "./cache.ts";
+import { mostImageLoraBytes } from "./choose-snapshot.ts";
+import type { Content, DownloadSource } from "./download.ts";
+import type { Kept } from "./kept.ts";
+import type { Progress } from "./progress.ts";
+import { type PublicWeb, readPublicUrl } from "./public-web.ts";
+import type { Source } from "./source.ts";
+import type { WebAnswer } from "./web.ts";
+import { WeightsError } from "./weights-error.ts";
+
+type UrlSource = Extract<Source, { kind: "url" }>;
+
+export interface UrlParts {
+  readonly cache: Cache;
+  readonly web: PublicWeb;
+  readonly allowsPrivate: boolean;
+  readonly log: Logger;
+}
+
+/** As the engine is shown it, whatever it is called there. */
+const fileName = "adapter_model.safetensors";
+
+export function createFetchUrl({ cache, web, allowsPrivate, log }: UrlParts) {
+  return async (key: string, source: UrlSource, onProgress: Progress, signal: AbortSignal): Promise<Kept> => {
+    const last = await cache.kept.recall(key);
+    if (last && (await cache.isWhole(last, signal))) return last;
+    const url = readPublicUrl(source.url, allowsPrivate);
+    const content: Content = {
+      key: source.sha256 ?? createHash("sha256").update(source.url).digest("hex"),
+      sha256: source.sha256,
+      gitSha1: undefined,
+      sizeBytes: source.sizeBytes,
+      isUnannounced: source.sha256 === undefined,
+    };
+    const authorization = source.token === undefined ? undefined : `Bearer ${source.token}`;
+    const from: DownloadSource = {
+      name: "url",
+      async open(at, tag, inner) {
+        // Without a word for which file it was, the rest of another one might follow.
+        const headers: Record<string, string> =
+          at > 0 && tag !== undefined ? { range: `bytes=${at}-`, "if-range": tag } : {};
+        return bounded(await web.open(url, headers, authorization, inner), url.host);
+      },
+    };
+    const doneAssembling = cache.holders.assemble(key, source.sha256 === undefined ? [] : [source.sha256]);
+    try {
+      const fetch = { content, sources: [from], setting: "the adapter's source", onProgress };
+      const blob = await cache.bring(fetch, signal);
+      const files = [{ path: fileName, ...blob }];
+      const set = { repo: `url:${url.host}`, revision: blob.sha256, commit: blob.sha256, entry: fileName, files };
+      await cache.kept.remember(key, set);
+      log.info({ host: url.host, sha256: blob.sha256, bytes: blob.sizeBytes }, "weights here");
+      return set;
+    } finally {
+      doneAssembling();
+    }
+  };
+}
+
+/** Throws what the answer means where it is not the file, and ends one that grows too long. */
+function bounded(answer: WebAnswer, host: string): WebAnswer {
+  const { status, body } = answer;
+  const length = Number(answer.header("content-length") ?? 0);
+  if (![200, 206, 416].includes(status) || length > mostImageLoraBytes) {
+    body.on("error", () => {}).destroy();
+    throw length > mostImageLoraBytes ? tooLong(host) : refusalOf(status, host);
+  }
+  return { ...answer, body: Readable.from(counted(body, host)) };
+}
+
+async function* counted(body: Readable, host: string): AsyncGenerator<Buffer> {
+  let bytes = 0;
+  for await (const chunk of body as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    if (bytes > mostImageLoraBytes) throw tooLong(host);
+    yield chunk;
+  }
+}
+
+function refusalOf(status: number, host: string): WeightsError {
+  if (status === 401 || status === 403)
+    return failed(
+      "source_denied",
+      false,
+      `${host} does not give the adapter to us (${status}): give a token in \`source.token\`, or a URL that needs none.`,
+    );
+  if (status === 404 || status === 410)
+    return failed("source_not_found", false, `${host} has no file at the adapter's URL (${status}): correct the URL.`);
+  const isOurs = status >= 400 && status < 500 && status !== 408 && status !== 429;
+  return failed(
+    "source_failed",
+    !isOurs,
+    `${host} answered ${status} instead of the adapter: see there whether the URL is right${isOurs ? "" : "; it is tried again"}.`,
+  );
+}
+
+const tooLong = (host: string) =>
+  failed(
+    "source_refused",
+    false,
+    `${host} sends more than ${mostImageLoraBytes} bytes, the most for an image adapter: give the URL of the adapter alone.`,
+  );
+
+function failed(
+  code: "source_denied" | "source_not_found" | "source_failed" | "source_refused",
+  retryable: boolean,
+  text: string,
+) {
+  return new WeightsError(code, text, { retryable });
+}
