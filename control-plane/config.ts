@@ -55,7 +55,12 @@ export interface ControlPlaneConfig {
     readonly gpus: { readonly perType: number };
   };
   /** LoRA adapters: what they cost more than their base, and how long one stays loaded that nobody uses. */
-  readonly adapters: { readonly percent: number; readonly idleMs: number };
+  readonly adapters: {
+    readonly percent: number;
+    readonly idleMs: number;
+    /** Customers' URLs of adapters may lead into private networks, by any port and plain http. */
+    readonly allowsPrivateUrls: boolean;
+  };
   /** Messages between replicas go by Redis; without one each keeps to itself and to the database. */
   readonly redisUrl: string | undefined;
   /** Under which clients reach this control plane; undefined: as each request says. */
@@ -141,6 +146,9 @@ export function readConfig(env: Env): ControlPlaneConfig {
       );
   }
   const allowPrivate = text("STOKER_WEBHOOK_ALLOW_PRIVATE") ?? "0";
+  const allowPrivateUrls = text("STOKER_ADAPTER_URL_ALLOW_PRIVATE") ?? "0";
+  if (allowPrivateUrls !== "0" && allowPrivateUrls !== "1")
+    problems.push("STOKER_ADAPTER_URL_ALLOW_PRIVATE must be 0 or 1.");
   if (allowPrivate !== "0" && allowPrivate !== "1") problems.push("STOKER_WEBHOOK_ALLOW_PRIVATE must be 0 or 1.");
   const signUp = text("STOKER_SIGN_UP") ?? "closed";
   if (signUp !== "open" && signUp !== "closed") problems.push("STOKER_SIGN_UP must be open or closed.");
@@ -194,6 +202,7 @@ export function readConfig(env: Env): ControlPlaneConfig {
     adapters: {
       percent: whole("STOKER_LORA_SURCHARGE_PERCENT", 50, 0, 10_000),
       idleMs: number("STOKER_LORA_IDLE_SECONDS", 3_600, 1, 31_536_000) * 1000,
+      allowsPrivateUrls: allowPrivateUrls === "1",
     },
     redisUrl,
     publicUrl,

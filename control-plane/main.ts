@@ -266,6 +266,7 @@ async function main(): Promise<void> {
     feed,
     askForInstance: createWaker({ ...verbDeps, store: fleet.deploymentStore }),
     idleMs: config.adapters.idleMs,
+    urlRules: { allowsPrivate: config.adapters.allowsPrivateUrls, blocked: config.webhooks.blocked },
     log,
   });
   const http = await createHttp({

@@ -11,6 +11,8 @@ export type RepoLook =
       /** An adapter's; undefined: it names none. */
       readonly baseModel: string | undefined;
       readonly files: readonly string[];
+      /** That is meant by the revision now. */
+      readonly commit?: string;
     }
   /** Not there, or not for this token. */
   | { readonly kind: "missing" }
@@ -63,6 +65,7 @@ export function readLook(value: unknown): RepoLook {
     kind: "found",
     formats,
     files,
+    ...(typeof facts["sha"] === "string" && /^[0-9a-f]{40}$/.test(facts["sha"]) ? { commit: facts["sha"] } : {}),
     task: typeof facts["pipeline_tag"] === "string" ? facts["pipeline_tag"] : undefined,
     baseModel: typeof baseModel === "string" ? baseModel : undefined,
   };

@@ -5,6 +5,17 @@ import type { Engine } from "./deployment.ts";
 
 export type AdapterStatus = "initializing" | "downloading" | "deploying" | "deployed" | "failed" | "deleted";
 
+/** Where an adapter comes from. Only language models' adapters need a repository: theirs are two files. */
+export type AdapterOrigin =
+  | {
+      readonly kind: "huggingface";
+      readonly repo: string;
+      readonly revision: string | undefined;
+      /** Undefined: by the usual names. */
+      readonly file: string | undefined;
+    }
+  | { readonly kind: "civitai" | "url"; readonly url: string };
+
 export interface Adapter {
   readonly id: AdapterId;
   readonly account: AccountId;
@@ -13,8 +24,13 @@ export interface Adapter {
   readonly baseDeployId: DeploymentId;
   /** As it was named when the adapter was made. */
   readonly baseModel: string;
+  readonly source: AdapterOrigin["kind"];
+  /** Of the hub; of another source its URL without what may be a secret. */
   readonly repo: string;
   readonly revision: string;
+  readonly file: string;
+  /** What is loaded: the repository's commit, or the file's sha256; empty until it is known. */
+  readonly commit: string;
   readonly hasToken: boolean;
   /** Kept for its owner: adapters serve their own account alone. */
   readonly isPrivate: boolean;
@@ -45,7 +61,24 @@ export interface AdapterNews {
   readonly failMessage: string;
   /** Trying again cannot help. */
   readonly isFinal: boolean;
+  /** Of what is loaded; empty where the host does not know. */
+  readonly commit: string;
 }
 
-/** How many an instance holds at once, by engine; an engine that is not named takes none while it runs. */
-export const mostHeld: Readonly<Partial<Record<Engine, number>>> = { stoker: 4, vllm: 8 };
+export const imageTask = "text-to-image";
+/** Tasks whose engines take adapters while they run. */
+export const adaptedTasks: ReadonlySet<string> = new Set(["text-generation", imageTask]);
+
+/** A picture model's are whole copies of its UNet, a language model's a few of its layers. */
+const mostImages = 2;
+const mostTexts: Readonly<Partial<Record<Engine, number>>> = { stoker: 4, vllm: 8 };
+
+/** How many an instance holds at once; none of an engine that takes none while it runs. */
+export function mostHeld(engine: string, task: string): number {
+  if (task === imageTask) return engine === "stoker" ? mostImages : 0;
+  return (mostTexts as Readonly<Record<string, number>>)[engine] ?? 0;
+}
+
+/** One that is made is loaded before anybody asks for it while its base holds fewer. */
+export const roomOf = (task: string): number =>
+  task === imageTask ? mostImages : Math.min(...Object.values(mostTexts));

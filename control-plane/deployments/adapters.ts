@@ -1,16 +1,15 @@
 // LoRA adapters of an account: made, shown, changed, dropped. Hosts hear of them by the desired state of the base's instances.
 import { type AccountId, type AdapterId, randomId } from "../../proto/ids.ts";
-import type { LookAtRepo } from "../catalog/hub-look.ts";
+import type { LookAtRepo, RepoLook } from "../catalog/hub-look.ts";
 import type { ServedModel } from "../catalog/served-model.ts";
-import { mostHeld } from "./adapter.ts";
+import { type AdapterOrigin, adaptedTasks, imageTask, roomOf } from "./adapter.ts";
 import { checkRepo, fullName, type Owner } from "./create.ts";
 import { AccountEnded, AccountSuspended, AdapterNotFound, AdapterRefused, DeploymentNameTaken } from "./errors.ts";
 import type { Adapter, AdapterStore } from "./store.ts";
 
 export interface AdapterRequest {
   readonly name: string;
-  readonly repo: string;
-  readonly revision: string | undefined;
+  readonly origin: AdapterOrigin;
   readonly token: string | undefined;
   /** Undefined: as the hub says. */
   readonly baseModel: string | undefined;
@@ -32,8 +31,7 @@ export interface Adapters {
 }
 
 const mostOfAccount = 100;
-/** A new one is loaded before anybody asks for it while its base holds fewer. */
-const room = Math.min(...Object.values(mostHeld));
+const fileForm = /^[\w.][\w. +@/=,()-]{0,511}\.safetensors$/;
 
 export function createAdapters(deps: {
   readonly store: AdapterStore;
@@ -41,14 +39,33 @@ export function createAdapters(deps: {
   /** Of what `resolve` knows. */
   readonly refresh: () => Promise<void>;
   readonly lookAtRepo: LookAtRepo;
+  /** Why a URL is not fetched from; undefined: nothing speaks against it. */
+  readonly whyUrlRefused: (url: string) => Promise<string | undefined>;
   readonly sealToken: (account: AccountId, token: string) => Promise<Buffer>;
 }): Adapters {
   const { store } = deps;
 
-  async function baseOf({ account }: Owner, request: AdapterRequest, revision: string): Promise<ServedModel> {
+  /** What the hub says of it now: which commit is meant by a branch, so that every instance holds the same. */
+  async function lookAt({ origin, token, fields }: AdapterRequest): Promise<RepoLook | undefined> {
+    if (origin.kind === "huggingface") {
+      const revision = origin.revision ?? "main";
+      checkRepo(origin.repo, revision, { repo: fields.repo, revision: "revision" });
+      if (origin.file !== undefined && !fileForm.test(origin.file))
+        throw new AdapterRefused(fields.repo, "`file` is the path of a .safetensors file in the repository.");
+      return deps.lookAtRepo(origin.repo, revision, token);
+    }
+    const why = await deps.whyUrlRefused(origin.url);
+    if (why !== undefined)
+      throw new AdapterRefused(fields.repo, `the adapter is not fetched from there: ${why}.`);
+    return undefined;
+  }
+
+  async function baseOf(
+    { account }: Owner,
+    request: AdapterRequest,
+    look: RepoLook | undefined,
+  ): Promise<ServedModel> {
     const { base: field } = request.fields;
-    const look =
-      request.baseModel === undefined ? await deps.lookAtRepo(request.repo, revision, request.token) : undefined;
     const name = request.baseModel ?? (look?.kind === "found" ? look.baseModel : undefined);
     if (name === undefined)
       throw new AdapterRefused(field, "the repository names no base model, or the hub does not answer; name it.");
@@ -64,6 +81,12 @@ export function createAdapters(deps: {
         `no model ${name.slice(0, 200)} is served here; \`GET /models/lora/list\` lists those that take adapters, or deploy one of your own first.`,
       );
     if (!base.takesAdapters) throw new AdapterRefused(field, whyNone(base));
+    const { kind } = request.origin;
+    if (base.task !== imageTask && (kind !== "huggingface" || request.origin.file !== undefined))
+      throw new AdapterRefused(
+        request.fields.repo,
+        `${base.name} writes text: its adapters are repositories of the hub, in PEFT format with safetensors; give type huggingface and \`repo\` alone.`,
+      );
     return base;
   }
 
@@ -75,6 +98,18 @@ export function createAdapters(deps: {
     return found;
   }
 
+  async function sourceOf(account: AccountId, { origin, token }: AdapterRequest, look: RepoLook | undefined) {
+    const seal = (text: string) => deps.sealToken(account, text);
+    const sealed = { source: origin.kind, token: token ? await seal(token) : null };
+    if (origin.kind !== "huggingface") {
+      const { origin: host, pathname } = new URL(origin.url);
+      return { ...sealed, repo: `${host}${pathname}`, revision: "", file: "", url: await seal(origin.url), commit: "" };
+    }
+    const { repo, revision = "main", file = "" } = origin;
+    const commit = look?.kind === "found" ? (look.commit ?? "") : "";
+    return { ...sealed, repo, revision, file, url: null, commit };
+  }
+
   return {
     async create(owner, request) {
       if (owner.suspendReason !== null) throw new AccountSuspended(owner.suspendReason);
@@ -82,9 +117,8 @@ export function createAdapters(deps: {
       const name = fullName(request.name, owner.displayName, fields.name);
       // Its status would stand at the path of another one's record.
       if (name.endsWith("/status")) throw new AdapterRefused(fields.name, "an adapter cannot be called status.");
-      const revision = request.revision ?? "main";
-      checkRepo(request.repo, revision, { repo: fields.repo, revision: "revision" });
-      const base = await baseOf(owner, request, revision);
+      const look = await lookAt(request);
+      const base = await baseOf(owner, request, look);
       const taken = deps.resolve(name, owner.account);
       if (taken && taken.status !== "failed") throw new DeploymentNameTaken(name);
       const created = await store.insert(
@@ -95,14 +129,12 @@ export function createAdapters(deps: {
           baseDeployId: base.deployId,
           baseModel: base.name,
           isBasePublic: base.isPublic,
-          repo: request.repo,
-          revision,
-          token: request.token ? await deps.sealToken(owner.account, request.token) : null,
+          ...(await sourceOf(owner.account, request, look)),
           isPrivate: request.isPrivate,
           description: request.description,
         },
         mostOfAccount,
-        room,
+        roomOf(base.task),
       );
       if (created === "account_gone") throw new AccountEnded();
       if (created === "name_taken") throw new DeploymentNameTaken(name);
@@ -130,6 +162,6 @@ export function createAdapters(deps: {
 
 function whyNone({ name, adapter, task }: ServedModel): string {
   if (adapter) return `${name} is an adapter itself; name its base, ${adapter.baseName}.`;
-  if (task !== "text-generation") return `${name} does ${task}; adapters are taken by language models alone.`;
+  if (!adaptedTasks.has(task)) return `${name} does ${task}; adapters are taken by models that write text or paint.`;
   return `${name} is served by an engine that takes no adapters while it runs; deploy it on our own runtime (GGUF) or vLLM.`;
 }

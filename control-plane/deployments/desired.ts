@@ -32,7 +32,9 @@ export interface DesiredInstance extends Resources {
   readonly adapters: readonly OpenAdapter[];
 }
 
-interface OpenAdapter extends Pick<Adapter, "id" | "repo" | "revision"> {
+interface OpenAdapter extends Pick<Adapter, "id" | "repo" | "revision" | "file" | "commit"> {
+  /** Undefined: it is a repository's. Never logged. */
+  readonly url: string | undefined;
   /** Empty without one. Never logged. */
   readonly token: string;
 }
@@ -119,18 +121,23 @@ async function secretsOf(
   return { weightsToken: "", rental: { ...container, firstStart: secret } };
 }
 
-/** Without its token where that does not open: the host says what the hub then answers. */
+/** Without what does not open: the host says what then stands in its way. */
 async function opened(
-  { id, account, repo, revision, token }: DesiredAdapter,
+  { token, url, account, source, ...adapter }: DesiredAdapter,
   { openToken, log }: Pick<Parameters<typeof desiredSet>[0], "openToken" | "log">,
 ): Promise<OpenAdapter> {
-  try {
-    return { id, repo, revision, token: token ? await openToken(account, token) : "" };
-  } catch (error) {
-    if ((error as { code?: unknown }).code === "store_away") throw error;
-    log.error({ err: error, adapter: id, alert: "sealed_secret_unreadable" }, "an adapter's secret does not open");
-    return { id, repo, revision, token: "" };
-  }
+  const { id, repo, revision, file, commit } = adapter;
+  const open = async (sealed: Buffer | null): Promise<string> => {
+    try {
+      return sealed ? await openToken(account, sealed) : "";
+    } catch (error) {
+      if ((error as { code?: unknown }).code === "store_away") throw error;
+      log.error({ err: error, adapter: id, alert: "sealed_secret_unreadable" }, "an adapter's secret does not open");
+      return "";
+    }
+  };
+  const isHub = source === "huggingface";
+  return { id, repo, revision, file, commit, url: isHub ? undefined : await open(url), token: await open(token) };
 }
 
 /** The name the engine knows. */

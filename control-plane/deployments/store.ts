@@ -133,7 +133,10 @@ export interface DesiredRow {
   readonly adapters: readonly DesiredAdapter[];
 }
 
-export interface DesiredAdapter extends Pick<Adapter, "id" | "account" | "repo" | "revision"> {
+export interface DesiredAdapter
+  extends Pick<Adapter, "id" | "account" | "repo" | "revision" | "file" | "source" | "commit"> {
+  /** Under the account's data key, where the source is no repository. */
+  readonly url: Buffer | null;
   readonly token: Buffer | null;
 }
 
@@ -269,8 +272,19 @@ export interface DeploymentStore {
 
 export type NewAdapter = Pick<
   Adapter,
-  "id" | "account" | "name" | "baseDeployId" | "baseModel" | "repo" | "revision" | "isPrivate" | "description"
-> & { readonly isBasePublic: boolean; readonly token: Buffer | null };
+  | "id"
+  | "account"
+  | "name"
+  | "baseDeployId"
+  | "baseModel"
+  | "source"
+  | "repo"
+  | "revision"
+  | "file"
+  | "commit"
+  | "isPrivate"
+  | "description"
+> & { readonly isBasePublic: boolean; readonly url: Buffer | null; readonly token: Buffer | null };
 
 /** Where an adapter stands for callers that wait for it. `full`: all places are taken by adapters that were used just now. */
 export type AdapterStanding = "wanted" | "trouble" | "full" | "failed" | "gone";
@@ -295,8 +309,12 @@ export interface AdapterStore {
   remove(id: AdapterId, account: AccountId): Promise<boolean>;
   /** It was used; written down now and then. */
   used(id: AdapterId, account: AccountId): Promise<void>;
-  /** Somebody waits for it: it is wanted from now on, in the place of the one used longest ago where there is no room. */
-  want(id: AdapterId, account: AccountId, mostHeld: Readonly<Record<string, number>>): Promise<AdapterStanding>;
+  /** Somebody waits for it: it is wanted from now on, in the place of the one used longest ago where there is no room, by number or as a host says. */
+  want(
+    id: AdapterId,
+    account: AccountId,
+    mostHeld: (engine: string, task: string) => number,
+  ): Promise<AdapterStanding>;
   /** Drops those not used for so long, follows bases to other deployments, ends those whose base is gone. Returns of how many. */
   tend(idleMs: number): Promise<number>;
 }

@@ -19,12 +19,19 @@ export function renderLoraStatus(one: Adapter): Static<typeof LoraStatus> {
 export function renderLora(one: Adapter): Static<typeof Lora> {
   return {
     ...renderLoraStatus(one),
-    source: { type: "huggingface", repo: one.repo, revision: one.revision },
+    source: renderSource(one),
+    commit: one.commit,
     private: one.isPrivate,
     description: one.description,
     instances: { running: one.held },
   };
 }
+
+/** A URL without what follows its path: that may be a secret. */
+const renderSource = ({ source, repo, revision, file }: Adapter) =>
+  source === "huggingface"
+    ? { type: source, repo, revision, ...(file === "" ? {} : { file }) }
+    : { type: source, [source === "civitai" ? "civit_url" : "url"]: repo };
 
 /** The deployment record of type `lora`: it runs on the instances of its base, and has none of its own. */
 export function renderLoraDeployment(one: Adapter): DeploymentRecord {
@@ -33,7 +40,7 @@ export function renderLoraDeployment(one: Adapter): DeploymentRecord {
     type: "lora",
     deploy_id: one.id,
     model_name: one.name,
-    version: one.revision,
+    version: one.revision || one.commit,
     task: one.base.task,
     status: one.status,
     fail_reason: one.status === "failed" ? one.failReason : "",

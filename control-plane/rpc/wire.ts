@@ -7,9 +7,11 @@ import type { InstanceReport__Output } from "../../proto/gen/stoker/fleet/v1/Ins
 import type { InstanceSpec } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import type { Inventory__Output } from "../../proto/gen/stoker/fleet/v1/Inventory.ts";
 import type { KeptWeights__Output } from "../../proto/gen/stoker/fleet/v1/KeptWeights.ts";
+import type { Weights } from "../../proto/gen/stoker/fleet/v1/Weights.ts";
 import { isGpuType } from "../../proto/gpu.ts";
 import type { AdapterId, DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 import { isInstancePhase } from "../../proto/instance-phase.ts";
+import { imageTask } from "../deployments/adapter.ts";
 import type { DesiredInstance, DesiredSet } from "../deployments/desired.ts";
 import type { AdapterNews, Observation } from "../deployments/store.ts";
 import { type ContainerRules, type Inventory, weightsKey } from "../fleet/host.ts";
@@ -131,6 +133,7 @@ function readAdapter(wire: AdapterReport__Output): AdapterNews | undefined {
       failCode: wire.failCode.slice(0, 64),
       failMessage: wire.failMessage.slice(0, 4_096),
       isFinal: wire.isFinal,
+      commit: /^([0-9a-f]{40}|[0-9a-f]{64})$/.test(wire.commit) ? wire.commit : "",
     }
   );
 }
@@ -212,10 +215,15 @@ function writeSpec(want: DesiredInstance): InstanceSpec {
     externalUrl: want.externalUrl,
     draining: false,
     chatTemplate: weights.chatTemplate ?? "",
-    adapters: want.adapters.map(({ id, repo, revision, token }) => ({
-      id,
-      weights: { repo, revision, token, format: "lora" },
-    })),
+    adapters: want.adapters.map((one) => ({ id: one.id, weights: adapterWeights(one, want.task) })),
     rental: want.rental ? { sshKeys: [...want.rental.sshKeys], firstStart: want.rental.firstStart } : null,
   };
+}
+
+/** All instances hold what the first one got: its commit, or the digest of its one file. */
+function adapterWeights(one: DesiredInstance["adapters"][number], task: string): Weights {
+  const { repo, revision, file, commit, url, token } = one;
+  const format = task === imageTask ? "image_lora" : "lora";
+  if (url !== undefined) return { url, sha256: commit, token, format };
+  return { repo, revision: commit || revision, file, token, format };
 }

@@ -18,7 +18,7 @@ export async function adaptersOf(
   if (deployIds.length === 0) return new Map();
   const rows = await db
     .selectFrom("adapter")
-    .select(["adapter_id", "account_id", "base_deploy_id", "repo", "revision", "token"])
+    .select(["adapter_id", "account_id", "base_deploy_id", "source", "repo", "revision", "file", "url", "token", "commit"])
     .where("base_deploy_id", "in", [...deployIds])
     .where("status", "not in", [...ended])
     .where("is_wanted", "=", true)
@@ -28,18 +28,15 @@ export async function adaptersOf(
   return new Map([...byBase].map(([base, all]) => [base, all.map(asDesired)]));
 }
 
-const asDesired = (row: {
-  adapter_id: string;
-  account_id: string;
-  repo: string;
-  revision: string;
-  token: Buffer | null;
-}): DesiredAdapter => ({
-  id: row.adapter_id as AdapterId,
-  account: row.account_id as AccountId,
-  repo: row.repo,
-  revision: row.revision,
-  token: row.token,
+type DesiredRow = Pick<
+  Selectable<Database["adapter"]>,
+  "adapter_id" | "account_id" | "source" | "repo" | "revision" | "file" | "url" | "token" | "commit"
+>;
+
+const asDesired = ({ adapter_id, account_id, ...rest }: DesiredRow): DesiredAdapter => ({
+  ...rest,
+  id: adapter_id as AdapterId,
+  account: account_id as AccountId,
 });
 
 /** Call under the account's lock: its deployments and adapters have their names from one set. */
@@ -86,10 +83,15 @@ async function observeOne(trx: Transaction<Database>, baseDeployId: string, one:
   return numUpdatedRows > 0n;
 }
 
-function changeBy({ phase, failCode, failMessage, isFinal }: AdapterNews) {
+function changeBy({ phase, failCode, failMessage, isFinal, commit }: AdapterNews) {
   switch (phase) {
     case "ready":
-      return { status: "deployed" as const, fail_reason: "" };
+      // The first that is held anywhere is what all are to hold.
+      return {
+        status: "deployed" as const,
+        fail_reason: "",
+        ...(commit === "" ? {} : { commit: sql<string>`case when "commit" = '' then ${commit} else "commit" end` }),
+      };
     case "failed":
       return {
         fail_reason: `${failCode}: ${failMessage}`,
@@ -102,10 +104,10 @@ function changeBy({ phase, failCode, failMessage, isFinal }: AdapterNews) {
 
 const statusIn = { downloading: "downloading", loading: "deploying" } as const;
 
-function isNewBy({ phase, failCode, failMessage }: AdapterNews) {
+function isNewBy({ phase, failCode, failMessage, commit }: AdapterNews) {
   switch (phase) {
     case "ready":
-      return sql<boolean>`(status <> 'deployed' or fail_reason <> '')`;
+      return sql<boolean>`(status <> 'deployed' or fail_reason <> '' or ("commit" = '' and ${commit} <> ''))`;
     case "failed":
       return sql<boolean>`fail_reason <> ${`${failCode}: ${failMessage}`}`;
     default:

@@ -12,6 +12,8 @@ import type { Database } from "./schema.ts";
 const usedEverySeconds = 30;
 /** One that was used so lately does not give its place to another. */
 const settledSeconds = 20;
+/** An instance unloads one and tries the other again within this. */
+const roomSeconds = 30;
 
 export function createAdapterStore(db: Kysely<Database>): AdapterStore {
   const own = (account: AccountId) => selectAdapters(db).where("a.account_id", "=", account);
@@ -33,9 +35,13 @@ export function createAdapterStore(db: Kysely<Database>): AdapterStore {
               base_deploy_id: next.baseDeployId,
               base_model: next.baseModel,
               is_base_public: next.isBasePublic,
+              source: next.source,
               repo: next.repo,
               revision: next.revision,
+              file: next.file,
+              url: next.url,
               token: next.token,
+              commit: next.commit,
               is_private: next.isPrivate,
               description: next.description,
               // The first caller is not to wait for it, if there is room.
@@ -98,7 +104,7 @@ export function createAdapterStore(db: Kysely<Database>): AdapterStore {
       changing(db, id, account, async (trx) => {
         const { numUpdatedRows } = await trx
           .updateTable("adapter")
-          .set({ status: "deleted", is_wanted: false, token: null, updated_at: sql<Date>`now()` })
+          .set({ status: "deleted", is_wanted: false, token: null, url: null, updated_at: sql<Date>`now()` })
           .where("adapter_id", "=", id)
           .where("status", "!=", "deleted")
           .executeTakeFirst();
@@ -154,13 +160,14 @@ async function want(
   db: Kysely<Database>,
   id: AdapterId,
   account: AccountId,
-  mostHeld: Readonly<Record<string, number>>,
+  mostHeld: (engine: string, task: string) => number,
 ): Promise<AdapterStanding> {
   const standing = await changing<AdapterStanding>(db, id, account, async (trx, base) => {
     // One at a time per base, also while nothing of it runs.
     const others = await trx
       .selectFrom("adapter")
       .select(["adapter_id", "is_wanted", "status", "fail_reason"])
+      .select(sql<boolean>`coalesce(room_made_at > now() - make_interval(secs => ${roomSeconds}), false)`.as("has_asked"))
       .select(sql<boolean>`used_at > now() - make_interval(secs => ${settledSeconds})`.as("is_settled"))
       .where("base_deploy_id", "=", base)
       .where((eb) => eb.or([eb("is_wanted", "=", true), eb("adapter_id", "=", id)]))
@@ -173,17 +180,31 @@ async function want(
     if (!mine || mine.status === "deleted") return quiet("gone");
     if (mine.status === "failed") return quiet("failed");
     const standing = mine.fail_reason === "" ? "wanted" : "trouble";
+    const held = others.filter((row) => row.is_wanted && row.status !== "failed" && row.status !== "deleted");
+    if (mine.is_wanted && mine.fail_reason.startsWith("adapter_no_room:") && !mine.has_asked) {
+      // A host has no memory for one more: the place of one is given away, and whether that was enough is waited for.
+      const [idle] = held.filter((row) => row.adapter_id !== id && !row.is_settled);
+      if (idle) {
+        await setWanted(trx, [idle.adapter_id], false);
+        const now = sql<Date>`now()`;
+        await trx
+          .updateTable("adapter")
+          .set({ room_made_at: now, used_at: now, fail_reason: "" })
+          .where("adapter_id", "=", id)
+          .execute();
+        return { isTold: true, result: "wanted" };
+      }
+    }
     if (mine.is_wanted) {
       await trx.updateTable("adapter").set({ used_at: sql<Date>`now()` }).where("adapter_id", "=", id).execute();
       return quiet(standing);
     }
-    const { engine } = await trx
+    const { engine, task } = await trx
       .selectFrom("deployment")
-      .select("engine")
+      .select(["engine", "task"])
       .where("deploy_id", "=", base)
       .executeTakeFirstOrThrow();
-    const held = others.filter((row) => row.is_wanted && row.status !== "failed" && row.status !== "deleted");
-    const surplus = held.length + 1 - (mostHeld[engine] ?? 0);
+    const surplus = held.length + 1 - mostHeld(engine, task);
     const leaving = held.filter((row) => !row.is_settled).slice(0, Math.max(0, surplus));
     if (leaving.length < surplus) return quiet("full");
     await setWanted(
@@ -321,8 +342,11 @@ const asAdapter = (row: AdapterRow): Adapter => ({
   name: row.name,
   baseDeployId: row.base_deploy_id as DeploymentId,
   baseModel: row.base_model,
+  source: row.source,
   repo: row.repo,
   revision: row.revision,
+  file: row.file,
+  commit: row.commit,
   hasToken: row.token !== null,
   isPrivate: row.is_private,
   description: row.description,

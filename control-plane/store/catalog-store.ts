@@ -7,8 +7,11 @@ import { announce } from "./change-feed.ts";
 import { inTransaction } from "./database.ts";
 import type { Database } from "./schema.ts";
 
-/** Those that take LoRA adapters while they run. */
-const adapterEngines: ReadonlySet<string> = new Set(["stoker", "vllm"]);
+/** Those that take LoRA adapters while they run, by what the model is for. */
+const adapterEngines: Readonly<Record<string, ReadonlySet<string>>> = {
+  "text-generation": new Set(["stoker", "vllm"]),
+  "text-to-image": new Set(["stoker"]),
+};
 
 export function createCatalogStore(db: Kysely<Database>): CatalogStore {
   return asked<CatalogStore>({
@@ -44,7 +47,7 @@ export function createCatalogStore(db: Kysely<Database>): CatalogStore {
         version: row.version,
         task: row.task,
         engine: row.engine === "stoker" ? "stoker" : "external",
-        takesAdapters: row.task === "text-generation" && adapterEngines.has(row.engine),
+        takesAdapters: adapterEngines[row.task]?.has(row.engine) ?? false,
         status: row.status,
         maxBatchSize: row.max_batch_size,
         contextLength: row.reported_length || row.context_length,

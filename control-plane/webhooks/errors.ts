@@ -10,8 +10,11 @@ export class BadWebhookUrl extends ServiceError {
 /** A URL that is not called. */
 export class WebhookRefused extends ServiceError {
   readonly code = "webhook_refused";
+  /** A part of a sentence. */
+  readonly why: string;
   constructor(why: string) {
     super(`This webhook is not called: ${why}.`, { param: "webhook" });
+    this.why = why;
   }
 }
 

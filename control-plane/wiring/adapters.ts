@@ -9,6 +9,9 @@ import type { AskForInstance } from "../deployments/wake.ts";
 import { createAdapterStore } from "../store/adapter-store.ts";
 import type { ChangeFeed } from "../store/change-feed.ts";
 import type { OpenDatabase } from "../store/database.ts";
+import type { AddressRules } from "../webhooks/addresses.ts";
+import { BadWebhookUrl, WebhookRefused } from "../webhooks/errors.ts";
+import { createTargets } from "../webhooks/target.ts";
 import { answering } from "./answering.ts";
 import type { Fleet } from "./fleet.ts";
 import { refreshOn } from "./refresh-loop.ts";
@@ -21,6 +24,8 @@ export interface AdapterParts {
   readonly directory: ModelDirectory & { refresh(): Promise<void> };
   readonly lookAtRepo: LookAtRepo;
   readonly tokens: Pick<HubTokens, "seal">;
+  /** Where customers' URLs may lead; the host that fetches looks again. */
+  readonly urlRules: AddressRules;
   readonly askForInstance: AskForInstance;
   /** One that nobody used for so long is unloaded. */
   readonly idleMs: number;
@@ -40,6 +45,7 @@ export function createAdapterParts(parts: AdapterParts) {
     resolve: (model, account) => directory.resolve(model, account),
     refresh: () => directory.refresh(),
     lookAtRepo: parts.lookAtRepo,
+    whyUrlRefused: createUrlCheck(parts.urlRules),
     sealToken: parts.tokens.seal,
   });
   const verbs: Adapters = {
@@ -87,5 +93,20 @@ function createNoteUse(used: (id: AdapterId, account: AccountId) => Promise<void
     if (noted.size >= mostNoted) noted.clear();
     noted.set(id, nowMs);
     used(id, account).catch(() => noted.delete(id));
+  };
+}
+
+/** URLs of adapters go by the rules of webhooks. */
+function createUrlCheck(rules: AddressRules) {
+  const targets = createTargets(rules);
+  return async (url: string): Promise<string | undefined> => {
+    try {
+      await targets.check(url);
+      return undefined;
+    } catch (error) {
+      if (error instanceof WebhookRefused) return error.why;
+      if (error instanceof BadWebhookUrl) return "it is no URL";
+      throw error;
+    }
   };
 }

@@ -88,8 +88,14 @@ const rest: readonly Row[] = [
   {
     call: "POST /v1/lora/create",
     status: 422,
-    body: { ...described, source: { type: "civitai", civit_url: "https://example.com/x" } },
+    body: { ...described, source: { type: "civitai", url: "https://example.com/x" } },
     holds: { detail: [{ loc: ["body", "source"] }] },
+  },
+  {
+    call: "POST /v1/lora/create",
+    status: 200,
+    body: { ...described, source: { type: "civitai", civit_url: "https://example.com/x" } },
+    holds: { config: { weights: { repo: "https://example.com/x" } } },
   },
   {
     call: "PATCH /v1/lora/ada%2Fink",

@@ -11,8 +11,11 @@ export function adapter(change: Partial<Adapter> = {}): Adapter {
     name: "ada/ink",
     baseDeployId: "DpM4BkrjEspUwmTa" as DeploymentId,
     baseModel: "org/model",
+    source: "huggingface",
     repo: "ada/ink-lora",
     revision: "main",
+    file: "",
+    commit: "",
     hasToken: true,
     isPrivate: true,
     description: "",
@@ -32,8 +35,8 @@ export function fakeAdapters(account: AccountId, one: Adapter = adapter()): Adap
     throw new AdapterNotFound(name);
   };
   return {
-    create: async (_owner, { name, repo, isPrivate, description }) =>
-      adapter({ name, repo, isPrivate, description, status: "initializing", held: 0 }),
+    create: async (_owner, { name, origin, isPrivate, description }) =>
+      adapter({ name, repo: origin.kind === "huggingface" ? origin.repo : origin.url, isPrivate, description, status: "initializing", held: 0 }),
     get: find,
     change: async (owner, name, change) => ({ ...(await find(owner, name)), ...change }),
     remove: async (owner, name) => ({ ...(await find(owner, name)), status: "deleted", held: 0 }),

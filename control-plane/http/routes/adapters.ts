@@ -1,5 +1,6 @@
 // LoRA adapters. Names hold a slash: each path is served with it as it is, and described with it encoded.
-import { Type } from "typebox";
+import { type Static, Type } from "typebox";
+import type { AdapterOrigin } from "../../deployments/adapter.ts";
 import { AdapterRefused } from "../../deployments/errors.ts";
 import type { Endpoints } from "../endpoint.ts";
 import { renderLora, renderLoraDeployment, renderLoraStatus } from "../render-adapter.ts";
@@ -21,6 +22,19 @@ const named = (name: string) =>
   ] as const;
 const nameIn = (params: unknown) => Object.values(params as Record<string, string>).join("/");
 
+/** Throws AdapterRefused. */
+function originOf(source: Static<typeof LoraCreateRequest>["source"]): AdapterOrigin {
+  const { type, repo, url, civit_url: civitUrl } = source;
+  if (type === "huggingface" && repo)
+    return { kind: type, repo, revision: source.revision || undefined, file: source.file || undefined };
+  if (type === "civitai" && civitUrl) return { kind: type, url: civitUrl };
+  if (type === "url" && url) return { kind: type, url };
+  throw new AdapterRefused(
+    "source",
+    "give type huggingface and `repo`, or, for a picture model's adapter in one .safetensors file, civitai and `civit_url` or url and `url`.",
+  );
+}
+
 export function addAdapterRoutes(
   endpoints: Endpoints,
   { adapters, spine }: Pick<HttpDeps, "adapters"> & { readonly spine: Pick<HttpDeps["spine"], "models"> },
@@ -28,15 +42,14 @@ export function addAdapterRoutes(
   endpoints.add({
     ...creating,
     path: "/lora-model",
-    summary: "Put a LoRA adapter of the hub on a language model that is served here",
+    summary: "Put a LoRA adapter of the hub on a model that is served here",
     body: LoraModelRequest,
     refusals: creationRefusals,
     handler: async ({ caller, body }) =>
       renderLoraDeployment(
         await adapters.create(caller, {
           name: body.lora_model_name,
-          repo: body.hf_model_name,
-          revision: undefined,
+          origin: { kind: "huggingface", repo: body.hf_model_name, revision: undefined, file: undefined },
           token: body.hf_token || undefined,
           baseModel: body.base_model_name || undefined,
           isPrivate: true,
@@ -49,21 +62,15 @@ export function addAdapterRoutes(
   endpoints.add({
     ...creating,
     path: "/v1/lora/create",
-    summary: "The same, with a description",
+    summary: "The same, also from a URL, with a description",
     body: LoraCreateRequest,
     refusals: creationRefusals,
     async handler({ caller, body }) {
       const { source } = body;
-      if (source.type !== "huggingface" || !source.repo)
-        throw new AdapterRefused(
-          "source",
-          "adapters are taken from the hub alone; give type huggingface and the repository, in PEFT format with safetensors.",
-        );
       return renderLoraDeployment(
         await adapters.create(caller, {
           name: body.lora_name,
-          repo: source.repo,
-          revision: source.revision || undefined,
+          origin: originOf(source),
           token: source.token || undefined,
           baseModel: body.base_model,
           isPrivate: body.private ?? true,

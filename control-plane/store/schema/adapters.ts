@@ -1,4 +1,5 @@
 import type { Generated } from "kysely";
+import type { Adapter } from "../../deployments/store.ts";
 import type { DefaultTime } from "./columns.ts";
 
 export interface AdaptersTables {
@@ -14,10 +15,18 @@ export interface AdaptersTables {
     base_model: string;
     /** The base is a model offered to every account: the adapter follows it to another deployment. */
     is_base_public: boolean;
+    source: Generated<Adapter["source"]>;
+    /** Of the hub; of another source its URL as it is shown: what follows the path may be a secret. */
     repo: string;
     revision: string;
-    /** Of the hub, under the account's data key. */
+    /** The one of the repository that is meant; empty: by the usual names. */
+    file: Generated<string>;
+    /** The whole of it where the source is no repository, under the account's data key. */
+    url: Buffer | null;
+    /** Of the hub, or of the URL's host, under the account's data key. */
     token: Buffer | null;
+    /** What every instance is to hold: the repository's commit, or the sha256 of the one file. Empty until it is known. */
+    commit: Generated<string>;
     is_private: Generated<boolean>;
     description: Generated<string>;
     /** deployed: some instance has held it. */
@@ -26,6 +35,8 @@ export interface AdaptersTables {
     /** The instances of the base are to hold it: it was used of late, and there is room. */
     is_wanted: Generated<boolean>;
     used_at: DefaultTime;
+    /** When another one lost its place because an instance had no room for this one. */
+    room_made_at: Date | null;
     created_at: DefaultTime;
     updated_at: DefaultTime;
   };

@@ -60,6 +60,8 @@ const parts = () => {
       task: undefined,
       baseModel: "ada/base",
     }),
+    whyUrlRefused: async (url) =>
+      url.startsWith("https://good.example/") ? undefined : "its host is not a public address",
     sealToken: async (_, token) => Buffer.from(`sealed ${token}`),
   });
   const askForInstance = createWaker({ store: replica.deploymentStore, ...freeTime });
@@ -67,10 +69,15 @@ const parts = () => {
   return { catalog, directory, store, adapters, ask: createAdapterWaker({ store, askForInstance, isBaseReady }) };
 };
 
+const hub = (repo: string): AdapterRequest["origin"] => ({
+  kind: "huggingface",
+  repo,
+  revision: undefined,
+  file: undefined,
+});
 const wish = (name: string, over: Partial<AdapterRequest> = {}): AdapterRequest => ({
   name,
-  repo: "ada/lora",
-  revision: undefined,
+  origin: hub("ada/lora"),
   token: undefined,
   baseModel: undefined,
   isPrivate: true,
@@ -126,7 +133,7 @@ describe("a LoRA adapter", () => {
 
   it("fails with the host's reason when trying again cannot help, and gives its name to a new one", async () => {
     const { adapters, ask } = parts();
-    const made = await adapters.create(ada, wish("bad", { repo: "ada/bad" }));
+    const made = await adapters.create(ada, wish("bad", { origin: hub("ada/bad") }));
     const why = { status: "failed", failReason: "adapter_refused: made for another" };
     await vi.waitFor(async () => expect(await adapters.get(ada, "ada/bad")).toMatchObject(why), wait);
     expect(await parts().store.tend(3_600_000)).toBe(1);
@@ -141,7 +148,7 @@ describe("a LoRA adapter", () => {
   it("gives its place to one that is waited for when it was used longest ago, and comes back when it is asked for", async () => {
     const { adapters, store, ask } = parts();
     const ids: AdapterId[] = [(await adapters.get(ada, "ada/ink")).id];
-    while (ids.length <= (mostHeld.stoker ?? 0)) ids.push((await adapters.create(ada, wish(`more-${ids.length}`))).id);
+    while (ids.length <= mostHeld("stoker", "text-generation")) ids.push((await adapters.create(ada, wish(`more-${ids.length}`))).id);
     const [first, second, ...rest] = ids as [AdapterId, AdapterId, ...AdapterId[]];
     const last = rest.at(-1) as AdapterId;
     const owned = (id: AdapterId) => ({ id, account: ada.account });
@@ -161,6 +168,65 @@ describe("a LoRA adapter", () => {
     await vi.waitFor(() => expect(told(base).sort()).toEqual([first, last].sort()), wait);
     for (const id of ids.slice(1)) await adapters.remove(ada, id);
     await vi.waitFor(() => expect(told(base)).toEqual([first]), wait);
+  });
+
+  it("takes the place of one that is idle where its host has no memory for one more, and of one at a time", async () => {
+    const { adapters, ask } = parts();
+    const first = await adapters.get(ada, "ada/ink");
+    await vi.waitFor(() => expect(told(base)).toEqual([first.id]), wait);
+    said.set("ada/wide", { phase: "failed", failCode: "adapter_no_room", failMessage: "no memory", isFinal: false });
+    const wide = await adapters.create(ada, wish("wide", { origin: hub("ada/wide") }));
+    const owned = { id: wide.id, account: ada.account };
+    const why = { failReason: "adapter_no_room: no memory" };
+    await vi.waitFor(async () => expect(await adapters.get(ada, "ada/wide")).toMatchObject(why), wait);
+    await usedAgo(first.id, 0);
+    expect(await ask(base, ada.account, owned)).toMatchObject({ kind: "stuck" });
+    expect(told(base).sort()).toEqual([first.id, wide.id].sort());
+    await usedAgo(first.id, 600);
+    expect(await ask(base, ada.account, owned)).toMatchObject({ kind: "coming" });
+    await vi.waitFor(() => expect(told(base)).toEqual([wide.id]), wait);
+    // The host says so again before it has tried: nobody else loses a place meanwhile.
+    const other = await adapters.create(ada, wish("beside"));
+    await usedAgo(other.id, 600);
+    await vi.waitFor(async () => expect(await adapters.get(ada, "ada/wide")).toMatchObject(why), wait);
+    expect(await ask(base, ada.account, owned)).toMatchObject({ kind: "stuck" });
+    for (const { id } of [wide, other]) await adapters.remove(ada, id);
+    expect(await ask(base, ada.account, first)).toMatchObject({ kind: "coming" });
+    await vi.waitFor(() => expect(told(base)).toEqual([first.id]), wait);
+  });
+
+  it("is of the commit that the hub named when it was made, or else of the first that a host has, on every instance", async () => {
+    const { adapters } = parts();
+    const [a, b] = ["a".repeat(40), "b".repeat(40)];
+    said.set("ada/moving", { phase: "ready", commit: a });
+    const made = await adapters.create(ada, wish("moving", { origin: hub("ada/moving") }));
+    await vi.waitFor(async () => expect(await adapters.get(ada, made.id)).toMatchObject({ commit: a }), wait);
+    said.set("ada/moving", { phase: "ready", commit: b });
+    const next = await adapters.create(ada, wish("next", { origin: hub("ada/moving") }));
+    await vi.waitFor(async () => expect(await adapters.get(ada, next.id)).toMatchObject({ commit: b }), wait);
+    expect(await adapters.get(ada, made.id)).toMatchObject({ commit: a });
+    const sent = agent.desired?.instances.find((one) => one.deployId === base)?.adapters;
+    expect(sent?.find(({ id }) => id === made.id)?.weights).toMatchObject({ revision: a });
+    for (const { id } of [made, next]) await adapters.remove(ada, id);
+  });
+
+  it("of a picture model may come from a URL, which hosts are told whole and nobody else", async () => {
+    const { adapters } = parts();
+    await replica.db.updateTable("deployment").set({ task: "text-to-image" }).where("deploy_id", "=", other).execute();
+    const url = (text: string) => wish("seen", { baseModel: "ada/other", origin: { kind: "url", url: text } });
+    await expect(adapters.create(ada, url("https://10.0.0.1/a"))).rejects.toThrow(/source: .+ not a public address/);
+    const onText = { ...url("https://good.example/a"), baseModel: "ada/base" };
+    await expect(adapters.create(ada, onText)).rejects.toThrow(/ada\/base writes text: its adapters are repositories/);
+    const made = await adapters.create(ada, url("https://good.example/a.safetensors?signature=secret"));
+    expect(made).toMatchObject({ source: "url", repo: "https://good.example/a.safetensors" });
+    await vi.waitFor(() => expect(told(other)).toEqual([made.id]), wait);
+    const sent = agent.desired?.instances.find((one) => one.deployId === other)?.adapters[0]?.weights;
+    expect(sent).toMatchObject({ url: "https://good.example/a.safetensors?signature=secret", format: "image_lora" });
+    const row = replica.db.selectFrom("adapter").selectAll().where("adapter_id", "=", made.id);
+    expect(JSON.stringify({ ...(await row.executeTakeFirstOrThrow()), url: null })).not.toContain("secret");
+    await adapters.remove(ada, made.id);
+    expect((await row.executeTakeFirstOrThrow()).url).toBeNull();
+    await replica.db.updateTable("deployment").set({ task: "text-generation" }).where("deploy_id", "=", other).execute();
   });
 
   it("costs half as much again as an offered base, follows it to another deployment, and fails with it", async () => {
