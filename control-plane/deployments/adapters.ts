@@ -55,16 +55,11 @@ export function createAdapters(deps: {
       return deps.lookAtRepo(origin.repo, revision, token);
     }
     const why = await deps.whyUrlRefused(origin.url);
-    if (why !== undefined)
-      throw new AdapterRefused(fields.repo, `the adapter is not fetched from there: ${why}.`);
+    if (why !== undefined) throw new AdapterRefused(fields.repo, `the adapter is not fetched from there: ${why}.`);
     return undefined;
   }
 
-  async function baseOf(
-    { account }: Owner,
-    request: AdapterRequest,
-    look: RepoLook | undefined,
-  ): Promise<ServedModel> {
+  async function baseOf({ account }: Owner, request: AdapterRequest, look: RepoLook | undefined): Promise<ServedModel> {
     const { base: field } = request.fields;
     const name = request.baseModel ?? (look?.kind === "found" ? look.baseModel : undefined);
     if (name === undefined)

@@ -310,11 +310,7 @@ export interface AdapterStore {
   /** It was used; written down now and then. */
   used(id: AdapterId, account: AccountId): Promise<void>;
   /** Somebody waits for it: it is wanted from now on, in the place of the one used longest ago where there is no room, by number or as a host says. */
-  want(
-    id: AdapterId,
-    account: AccountId,
-    mostHeld: (engine: string, task: string) => number,
-  ): Promise<AdapterStanding>;
+  want(id: AdapterId, account: AccountId, mostHeld: (engine: string, task: string) => number): Promise<AdapterStanding>;
   /** Drops those not used for so long, follows bases to other deployments, ends those whose base is gone. Returns of how many. */
   tend(idleMs: number): Promise<number>;
 }

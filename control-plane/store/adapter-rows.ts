@@ -18,7 +18,18 @@ export async function adaptersOf(
   if (deployIds.length === 0) return new Map();
   const rows = await db
     .selectFrom("adapter")
-    .select(["adapter_id", "account_id", "base_deploy_id", "source", "repo", "revision", "file", "url", "token", "commit"])
+    .select([
+      "adapter_id",
+      "account_id",
+      "base_deploy_id",
+      "source",
+      "repo",
+      "revision",
+      "file",
+      "url",
+      "token",
+      "commit",
+    ])
     .where("base_deploy_id", "in", [...deployIds])
     .where("status", "not in", [...ended])
     .where("is_wanted", "=", true)

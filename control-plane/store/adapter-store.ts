@@ -167,7 +167,9 @@ async function want(
     const others = await trx
       .selectFrom("adapter")
       .select(["adapter_id", "is_wanted", "status", "fail_reason"])
-      .select(sql<boolean>`coalesce(room_made_at > now() - make_interval(secs => ${roomSeconds}), false)`.as("has_asked"))
+      .select(
+        sql<boolean>`coalesce(room_made_at > now() - make_interval(secs => ${roomSeconds}), false)`.as("has_asked"),
+      )
       .select(sql<boolean>`used_at > now() - make_interval(secs => ${settledSeconds})`.as("is_settled"))
       .where("base_deploy_id", "=", base)
       .where((eb) => eb.or([eb("is_wanted", "=", true), eb("adapter_id", "=", id)]))

@@ -36,7 +36,14 @@ export function fakeAdapters(account: AccountId, one: Adapter = adapter()): Adap
   };
   return {
     create: async (_owner, { name, origin, isPrivate, description }) =>
-      adapter({ name, repo: origin.kind === "huggingface" ? origin.repo : origin.url, isPrivate, description, status: "initializing", held: 0 }),
+      adapter({
+        name,
+        repo: origin.kind === "huggingface" ? origin.repo : origin.url,
+        isPrivate,
+        description,
+        status: "initializing",
+        held: 0,
+      }),
     get: find,
     change: async (owner, name, change) => ({ ...(await find(owner, name)), ...change }),
     remove: async (owner, name) => ({ ...(await find(owner, name)), status: "deleted", held: 0 }),

@@ -148,7 +148,8 @@ describe("a LoRA adapter", () => {
   it("gives its place to one that is waited for when it was used longest ago, and comes back when it is asked for", async () => {
     const { adapters, store, ask } = parts();
     const ids: AdapterId[] = [(await adapters.get(ada, "ada/ink")).id];
-    while (ids.length <= mostHeld("stoker", "text-generation")) ids.push((await adapters.create(ada, wish(`more-${ids.length}`))).id);
+    while (ids.length <= mostHeld("stoker", "text-generation"))
+      ids.push((await adapters.create(ada, wish(`more-${ids.length}`))).id);
     const [first, second, ...rest] = ids as [AdapterId, AdapterId, ...AdapterId[]];
     const last = rest.at(-1) as AdapterId;
     const owned = (id: AdapterId) => ({ id, account: ada.account });
@@ -226,7 +227,11 @@ describe("a LoRA adapter", () => {
     expect(JSON.stringify({ ...(await row.executeTakeFirstOrThrow()), url: null })).not.toContain("secret");
     await adapters.remove(ada, made.id);
     expect((await row.executeTakeFirstOrThrow()).url).toBeNull();
-    await replica.db.updateTable("deployment").set({ task: "text-generation" }).where("deploy_id", "=", other).execute();
+    await replica.db
+      .updateTable("deployment")
+      .set({ task: "text-generation" })
+      .where("deploy_id", "=", other)
+      .execute();
   });
 
   it("costs half as much again as an offered base, follows it to another deployment, and fails with it", async () => {
