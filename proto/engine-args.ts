@@ -32,7 +32,8 @@ const vllm: ArgRules = {
   "enable-prefix-caching": flag,
   "no-enable-prefix-caching": flag,
   "max-num-batched-tokens": integer(64, 1_048_576),
-  "gpu-memory-utilization": { kind: "number", min: 0.1, max: 0.95 },
+  "gpu-memory-utilization": { kind: "number", min: 0.1, max: 0.97 },
+  "limit-mm-per-prompt": { kind: "json", keys: ["image"] },
   "enable-auto-tool-choice": flag,
   "tool-call-parser": oneOf(
     "hermes",
@@ -69,7 +70,7 @@ const sglang: ArgRules = {
   dtype: oneOf(...dtypes),
   quantization: oneOf("awq", "awq_marlin", "gptq", "gptq_marlin", "fp8", "w8a8_int8", "w8a8_fp8"),
   "kv-cache-dtype": oneOf("auto", "fp8_e4m3", "fp8_e5m2", "bf16"),
-  "mem-fraction-static": { kind: "number", min: 0.1, max: 0.95 },
+  "mem-fraction-static": { kind: "number", min: 0.1, max: 0.97 },
   "chunked-prefill-size": integer(64, 1_048_576),
   "max-prefill-tokens": integer(64, 1_048_576),
   "schedule-policy": oneOf("lpm", "random", "fcfs", "dfs-weight"),

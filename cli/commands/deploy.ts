@@ -17,14 +17,43 @@ interface CreateFlags {
   readonly min?: number;
   readonly max?: number;
   readonly arg?: string[];
+  /** Of `create`. */
+  readonly task?: string;
+  /** Of `create-llm`. */
+  readonly dryRun?: boolean;
   readonly wait: boolean;
   readonly timeout: number;
 }
 
+interface Stats {
+  readonly requests: number;
+  readonly errors: number;
+  readonly input_tokens: number;
+  readonly output_tokens: number;
+  readonly total_amount: number;
+  readonly avg_time: number;
+  readonly avg95_time: number;
+}
+
+interface DryRun {
+  readonly fits: boolean;
+  readonly engine: string;
+  readonly memory_bytes: number;
+  readonly usd_per_hour: number;
+  readonly refused: readonly { readonly host: string; readonly why: string }[];
+}
+
 export function addDeploy(program: Command): void {
   const deploy = program.command("deploy").description("dedicated deployments");
-  addCreate(deploy.command("create <model>").description("deploy a hub model with sensible defaults and wait for it"));
-  addCreate(deploy.command("create-llm <model>").description("deploy a language model on chosen GPUs"));
+  const create = "deploy a hub model with sensible defaults and wait for it";
+  addCreate(deploy.command("create <model>").description(create)).option(
+    "--task <task>",
+    "what it does, e.g. embeddings; default: a language model",
+  );
+  addCreate(deploy.command("create-llm <model>").description("deploy a language model on chosen GPUs")).option(
+    "--dry-run",
+    "only say whether it fits, where not and why, and what it would cost",
+  );
   deploy
     .command("list")
     .description("deployments, the newest first")
@@ -39,6 +68,16 @@ export function addDeploy(program: Command): void {
       terminal.show(await terminal.api.call<Deployment>("GET", `/deploy/${encodeURIComponent(id)}`), describe);
     });
   addDeployUpdate(deploy);
+  deploy
+    .command("stats <id>")
+    .description("what requests on a deployment came to")
+    .option("--from <time>", "unix seconds, or now-5h (s, m, h, d, w, M)", "now-5h")
+    .option("--to <time>", "unix seconds or now", "now")
+    .action(async (id: string, flags: { from: string; to: string }, command: Command) => {
+      const terminal = openTerminal(command);
+      const path = `/deploy/${encodeURIComponent(id)}/stats?${new URLSearchParams({ from: flags.from, to: flags.to })}`;
+      terminal.show(await terminal.api.call<Stats>("GET", path), statsText);
+    });
   const verbs = [
     ["delete", "DELETE", "", "deleted"],
     ["stop", "POST", "/stop", "stopping"],
@@ -58,9 +97,9 @@ export function addDeploy(program: Command): void {
   }
 }
 
-function addCreate(command: Command): void {
+function addCreate(command: Command): Command {
   const waits = command.name() === "create";
-  command
+  return command
     .option("--gpu <type>", "GPU type; default: the first that is free")
     .option("--num-gpus <n>", "GPUs per instance", atLeast(1))
     .option("--max-batch-size <n>", "most requests at once per instance", atLeast(1))
@@ -77,19 +116,35 @@ function addCreate(command: Command): void {
 }
 
 async function create(terminal: Terminal, model: string, flags: CreateFlags): Promise<void> {
-  const created = await terminal.api.call<Deployment>("POST", "/deploy/llm", {
-    model_name: model,
-    gpu: flags.gpu ?? (await freeGpu(terminal.api)),
+  const token = flags.hfTokenFile === undefined ? undefined : readFileSync(flags.hfTokenFile, "utf8").trim();
+  const place = {
     num_gpus: flags.numGpus,
     max_batch_size: flags.maxBatchSize,
-    hf: {
-      repo: flags.hfRepo ?? model,
-      revision: flags.hfRevision,
-      token: flags.hfTokenFile === undefined ? undefined : readFileSync(flags.hfTokenFile, "utf8").trim(),
-    },
     settings: { min_instances: flags.min, max_instances: flags.max },
-    extra_args: flags.arg,
-  });
+  };
+  if (flags.task !== undefined && (flags.arg !== undefined || flags.hfRepo !== undefined))
+    throw new CliError(
+      "--task goes with neither --arg nor --hf-repo: the model is its repository",
+      exitCode.wrongUsage,
+    );
+  const [path, body] =
+    flags.task === undefined
+      ? ([
+          "/deploy/llm",
+          {
+            ...{ model_name: model, gpu: flags.gpu ?? (await freeGpu(terminal.api)), ...place, extra_args: flags.arg },
+            hf: { repo: flags.hfRepo ?? model, revision: flags.hfRevision, token },
+          },
+        ] as const)
+      : ([
+          "/deploy/hf/",
+          { model_name: model, task: flags.task, revision: flags.hfRevision, token, gpu: flags.gpu, ...place },
+        ] as const);
+  if (flags.dryRun) {
+    const found = await terminal.api.call<DryRun>("POST", `${path}/placement`, body);
+    return terminal.show(found, dryRunText);
+  }
+  const created = await terminal.api.call<Deployment>("POST", path, body);
   const last = flags.wait ? await waitUntilDeployed(terminal, created, flags.timeout) : created;
   terminal.show(last, describe);
 }
@@ -139,6 +194,25 @@ function describe(one: Deployment): string {
   return lines
     .filter(([, value]) => value !== "")
     .map(([name, value]) => `${name.padEnd(8)} ${value}`)
+    .join("\n");
+}
+
+function dryRunText({ fits, engine, memory_bytes: bytes, usd_per_hour: usd, refused }: DryRun): string {
+  const memory = bytes > 0 ? `about ${(bytes / 1024 ** 3).toFixed(1)} GiB per instance` : "memory unknown";
+  return [
+    `${fits ? "It fits" : "It does not fit now"}: ${engine}, ${memory}, ${usd.toFixed(2)} USD per hour. Nothing was deployed.`,
+    ...refused.map(({ host, why }) => `  ${host}: ${why}`),
+  ].join("\n");
+}
+
+function statsText(stats: Stats): string {
+  return [
+    ["requests", `${stats.requests}, ${stats.errors} failed`],
+    ["tokens", `${stats.input_tokens} in, ${stats.output_tokens} out`],
+    ["time", `${Math.round(stats.avg_time)} ms on average, ${Math.round(stats.avg95_time)} ms for 95 %`],
+    ["cost", `${(stats.total_amount / 100).toFixed(4)} USD`],
+  ]
+    .map(([name, value]) => `${name?.padEnd(8)} ${value}`)
     .join("\n");
 }
 

@@ -1,11 +1,20 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Command } from "commander";
+import type { Api } from "../api.ts";
 import { atLeast } from "../option-values.ts";
 import { openTerminal } from "../terminal.ts";
 
 type Entry = readonly [at: string, line: string];
 
 const followPauseMs = 2000;
+
+interface LogFlags {
+  readonly from?: string;
+  readonly to?: string;
+  readonly limit: number;
+  readonly instance?: string;
+  readonly follow?: boolean;
+}
 
 export function addLog(program: Command): void {
   program
@@ -14,29 +23,34 @@ export function addLog(program: Command): void {
     .option("--from <time>", "unix seconds")
     .option("--to <time>", "unix seconds")
     .option("--limit <n>", "how many lines", atLeast(1), 100)
+    .option("--instance <id>", "one instance alone")
     .option("-f, --follow", "go on with new lines")
-    .action(
-      async (id: string, flags: { from?: string; to?: string; limit: number; follow?: boolean }, command: Command) => {
-        const terminal = openTerminal(command);
-        const read = async (from: string | undefined): Promise<Entry[]> => {
-          const query = new URLSearchParams({ deploy_id: id, limit: String(flags.limit) });
-          if (from !== undefined) query.set("from", from);
-          if (flags.to !== undefined) query.set("to", flags.to);
-          return (await terminal.api.call<{ entries: Entry[] }>("GET", `/v1/logs/query?${query}`)).entries;
-        };
-        const print = ([at, line]: Entry): void => {
-          if (terminal.json) terminal.write(`${JSON.stringify({ at, line })}\n`);
-          else terminal.write(`${new Date(Number(at) * 1000).toISOString()} ${line}\n`);
-        };
-        let last: string | undefined = flags.from;
-        for (;;) {
-          // The start of a range is part of it, so the last line seen comes again.
-          const fresh = (await read(last)).filter(([at]) => last === undefined || last === flags.from || at > last);
-          fresh.forEach(print);
-          last = fresh.at(-1)?.[0] ?? last;
-          if (!flags.follow) return;
-          await sleep(followPauseMs);
-        }
-      },
-    );
+    .action(async (id: string, flags: LogFlags, command: Command) => {
+      const terminal = openTerminal(command);
+      const print = ([at, line]: Entry): void => {
+        if (terminal.json) terminal.write(`${JSON.stringify({ at, line })}\n`);
+        else terminal.write(`${new Date(Number(at) * 1000).toISOString()} ${line}\n`);
+      };
+      let last: string | undefined = flags.from;
+      for (;;) {
+        // The start of a range is part of it, so the last line seen comes again.
+        const found = await read(terminal.api, id, flags, last);
+        const fresh = found.filter(([at]) => last === undefined || last === flags.from || at > last);
+        fresh.forEach(print);
+        last = fresh.at(-1)?.[0] ?? last;
+        if (!flags.follow) return;
+        await sleep(followPauseMs);
+      }
+    });
+}
+
+async function read(api: Api, id: string, flags: LogFlags, from: string | undefined): Promise<readonly Entry[]> {
+  const query = new URLSearchParams({ deploy_id: id, limit: String(flags.limit) });
+  if (from !== undefined) query.set("from", from);
+  if (flags.to !== undefined) query.set("to", flags.to);
+  if (flags.instance === undefined)
+    return (await api.call<{ entries: Entry[] }>("GET", `/v1/logs/query?${query}`)).entries;
+  query.set("pod_name", flags.instance);
+  const { entries } = await api.call<{ entries: Record<string, Entry[]> }>("GET", `/v1/deployment_logs/query?${query}`);
+  return entries[flags.instance] ?? [];
 }

@@ -3,6 +3,7 @@
 import { type GpuType, gpuTypes } from "../../proto/gpu.ts";
 import type { HostId } from "../../proto/ids.ts";
 import type { HostView } from "../fleet/host.ts";
+import type { Engine } from "./deployment.ts";
 import type { Want } from "./place.ts";
 import { createPlacementIndex } from "./place-index.ts";
 import { type Rejection, rejections } from "./place-reasons.ts";
@@ -15,6 +16,15 @@ export interface GpuOffer {
   readonly isAvailable: boolean;
   /** The cheapest that is free and holds the weights that were asked about. */
   readonly isRecommended: boolean;
+}
+
+/** Of a deployment that was not made. */
+export interface NewDryRun extends DryRun {
+  readonly engine: Engine;
+  /** Expected of one instance, over all its GPUs; 0 unknown. */
+  readonly memoryBytes: number;
+  /** Nano-USD of the instances that always run; 0n without a price. */
+  readonly hourRate: bigint;
 }
 
 export interface DryRun {

@@ -6,6 +6,7 @@ import type { Deployment, DeploymentKind, DeploymentStatus } from "./deployment.
 import { DeploymentConflict, DeploymentNotFound, DeploymentRefused, WrongDeploymentState } from "./errors.ts";
 import { checkExtraArgs, contextLengthOf } from "./extra-args.ts";
 import { isWanted, targetOf } from "./lifecycle.ts";
+import { ownArgs, type StandardArgs, withStandardArgs } from "./standard-args.ts";
 import type { Change, DeploymentStore, GpuCheck } from "./store.ts";
 
 type Store = Pick<DeploymentStore, "get" | "change">;
@@ -17,6 +18,8 @@ export interface SettingsUpdate {
   readonly inactiveShutdown?: number | null;
   /** Replaces the whole set. Instances are replaced one after the other, beside the old ones where there is room. */
   readonly extraArgs?: readonly string[];
+  /** Likewise, beside the other. */
+  readonly standardArgs?: StandardArgs;
 }
 
 export async function getDeployment(
@@ -53,8 +56,8 @@ export async function updateDeployment(
     const maxInstances = update.maxInstances ?? now.maxInstances;
     if (minInstances > maxInstances)
       throw new DeploymentRefused("settings: min_instances is above max_instances.", { param: "settings" });
-    const extraArgs = update.extraArgs && checkExtraArgs(update.extraArgs, now.engine);
-    const isOtherArgs = extraArgs !== undefined && JSON.stringify(extraArgs) !== JSON.stringify(now.extraArgs);
+    const { standardArgs = {}, extraArgs } = argsAfter(now, update);
+    const isOtherArgs = JSON.stringify(extraArgs) !== JSON.stringify(now.extraArgs);
     const isOtherScale = minInstances !== now.minInstances || maxInstances !== now.maxInstances;
     // It means nothing to what is never to sleep.
     const asked = update.inactiveShutdown === undefined ? now.inactiveShutdown : update.inactiveShutdown;
@@ -68,7 +71,7 @@ export async function updateDeployment(
       minInstances,
       maxInstances,
       inactiveShutdown,
-      ...(isOtherArgs ? { spec: { extraArgs, contextLength: contextLengthAfter(now, extraArgs) } } : {}),
+      ...(isOtherArgs ? { spec: { extraArgs, standardArgs, contextLength: contextLengthAfter(now, extraArgs) } } : {}),
       ...(now.status === "deployed" && (isOtherArgs || isOtherScale) ? { status: "updating" as const } : {}),
     };
   });
@@ -134,6 +137,20 @@ export async function deleteDeployments(
       if (!(error instanceof DeploymentConflict)) throw error;
     });
   }
+}
+
+/** Each of the two sets is replaced as a whole, or stays as it was. */
+function argsAfter(now: Deployment, update: SettingsUpdate): Pick<Deployment, "extraArgs" | "standardArgs"> {
+  if (!update.extraArgs && !update.standardArgs) return now;
+  const standardArgs = update.standardArgs ?? now.standardArgs ?? {};
+  const { maxConcurrentRequests } = standardArgs;
+  if (maxConcurrentRequests !== undefined && maxConcurrentRequests !== now.maxBatchSize)
+    throw new DeploymentRefused(
+      `standard_args: max_concurrent_requests is set when a deployment is made, and is ${now.maxBatchSize} here; make another one for more or less.`,
+      { param: "standard_args" },
+    );
+  const args = withStandardArgs(update.extraArgs ?? ownArgs(now), standardArgs, now.engine);
+  return { standardArgs, extraArgs: checkExtraArgs(args, now.engine) };
 }
 
 /** What the arguments say; without a word from old or new ones, as it was. */

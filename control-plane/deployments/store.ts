@@ -16,6 +16,7 @@ import type {
 } from "./deployment.ts";
 import type { Outcome } from "./lifecycle.ts";
 import type { GpuMinimums } from "./place-reserve.ts";
+import type { StandardArgs } from "./standard-args.ts";
 
 export type {
   Adapter,
@@ -25,6 +26,7 @@ export type {
   DeploymentStatus,
   GpuMinimums,
   Instance,
+  StandardArgs,
   WeightsSource,
 };
 export type NewDeployment = Omit<
@@ -177,7 +179,11 @@ export interface Change {
   /** Instances wanted by load. */
   readonly target?: number;
   /** What is to run from now on; instances are replaced by and by. */
-  readonly spec?: { readonly extraArgs: readonly string[]; readonly contextLength: number };
+  readonly spec?: {
+    readonly extraArgs: readonly string[];
+    readonly standardArgs: StandardArgs;
+    readonly contextLength: number;
+  };
   /** What runs changes where it is: every instance is to run the next generation, at once. */
   readonly isNewGeneration?: boolean;
 }

@@ -57,6 +57,7 @@ export function renderLoraDeployment(one: Adapter): DeploymentRecord {
     update_error: "",
     rollout: { up_to_date: one.held, outdated: 0, booting: 0 },
     extra_args: [],
+    standard_args: {},
     progress: null,
     pending_reasons: [],
   };

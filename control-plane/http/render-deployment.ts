@@ -1,5 +1,6 @@
 import type { Deployment } from "../deployments/deployment.ts";
 import { pendingOf, targetOf } from "../deployments/lifecycle.ts";
+import { ownArgs, writeStandardArgs } from "../deployments/standard-args.ts";
 import type { DeploymentRecord } from "./schemas/deployment.ts";
 
 /** The deployment record of the interface; the hub token is never shown, only that there is one. */
@@ -36,7 +37,8 @@ export function renderDeployment(one: Deployment): DeploymentRecord {
     },
     update_error: one.updateError,
     rollout: { up_to_date: one.rollout.upToDate, outdated: one.rollout.outdated, booting: one.rollout.booting },
-    extra_args: [...one.extraArgs],
+    extra_args: [...ownArgs(one)],
+    standard_args: writeStandardArgs(one.standardArgs ?? {}),
     progress: one.progress && {
       phase: one.progress.phase,
       done_bytes: one.progress.doneBytes,

@@ -39,7 +39,7 @@ import type { Offer } from "../containers/availability.ts";
 import type { Container } from "../containers/container.ts";
 import type { ContainerRequest } from "../containers/create.ts";
 import type { Adapters } from "../deployments/adapters.ts";
-import type { DryRun, GpuOffer } from "../deployments/availability.ts";
+import type { DryRun, GpuOffer, NewDryRun } from "../deployments/availability.ts";
 import type { SettingsUpdate } from "../deployments/change.ts";
 import type { DeployRequest } from "../deployments/create.ts";
 import type { DeployProvider, ProvidedModel } from "../deployments/create-by.ts";
@@ -98,6 +98,8 @@ export interface DeploymentVerbs {
 export interface PlacementVerbs {
   /** Every size of GPUs that some host has. Throws BaseModelUnknown. */
   gpus(caller: Caller, need: { readonly source: string; readonly baseModel: string }): Promise<readonly GpuOffer[]>;
+  /** Of a deployment that is not made. Throws as making it would, but for a taken name and limits of GPUs. */
+  dryRunNew(caller: Caller, request: DeployRequest): Promise<NewDryRun>;
   /** Of one more instance. Throws DeploymentNotFound. */
   dryRun(caller: Caller, id: DeploymentId): Promise<DryRun>;
 }

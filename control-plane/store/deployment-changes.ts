@@ -6,7 +6,7 @@ import { writeAudit } from "./audit-rows.ts";
 import { announce } from "./change-feed.ts";
 import { inTransaction, uniqueViolation } from "./database.ts";
 import { asDeployment, asInstance, selectDeployments } from "./deployment-rows.ts";
-import { addSpec, type Spec } from "./deployment-specs.ts";
+import { addSpec, columnsOf } from "./deployment-specs.ts";
 import { lockAccount, readGpuUse } from "./limit-rows.ts";
 import type { Database } from "./schema.ts";
 
@@ -77,11 +77,6 @@ export async function changeIn(
   await announce(trx, "deployment", id);
   return true;
 }
-
-export const columnsOf = ({ extraArgs, contextLength }: Spec) => ({
-  extra_args: [...extraArgs],
-  context_length: contextLength,
-});
 
 /** Every instance that stays is to run the new generation. Hosts are locked first, in the order all writers use. */
 async function regenerate(trx: Transaction<Database>, id: DeploymentId, generation: number): Promise<void> {

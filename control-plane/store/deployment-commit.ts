@@ -5,8 +5,8 @@ import type { InstanceId } from "../../proto/ids.ts";
 import type { Claimed, NewInstance, Verdict } from "../deployments/store.ts";
 import { announce } from "./change-feed.ts";
 import { inTransaction, uniqueViolation } from "./database.ts";
-import { bumpHost, columnsOf } from "./deployment-changes.ts";
-import { readSpecs } from "./deployment-specs.ts";
+import { bumpHost } from "./deployment-changes.ts";
+import { columnsOf, readSpecs } from "./deployment-specs.ts";
 import { moveReserve } from "./gpu-reserve-store.ts";
 import type { Database } from "./schema.ts";
 

@@ -1,7 +1,7 @@
 import type { Transaction } from "kysely";
 import type { NewDeployment } from "../deployments/store.ts";
 import { writeAudit } from "./audit-rows.ts";
-import { insertSpec } from "./deployment-specs.ts";
+import { columnsOf, insertSpec } from "./deployment-specs.ts";
 import type { Database } from "./schema.ts";
 
 /** Throws a unique violation of `deployment_name`. */
@@ -26,10 +26,9 @@ export async function insertDeployment(trx: Transaction<Database>, next: NewDepl
       weights: JSON.stringify(next.weights),
       weights_token: next.weightsToken,
       container: next.container ? JSON.stringify(next.container) : null,
-      extra_args: [...next.extraArgs],
+      ...columnsOf(next),
       image: next.image ?? "",
       external_url: next.externalUrl,
-      context_length: next.contextLength,
       memory_bytes: BigInt(next.memoryBytes),
       memory_bound: next.isMemoryBound ?? false,
       price_subject: next.priceSubject ?? null,

@@ -73,6 +73,7 @@ export function asDeployment(row: DeploymentRow): Deployment {
     hasWeightsToken: row.weights_token !== null,
     ...(row.container === null ? {} : { container: row.container }),
     extraArgs: row.extra_args,
+    standardArgs: row.standard_args,
     ...imageOf(row),
     externalUrl: row.external_url,
     contextLength: row.context_length,

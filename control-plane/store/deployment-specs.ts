@@ -1,10 +1,12 @@
 // What a deployment is to run, by number. Rows are never changed: instances of an older one keep what they were started with.
 import type { Kysely, Transaction } from "kysely";
 import type { DeploymentId } from "../../proto/ids.ts";
+import type { StandardArgs } from "../deployments/store.ts";
 import type { Database } from "./schema.ts";
 
 export interface Spec {
   readonly extraArgs: readonly string[];
+  readonly standardArgs?: StandardArgs;
   readonly contextLength: number;
 }
 
@@ -12,13 +14,19 @@ export async function insertSpec(
   trx: Transaction<Database>,
   id: DeploymentId,
   spec: number,
-  { extraArgs, contextLength }: Spec,
+  next: Spec,
 ): Promise<void> {
   await trx
     .insertInto("deployment_spec")
-    .values({ deploy_id: id, spec, extra_args: [...extraArgs], context_length: contextLength })
+    .values({ deploy_id: id, spec, ...columnsOf(next) })
     .execute();
 }
+
+export const columnsOf = ({ extraArgs, standardArgs, contextLength }: Spec) => ({
+  extra_args: [...extraArgs],
+  standard_args: JSON.stringify(standardArgs ?? {}),
+  context_length: contextLength,
+});
 
 /** The next number, for what replaces it. */
 export async function addSpec(trx: Transaction<Database>, id: DeploymentId, next: Spec): Promise<number> {
@@ -45,7 +53,7 @@ export async function readSpecs(
   return new Map(
     rows.map((row) => [
       `${row.deploy_id}/${row.spec}`,
-      { extraArgs: row.extra_args, contextLength: row.context_length },
+      { extraArgs: row.extra_args, standardArgs: row.standard_args, contextLength: row.context_length },
     ]),
   );
 }

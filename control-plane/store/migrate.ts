@@ -24,6 +24,7 @@ import * as files from "./migrations/0020-files.ts";
 import * as modelMeta from "./migrations/0021-model-meta.ts";
 import * as voices from "./migrations/0022-voices.ts";
 import * as usageMonths from "./migrations/0023-usage-months.ts";
+import * as standardArgs from "./migrations/0024-standard-args.ts";
 
 /** In order. Imported by name: what runs is what was reviewed, whatever lies in the folder. */
 const migrations: Record<string, Migration> = {
@@ -49,6 +50,7 @@ const migrations: Record<string, Migration> = {
   "0021-model-meta": modelMeta,
   "0022-voices": voices,
   "0023-usage-months": usageMonths,
+  "0024-standard-args": standardArgs,
 };
 
 /** Public message: what happened, why, what to do. */

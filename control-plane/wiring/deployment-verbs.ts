@@ -29,7 +29,7 @@ import { answering } from "./answering.ts";
 import type { Fleet } from "./fleet.ts";
 import type { HubTokens } from "./seals.ts";
 
-interface VerbDeps {
+export interface VerbDeps {
   readonly fleet: Fleet;
   readonly directory: Directory;
   readonly catalog: CatalogStore;
@@ -44,22 +44,26 @@ interface VerbDeps {
   readonly shapeOf: ShapeOfRepo;
 }
 
+/** A public model's weights and needs, by the deployment that serves it. */
+export function publicModelOf({ fleet, directory }: Pick<VerbDeps, "fleet" | "directory">) {
+  return async (name: string): Promise<KnownModel | undefined> => {
+    const offered = directory.resolve(name, "" as AccountId);
+    const found = offered && (await fleet.deploymentStore.get(offered.deployId, offered.owner));
+    return found && { weights: found.weights, memoryBytes: found.memoryBytes, contextLength: found.contextLength };
+  };
+}
+
 export function createDeploymentVerbs({ fleet, directory, tokens, stats, ...paying }: VerbDeps): DeploymentVerbs {
   const store = fleet.deploymentStore;
   const ask: AskForLogs = (host, instance, query, signal) =>
     instanceLogs(fleet.fleetStore, host, instance, query, signal);
 
-  async function publicModel(name: string): Promise<KnownModel | undefined> {
-    const offered = directory.resolve(name, "" as AccountId);
-    const found = offered && (await store.get(offered.deployId, offered.owner));
-    return found && { weights: found.weights, memoryBytes: found.memoryBytes, contextLength: found.contextLength };
-  }
   const createDeps = {
     measuredMemory: fleet.measuredMemory.find,
     ...paying,
     store,
     sealToken: tokens.seal,
-    publicModel,
+    publicModel: publicModelOf({ fleet, directory }),
     hosts: fleet.snapshot,
   };
 

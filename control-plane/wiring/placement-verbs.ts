@@ -1,9 +1,8 @@
 // What the HTTP edge may ask of placement, with its ports filled in.
 import type { AccountId } from "../../proto/ids.ts";
-import type { Directory } from "../catalog/directory.ts";
 import { dryRun, gpuOffers } from "../deployments/availability.ts";
 import { wantOf } from "../deployments/choose-hosts.ts";
-import type { KnownModel } from "../deployments/create.ts";
+import { plannedDeployment } from "../deployments/create.ts";
 import { BaseModelUnknown, DeploymentNotFound } from "../deployments/errors.ts";
 import { mostNewGpus } from "../deployments/place-reserve.ts";
 import { expectedMemoryBytes } from "../deployments/resources.ts";
@@ -12,19 +11,13 @@ import { createContainerStore } from "../store/containers-store.ts";
 import type { OpenDatabase } from "../store/database.ts";
 import { createReserveStore } from "../store/gpu-reserve-store.ts";
 import { answering } from "./answering.ts";
-import type { Fleet } from "./fleet.ts";
+import { publicModelOf, type VerbDeps } from "./deployment-verbs.ts";
 
 export function createPlacementVerbs({
-  fleet,
-  directory,
   db,
-  demoModel,
-}: {
-  readonly fleet: Pick<Fleet, "deploymentStore" | "snapshot">;
-  readonly directory: Pick<Directory, "resolve">;
-  readonly db: OpenDatabase["db"];
-  readonly demoModel: (repo: string) => KnownModel | undefined;
-}): PlacementVerbs {
+  ...deps
+}: Omit<VerbDeps, "catalog" | "gpuDefaults" | "stats"> & { readonly db: OpenDatabase["db"] }): PlacementVerbs {
+  const { fleet, directory, demoModel } = deps;
   const store = fleet.deploymentStore;
   const { hourRates } = createContainerStore(db);
   const { reserve } = createReserveStore(db);
@@ -49,6 +42,24 @@ export function createPlacementVerbs({
         const most = new Map<string, number | undefined>();
         for (const gpu of types) most.set(gpu, mostNewGpus((await reserve(gpu)).minimums, hosts, account, gpu));
         return gpuOffers(hosts, need, rates, (gpu) => most.get(gpu));
+      }),
+    dryRunNew: (caller, request) =>
+      answering(async () => {
+        const next = await plannedDeployment(
+          {
+            ...deps,
+            measuredMemory: fleet.measuredMemory.find,
+            sealToken: deps.tokens.seal,
+            publicModel: publicModelOf(deps),
+          },
+          caller,
+          request,
+        );
+        const { engine, memoryBytes, gpu, numGpus, minInstances, account } = next;
+        const [hosts, rates, { minimums }] = await Promise.all([fleet.snapshot(), hourRates(), reserve(gpu)]);
+        const want = { ...wantOf({ ...next, spec: 1 }), mostNewGpus: mostNewGpus(minimums, hosts, account, gpu) };
+        const hourRate = (rates.get(gpu) ?? 0n) * BigInt(numGpus * minInstances);
+        return { ...dryRun(want, hosts), engine, memoryBytes, hourRate };
       }),
     dryRun: ({ account }, id) =>
       answering(async () => {

@@ -123,6 +123,48 @@ const rows: readonly Row[] = [
     status: 503,
     given: refuse("placement", "dryRun")(new deployments.DeploymentStoreAway(undefined)),
   },
+  {
+    call: "POST /deploy/llm/placement",
+    status: 200,
+    body: { ...llm, settings: { min_instances: 2, max_instances: 2 } },
+    holds: {
+      fits: false,
+      engine: "vllm",
+      memory_bytes: 1024 ** 3,
+      usd_per_hour: 3.58,
+      refused: [{ host: "host-1", why: "it has no H100-80GB GPU" }],
+    },
+  },
+  { call: "POST /deploy/llm/placement", status: 401, body: llm, key: null },
+  { call: "POST /deploy/llm/placement", status: 400, body: "{", holds: { code: "json_invalid" } },
+  ...(
+    [
+      [402, new deployments.NoFunds()],
+      [404, new deployments.BaseModelUnknown("x")],
+      [422, new deployments.DeploymentRefused("hf.repo: no", { param: "hf.repo" })],
+      [423, new deployments.AccountSuspended("balance")],
+      [503, new deployments.DeploymentStoreAway(undefined)],
+    ] as const
+  ).map(
+    ([status, error]): Row => ({
+      call: "POST /deploy/llm/placement",
+      status,
+      body: llm,
+      given: refuse("placement", "dryRunNew")(error),
+    }),
+  ),
+  {
+    call: "POST /deploy/llm",
+    status: 422,
+    body: { ...llm, standard_args: { gpu_memory_fraction: 0.2 } },
+    holds: { detail: [{ loc: ["body", "standard_args", "gpu_memory_fraction"], type: "greater_than_equal" }] },
+  },
+  {
+    call: "POST /deploy/llm",
+    status: 422,
+    body: { ...llm, preset_id: "fast" },
+    holds: { detail: [{ loc: ["body", "preset_id"] }] },
+  },
   { call: "GET /deploy/list", status: 200 },
   { call: "GET /deploy/list/?status=running,failed", status: 200 },
   { call: "GET /deploy/list?status=asleep", status: 400 },

@@ -252,6 +252,10 @@ export function fakePorts() {
           { gpu: "H100-80GB", count: 1, hourRate: 1_790_000_000n, isAvailable: true, isRecommended: true },
           { gpu: "B200-180GB", count: 8, hourRate: 22_320_000_000n, isAvailable: false, isRecommended: false },
         ]),
+      dryRunNew: async (_caller, { minInstances }) => ({
+        ...{ host: undefined, refused: [{ host: "host-1", why: "it has no H100-80GB GPU" }] },
+        ...{ engine: "vllm", memoryBytes: 1024 ** 3, hourRate: 1_790_000_000n * BigInt(minInstances) },
+      }),
       dryRun: async (caller, id) => {
         if (caller.account !== one.account || id !== one.id) throw new DeploymentNotFound();
         return { host: undefined, refused: [{ host: "host-1", why: "it has no H100-80GB GPU" }] };

@@ -1,22 +1,26 @@
 import { Type } from "typebox";
 import type { DeploymentId } from "../../../proto/ids.ts";
+import { nano, toUsd } from "../../../proto/money.ts";
 import { type DeploymentStatus, deploymentStatuses } from "../../deployments/deployment.ts";
 import { AdapterNotFound, DeploymentNotFound } from "../../deployments/errors.ts";
+import { readStandardArgs } from "../../deployments/standard-args.ts";
 import type { Endpoints } from "../endpoint.ts";
 import { BadRequest } from "../errors.ts";
+import { readDeployLlm } from "../read-deploy-llm.ts";
 import { renderLoraDeployment } from "../render-adapter.ts";
 import { renderDeployment } from "../render-deployment.ts";
-import { DeployId, DeployLlmRequest, DeploymentRecord, UpdateRequest } from "../schemas/deployment.ts";
+import {
+  DeployId,
+  DeployLlmRequest,
+  DeploymentRecord,
+  NewPlacementReport,
+  UpdateRequest,
+} from "../schemas/deployment.ts";
 import type { HttpDeps } from "../verbs.ts";
 
 const refusals = [404, 409, 503];
 const tag = "deployments";
 
-interface Hf {
-  readonly repo: string;
-  readonly revision?: string | null;
-  readonly token?: string | null;
-}
 interface Settings {
   readonly min_instances?: number;
   readonly max_instances?: number;
@@ -25,7 +29,7 @@ interface Settings {
 
 export function addDeployRoutes(
   endpoints: Endpoints,
-  { deployments, adapters }: Pick<HttpDeps, "deployments" | "adapters">,
+  { deployments, adapters, placement }: Pick<HttpDeps, "deployments" | "adapters" | "placement">,
 ): void {
   endpoints.add({
     method: "POST",
@@ -38,29 +42,28 @@ export function addDeployRoutes(
     answer: DeploymentRecord,
     refusals: [400, 402, 404, 409, 423, 503],
     async handler({ caller, body }) {
-      const hf = body.hf as Hf | null | undefined;
-      const settings = body.settings as Settings | null | undefined;
-      const created = await deployments.createLlm(caller, {
-        modelName: body.model_name,
-        gpu: body.gpu,
-        numGpus: body.num_gpus ?? 1,
-        maxBatchSize: body.max_batch_size ?? 96,
-        hf: hf
-          ? {
-              repo: hf.repo,
-              ...(hf.revision ? { revision: hf.revision } : {}),
-              ...(hf.token ? { token: hf.token } : {}),
-            }
-          : undefined,
-        baseModel: body.base_model ?? undefined,
-        minInstances: settings?.min_instances ?? 1,
-        maxInstances: settings?.max_instances ?? Math.max(1, settings?.min_instances ?? 1),
-        ...(settings?.inactive_shutdown ? { inactiveShutdown: settings.inactive_shutdown } : {}),
-        extraArgs: (body.extra_args ?? []) as string[],
-        engine: body.engine,
-        image: (body.container_image as string | null | undefined) ?? undefined,
-      });
-      return renderDeployment(created);
+      return renderDeployment(await deployments.createLlm(caller, readDeployLlm(body)));
+    },
+  });
+
+  endpoints.add({
+    method: "POST",
+    path: "/deploy/llm/placement",
+    summary: "Whether it would fit, where not and why, and what it would cost; nothing is deployed",
+    tag,
+    access: "key",
+    body: DeployLlmRequest,
+    answer: NewPlacementReport,
+    refusals: [400, 402, 404, 423, 503],
+    async handler({ caller, body }) {
+      const { host, refused, ...found } = await placement.dryRunNew(caller, readDeployLlm(body));
+      return {
+        fits: host !== undefined,
+        refused: refused.map(({ host, why }) => ({ host, why })),
+        engine: found.engine,
+        memory_bytes: found.memoryBytes,
+        usd_per_hour: toUsd(nano(found.hourRate)),
+      };
     },
   });
 
@@ -116,6 +119,7 @@ export function addDeployRoutes(
         ...(settings?.max_instances === undefined ? {} : { maxInstances: settings.max_instances }),
         ...(settings?.inactive_shutdown === undefined ? {} : { inactiveShutdown: settings.inactive_shutdown }),
         ...(body.extra_args ? { extraArgs: body.extra_args as string[] } : {}),
+        ...(body.standard_args ? { standardArgs: readStandardArgs(body.standard_args) } : {}),
       });
       return { deploy_id: params.deploy_id };
     },

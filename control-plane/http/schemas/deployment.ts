@@ -13,6 +13,25 @@ const inactiveShutdown = {
   description: "Seconds without a request until no instance runs; with min_instances 0. Null: 900",
 };
 
+const standardArgs = nullable.object({
+  description: "Settings by names that hold for every engine; what an engine has no such setting of is refused",
+  properties: {
+    max_context_size: { type: ["integer", "null"], minimum: 128, maximum: 10_000_000 },
+    max_concurrent_requests: {
+      type: ["integer", "null"],
+      minimum: 1,
+      maximum: 1024,
+      description: "In place of max_batch_size; only when it is made",
+    },
+    max_images_per_prompt: { type: ["integer", "null"], minimum: 0, maximum: 1024 },
+    gpu_memory_fraction: { type: ["number", "null"], minimum: 0.5, maximum: 0.97 },
+    max_prefill_tokens: { type: ["integer", "null"], minimum: 512, maximum: 131_072 },
+    kv_cache_dtype: { type: ["string", "null"], enum: ["auto", "fp8", null] },
+    enable_prefix_caching: { type: ["boolean", "null"] },
+    quantization: { type: ["string", "null"], maxLength: 64 },
+  },
+});
+
 export const DeployLlmRequest = Type.Object({
   model_name: Type.String({ minLength: 1, description: "<owner>/<model-name>" }),
   gpu: Gpu,
@@ -49,6 +68,8 @@ export const DeployLlmRequest = Type.Object({
     }),
   ),
   extra_args: Type.Optional(nullable.array(Type.String())),
+  standard_args: Type.Optional(standardArgs),
+  preset_id: Type.Optional(nullable.string({ description: "There are no presets yet: only null is taken" })),
 });
 export type DeployLlmRequest = Static<typeof DeployLlmRequest>;
 
@@ -93,6 +114,7 @@ export const UpdateRequest = Type.Object({
     }),
   ),
   extra_args: Type.Optional(nullable.array(Type.String())),
+  standard_args: Type.Optional(standardArgs),
 });
 
 export const DeployId = Type.Object({ deploy_id: Type.String() });
@@ -122,6 +144,7 @@ export const DeploymentRecord = Type.Object({
   update_error: Type.String({ description: "Why the last update was taken back; empty otherwise" }),
   rollout: Type.Object({ up_to_date: Type.Integer(), outdated: Type.Integer(), booting: Type.Integer() }),
   extra_args: Type.Array(Type.String()),
+  standard_args: Type.Record(Type.String(), Type.Unknown(), { description: "Those that were given" }),
   progress: Type.Union([
     Type.Object({ phase: Type.String(), done_bytes: Type.Integer(), total_bytes: Type.Integer() }),
     Type.Null(),
@@ -139,6 +162,13 @@ export const PlacementReport = Type.Object({
   refused: Type.Array(Type.Object({ host: Type.String(), why: Type.String() }), {
     description: "Every host that cannot take one",
   }),
+});
+
+export const NewPlacementReport = Type.Object({
+  ...PlacementReport.properties,
+  engine: Type.String({ description: "Which would serve it" }),
+  memory_bytes: Type.Integer({ description: "Expected of one instance over all its GPUs; 0: unknown" }),
+  usd_per_hour: Type.Number({ description: "Of min_instances; 0 without a price" }),
 });
 
 export const LogEntries = Type.Object({

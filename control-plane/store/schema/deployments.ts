@@ -1,4 +1,5 @@
-import type { Generated } from "kysely";
+import type { ColumnType, Generated } from "kysely";
+import type { StandardArgs } from "../../deployments/store.ts";
 import type { DefaultTime, Json, Time } from "./columns.ts";
 
 export interface DeploymentsTables {
@@ -33,7 +34,10 @@ export interface DeploymentsTables {
     weights_token: Buffer | null;
     /** Of kind container: its image and whom it lets in. */
     container: Json<{ image: string; sshKeys: readonly string[] }> | null;
+    /** What standard_args come to included. */
     extra_args: string[];
+    /** As the owner gave them, by the names of StandardArgs. */
+    standard_args: ColumnType<StandardArgs, string | undefined, string>;
     /** The image a customer brought; empty: the host's for the engine. */
     image: Generated<string>;
     external_url: string | null;
@@ -77,6 +81,7 @@ export interface DeploymentsTables {
     deploy_id: string;
     spec: number;
     extra_args: string[];
+    standard_args: ColumnType<StandardArgs, string | undefined, string>;
     context_length: number;
     created_at: DefaultTime;
   };

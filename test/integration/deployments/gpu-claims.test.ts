@@ -1,6 +1,6 @@
 // GPUs are never claimed twice: random deployments of two accounts, deletions, crashed agents and control planes and cut
-// connections on eight fake GPUs and a real PostgreSQL. STOKER_PROPERTY_SECONDS says for how long (8, in the nightly run 300), STOKER_PROPERTY_SEED
-// which run; the seed is printed.
+// connections on eight fake GPUs and a real PostgreSQL. STOKER_PROPERTY_SECONDS says for how long (30, in the
+// nightly run 300), STOKER_PROPERTY_SEED which run; the seed is printed.
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { deleteDeployment } from "../../../control-plane/deployments/change.ts";
@@ -11,7 +11,7 @@ import { longer } from "../../fakes/nightly.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { ada, freeTime, gpuDefaults, type Replica, scaledLimits, startReplica } from "../fleet/replica.ts";
 
-const seconds = Number(process.env["STOKER_PROPERTY_SECONDS"] ?? longer(8, 300));
+const seconds = Number(process.env["STOKER_PROPERTY_SECONDS"] ?? longer(30, 300));
 const seed = Number(process.env["STOKER_PROPERTY_SEED"] ?? Math.floor(Math.random() * 2 ** 31));
 const wait = { timeout: 30_000, interval: 50 };
 const gib = 1024 ** 3;

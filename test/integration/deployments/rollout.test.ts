@@ -1,6 +1,6 @@
 // Updates on a real database and a scripted host of four GPUs: beside the old instance, in its place, and back again.
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { updateDeployment } from "../../../control-plane/deployments/change.ts";
+import { type SettingsUpdate, updateDeployment } from "../../../control-plane/deployments/change.ts";
 import type { InstanceReport } from "../../../proto/gen/stoker/fleet/v1/InstanceReport.ts";
 import type { DeploymentId } from "../../../proto/ids.ts";
 import { type FakeAgent, startFakeAgent } from "../../fakes/agent-session.ts";
@@ -29,8 +29,9 @@ afterEach(async () => {
 
 const record = async (id: DeploymentId) => await replica.get(id);
 const ready = (id: DeploymentId) => replica.routing.ready(id).map((route) => route.instanceId);
-const put = (id: DeploymentId, extraArgs: string[]) =>
-  updateDeployment(replica.deploymentStore, ada.account, id, { extraArgs }, gpuDefaults);
+const change = (id: DeploymentId, update: SettingsUpdate) =>
+  updateDeployment(replica.deploymentStore, ada.account, id, update, gpuDefaults);
+const put = (id: DeploymentId, extraArgs: string[]) => change(id, { extraArgs });
 /** What instances of the first update report; all others serve. */
 const newOnes = (over: Partial<InstanceReport>) =>
   agent.obeyEach(({ extraArgs }) => (extraArgs[0] === "--max-model-len=1024" ? over : { phase: "ready" }));
@@ -80,24 +81,36 @@ describe("an update", () => {
     const id = await deployed(1);
     const [old] = ready(id);
     newOnes(gaveUp);
-    await put(id, ["--max-model-len=1024"]);
+    await change(id, { standardArgs: { maxContextSize: 1024 } });
+    expect(await record(id)).toMatchObject({ standardArgs: { maxContextSize: 1024 }, contextLength: 1024 });
     await vi.waitFor(async () => {
       expect(await record(id)).toMatchObject({
         status: "deployed",
         failReason: "",
         extraArgs: [],
+        standardArgs: {},
         updateError: "start_failed: the model server ended with 1",
       });
     }, wait);
     expect(ready(id)).toEqual([old]);
     await vi.waitFor(() => expect(agent.desired?.instances).toHaveLength(1), wait);
     // The next one is told anew.
-    await put(id, ["--max-model-len=2048"]);
+    await change(id, { extraArgs: ["--dtype=bfloat16"], standardArgs: { maxContextSize: 2048 } });
     await vi.waitFor(async () => expect(await record(id)).toMatchObject({ status: "deployed", updateError: "" }), wait);
     await vi.waitFor(
-      () => expect(agent.desired?.instances.map((one) => one.extraArgs)).toEqual([["--max-model-len=2048"]]),
+      () =>
+        expect(agent.desired?.instances.map((one) => one.extraArgs)).toEqual([
+          ["--dtype=bfloat16", "--max-model-len=2048"],
+        ]),
       wait,
     );
+    // Each of the two sets is replaced without the other.
+    await change(id, { extraArgs: [] });
+    expect(await record(id)).toMatchObject({
+      extraArgs: ["--max-model-len=2048"],
+      standardArgs: { maxContextSize: 2048 },
+    });
+    await expect(change(id, { standardArgs: { maxConcurrentRequests: 7 } })).rejects.toThrow(/max_concurrent_requests/);
   });
 
   it("that gives up in its place is taken back there, as a newer generation with the old arguments", async () => {

@@ -1,0 +1,59 @@
+// The CLI's words about deployments and their logs against the real edge.
+import { spawn } from "node:child_process";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import type { HfRequest } from "../../control-plane/deployments/create-hf.ts";
+import { type Edge, startEdge } from "../fakes/edge.ts";
+import { apiKey, deployment } from "../fakes/ports.ts";
+
+const { id } = deployment();
+let edge: Edge;
+let asked: HfRequest | undefined;
+beforeAll(async () => {
+  edge = await startEdge({
+    change: (deps) => ({
+      ...deps,
+      deployments: {
+        ...deps.deployments,
+        createHf(caller, request) {
+          asked = request;
+          return deps.deployments.createHf(caller, request);
+        },
+      },
+    }),
+  });
+});
+afterAll(() => edge?.close());
+
+async function stoker(...args: string[]) {
+  const child = spawn(process.execPath, [join(import.meta.dirname, "../../cli/main.ts"), ...args], {
+    env: { ...process.env, STOKER_HOST: edge.url, STOKER_API_KEY: apiKey },
+  });
+  const exited = new Promise<number | null>((resolve) => child.once("exit", resolve));
+  return { out: await text(child.stdout), err: await text(child.stderr), code: await exited };
+}
+
+it("says before a model is deployed whether it fits, where not and why, and what it would cost", async () => {
+  const { out, err } = await stoker("deploy", "create-llm", "org/w", "--gpu", "H100-80GB", "--min", "2", "--dry-run");
+  expect(out, err).toContain("It does not fit now: vllm, about 1.0 GiB per instance, 3.58 USD per hour.");
+  expect(out).toContain("host-1: it has no H100-80GB GPU");
+}, 60_000);
+
+it("deploys a model of a named task, and waits until it serves", async () => {
+  const { out, err, code } = await stoker("deploy", "create", "acme/minilm", "--task", "embeddings", "--max", "3");
+  expect(code, err).toBe(0);
+  expect(out).toContain("acme/minilm");
+  expect(asked).toMatchObject({ modelName: "acme/minilm", task: "embeddings", minInstances: 1, maxInstances: 3 });
+}, 60_000);
+
+it("tells what requests on a deployment came to", async () => {
+  const { out, err } = await stoker("deploy", "stats", id);
+  expect(out, err).toMatch(/requests +12, 1 failed[\s\S]*100 in, 50 out[\s\S]*208 ms[\s\S]*0\.0150 USD/);
+}, 60_000);
+
+it("shows the log of one instance alone", async () => {
+  const { out, err } = await stoker("log", id, "--instance", "instance-1");
+  expect(out, err).toBe("2023-04-24T13:45:34.123Z loading\n");
+  expect((await stoker("log", id, "--instance", "instance-2")).out).toBe("");
+}, 60_000);

@@ -1,0 +1,68 @@
+import { describe, expect, it } from "vitest";
+import type { Deployment } from "../../../../control-plane/deployments/deployment.ts";
+import { DeploymentRefused } from "../../../../control-plane/deployments/errors.ts";
+import { checkExtraArgs } from "../../../../control-plane/deployments/extra-args.ts";
+import {
+  ownArgs,
+  readStandardArgs,
+  standardAsArgs,
+  withStandardArgs,
+  writeStandardArgs,
+} from "../../../../control-plane/deployments/standard-args.ts";
+
+const wire = {
+  max_context_size: 4096,
+  max_concurrent_requests: 32,
+  max_images_per_prompt: 2,
+  gpu_memory_fraction: 0.97,
+  max_prefill_tokens: 8192,
+  kv_cache_dtype: "fp8",
+  enable_prefix_caching: false,
+  quantization: "awq",
+};
+const all = readStandardArgs(wire);
+
+describe("standard_args", () => {
+  it("are said in each engine's own words, which it takes", () => {
+    const { maxImagesPerPrompt: _, ...noImages } = all;
+    const said = { vllm: standardAsArgs(all, "vllm"), sglang: standardAsArgs(noImages, "sglang") };
+    expect(said.vllm).toEqual([
+      "--max-model-len=4096",
+      '--limit-mm-per-prompt={"image":2}',
+      "--gpu-memory-utilization=0.97",
+      "--max-num-batched-tokens=8192",
+      "--kv-cache-dtype=fp8",
+      "--no-enable-prefix-caching",
+      "--quantization=awq",
+    ]);
+    expect(said.sglang).toEqual([
+      "--context-length=4096",
+      "--mem-fraction-static=0.97",
+      "--max-prefill-tokens=8192",
+      "--kv-cache-dtype=fp8_e4m3",
+      "--disable-radix-cache",
+      "--quantization=awq",
+    ]);
+    for (const [engine, args] of Object.entries(said)) expect(checkExtraArgs(args, engine)).toEqual(args);
+    const own = standardAsArgs({ maxContextSize: 4096, kvCacheDtype: "fp8", enablePrefixCaching: true }, "stoker");
+    expect(checkExtraArgs(own)).toEqual(["--max-model-len=4096", "--kv-cache-dtype=q8_0"]);
+  });
+
+  it.each([
+    ["stoker", { gpuMemoryFraction: 0.9 }, "gpu_memory_fraction"],
+    ["stoker", { enablePrefixCaching: false }, "enable_prefix_caching"],
+    ["sglang", { maxImagesPerPrompt: 2 }, "max_images_per_prompt"],
+    ["custom", { quantization: "awq" }, "quantization"],
+  ] as const)("of %s that it has nothing like are refused by name: %o", (engine, args, name) => {
+    expect(() => standardAsArgs(args, engine as Deployment["engine"])).toThrow(DeploymentRefused);
+    expect(() => standardAsArgs(args, engine as Deployment["engine"])).toThrow(name);
+  });
+
+  it("stand beside extra_args, never against them, and each comes back as it was given", () => {
+    const extraArgs = withStandardArgs(["--dtype=bfloat16"], all, "vllm");
+    expect(ownArgs({ extraArgs, standardArgs: all, engine: "vllm" })).toEqual(["--dtype=bfloat16"]);
+    expect(writeStandardArgs(all)).toEqual(wire);
+    expect(() => withStandardArgs(["--max-model-len=1"], all, "vllm")).toThrow(/--max-model-len.*extra_args already/);
+    expect(readStandardArgs({ max_context_size: null })).toEqual({});
+  });
+});
