@@ -26,6 +26,7 @@ import { addInspect } from "./commands/inspect.ts";
 import { addLimits } from "./commands/limits.ts";
 import { addLog } from "./commands/log.ts";
 import { addLogin } from "./commands/login.ts";
+import { addLora } from "./commands/lora.ts";
 import { addModel } from "./commands/model.ts";
 import { addNode } from "./commands/node.ts";
 import { addNodeEnrolment } from "./commands/node-enrolment.ts";
@@ -35,6 +36,7 @@ import { addToken } from "./commands/token.ts";
 import { addTop } from "./commands/top.ts";
 import { addUp } from "./commands/up.ts";
 import { addVersion } from "./commands/version.ts";
+import { addVoice } from "./commands/voice.ts";
 import { addWebhook } from "./commands/webhook.ts";
 
 const manifest = readFileSync(join(import.meta.dirname, "../package.json"), "utf8");
@@ -56,6 +58,8 @@ for (const add of [
   addInfer,
   addChat,
   addModel,
+  addLora,
+  addVoice,
   addFile,
   addBatch,
   addLog,

@@ -1,10 +1,10 @@
 // `stoker file`: files of the account, which batches read and write.
-import { createWriteStream, openAsBlob } from "node:fs";
+import { createWriteStream } from "node:fs";
 import { basename } from "node:path";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import type { Command } from "commander";
-import { CliError, exitCode } from "../cli-error.ts";
+import { fileBlob } from "../file-blob.ts";
 import { atLeast } from "../option-values.ts";
 import { openTerminal, type Terminal } from "../terminal.ts";
 
@@ -69,10 +69,7 @@ export async function uploadFile(terminal: Terminal, path: string, expiresDays?:
     form.set("expires_after[anchor]", "created_at");
     form.set("expires_after[seconds]", String(expiresDays * 86_400));
   }
-  const content = await openAsBlob(path).catch((cause) => {
-    throw new CliError(`${path} cannot be read.`, exitCode.wrongUsage, { cause });
-  });
-  form.set("file", content, basename(path));
+  form.set("file", await fileBlob(path), basename(path));
   return terminal.api.upload<StoredFile>("/v1/files", form);
 }
 

@@ -1,0 +1,77 @@
+// `stoker lora`: adapters of the account, loaded beside a base model that runs.
+import { readFileSync } from "node:fs";
+import type { Command } from "commander";
+import { openTerminal } from "../terminal.ts";
+
+interface LoraStatus {
+  readonly lora_name: string;
+  readonly base_model: string;
+  readonly deploy_id: string;
+  readonly status: string;
+  readonly fail_reason: string;
+}
+
+interface AddFlags {
+  readonly repo: string;
+  readonly base: string;
+  readonly revision?: string;
+  readonly hfTokenFile?: string;
+  readonly description?: string;
+}
+
+export function addLora(program: Command): void {
+  const lora = program.command("lora").description("adapters that change what a model answers");
+  lora
+    .command("add <name>")
+    .description("serve an adapter (owner/name) on a base model that is served here")
+    .requiredOption("--repo <repo>", "hub repository of the adapter")
+    .requiredOption("--base <model>", "the model that it adapts")
+    .option("--revision <revision>", "branch, tag or commit")
+    .option("--hf-token-file <file>", "file with the hub token")
+    .option("--description <text>", "shown in lists")
+    .action(async (name: string, flags: AddFlags, command: Command) => {
+      const terminal = openTerminal(command);
+      const { repo, base, revision, hfTokenFile, description } = flags;
+      const token = hfTokenFile === undefined ? undefined : readFileSync(hfTokenFile, "utf8").trim();
+      const made = await terminal.api.call<{ deploy_id: string }>("POST", "/v1/lora/create", {
+        base_model: base,
+        lora_name: name,
+        source: { type: "huggingface", repo, revision, token },
+        description,
+      });
+      terminal.show(made, ({ deploy_id }) => deploy_id);
+      terminal.progress(`It is loaded when the first request for ${name} comes: stoker lora status ${name}`);
+    });
+  lora
+    .command("list")
+    .description("your adapters")
+    .action(async (_flags: object, command: Command) => {
+      const terminal = openTerminal(command);
+      const all = await terminal.api.call<LoraStatus[]>("GET", "/v1/user/loras");
+      terminal.rows(all, ["NAME", "BASE", "STATUS", "ID"], (one) => [
+        one.lora_name,
+        one.base_model,
+        one.status,
+        one.deploy_id,
+      ]);
+    });
+  lora
+    .command("status <name>")
+    .description("where an adapter is, and why it is not further")
+    .action(async (name: string, _flags: object, command: Command) => {
+      const terminal = openTerminal(command);
+      terminal.show(await terminal.api.call<LoraStatus>("GET", `${pathOf(name)}/status`), (one) =>
+        one.fail_reason === "" ? one.status : `${one.status}: ${one.fail_reason}`,
+      );
+    });
+  lora
+    .command("delete <name>")
+    .description("unload an adapter and forget it")
+    .action(async (name: string, _flags: object, command: Command) => {
+      const terminal = openTerminal(command);
+      terminal.show(await terminal.api.call("DELETE", pathOf(name)), () => `${name} is deleted.`);
+    });
+}
+
+/** The slash between owner and name stands in the path as it is. */
+const pathOf = (name: string) => `/v1/lora/${name.split("/").map(encodeURIComponent).join("/")}`;

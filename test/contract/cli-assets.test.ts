@@ -1,0 +1,67 @@
+// `stoker voice` and `stoker lora` against the real edge.
+import { spawn } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { type Edge, startEdge } from "../fakes/edge.ts";
+import { apiKey } from "../fakes/ports.ts";
+import { adasVoice } from "../fakes/voices.ts";
+
+let edge: Edge;
+let folder: string;
+beforeAll(async () => {
+  edge = await startEdge();
+  folder = mkdtempSync(join(tmpdir(), "stoker-cli-assets-"));
+});
+afterAll(async () => {
+  await edge?.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+async function stoker(...args: string[]) {
+  const child = spawn(process.execPath, [join(import.meta.dirname, "../../cli/main.ts"), ...args], {
+    env: { ...process.env, STOKER_HOST: edge.url, STOKER_API_KEY: apiKey },
+  });
+  const exited = new Promise<number | null>((resolve) => child.once("exit", resolve));
+  const [out, err] = await Promise.all([text(child.stdout), text(child.stderr)]);
+  return { out, err, code: await exited };
+}
+
+it("lists, renames and deletes voices, and says when a recording cannot be read or a voice is not there", async () => {
+  const [list, edit, ended, unreadable, upload, unknown] = await Promise.all([
+    stoker("voice", "list"),
+    stoker("voice", "edit", adasVoice.id, "--name", "Countess"),
+    stoker("voice", "delete", adasVoice.id),
+    stoker("voice", "add", "mine", join(folder, "missing.wav")),
+    stoker("file", "upload", join(folder, "missing.jsonl")),
+    stoker("voice", "delete", "VoiceOfNobody0000000"),
+  ]);
+  expect(list.out).toContain(adasVoice.id);
+  expect(edit.out).toBe(`${adasVoice.id} is called Countess\n`);
+  expect(ended.out).toContain("is deleted");
+  for (const refused of [unreadable, upload])
+    expect(refused).toMatchObject({ code: 2, err: expect.stringMatching(/^error: .* cannot be read\.\n$/) });
+  expect(unknown.code).toBe(4);
+});
+
+it("makes, lists and deletes adapters, whose names hold a slash", async () => {
+  const tokenFile = join(folder, "token");
+  writeFileSync(tokenFile, "hf_secret\n");
+  const [made, list, status, ended, incomplete] = await Promise.all([
+    stoker(
+      ...["lora", "add", "ada/ink", "--repo", "ada/ink-lora", "--base", "org/model", "--hf-token-file", tokenFile],
+    ),
+    stoker("lora", "list"),
+    stoker("lora", "status", "ada/ink"),
+    stoker("lora", "delete", "ada/ink"),
+    stoker("lora", "add", "ada/ink"),
+  ]);
+  expect(made.out).toMatch(/^\w+\n$/);
+  expect(made.out + made.err).not.toContain("hf_secret");
+  expect(list.out).toContain("ada/ink");
+  expect(status.out).toMatch(/^(initializing|downloading|deploying|deployed)/);
+  expect(ended.out).toBe("ada/ink is deleted.\n");
+  expect(incomplete).toMatchObject({ code: 2, err: expect.stringContaining("--repo") });
+});
