@@ -10,7 +10,7 @@ import { authenticate, nobody } from "./authenticate.ts";
 import { coerceQuery } from "./coerce-query.ts";
 import type { Dialect } from "./error-body.ts";
 import { BodyMissing } from "./errors.ts";
-import { coerceForm } from "./form-body.ts";
+import { coerceForm, unwrapForm } from "./form-body.ts";
 import { once } from "./idempotency.ts";
 import { RequestState, type StateDeps } from "./request-state.ts";
 import { errorResponses } from "./schemas/error-responses.ts";
@@ -41,6 +41,8 @@ export interface Endpoint<Body extends TSchema, Query extends TSchema, Params ex
   readonly idempotent?: boolean;
   /** What a body may be; default `json`. Values of forms become what their fields want, numbers for one. */
   readonly takes?: "json" | "forms" | "both";
+  /** A part that the fields of a form may stand in as well. */
+  readonly wrappedIn?: string;
   /** Default: 10 MiB. */
   readonly bodyLimitBytes?: number;
   readonly body?: Body;
@@ -109,6 +111,7 @@ export function endpointsOf(app: FastifyInstance, deps: EndpointDeps): Endpoints
         ...(bodyLimitBytes === undefined ? {} : { bodyLimit: bodyLimitBytes }),
         preValidation: [
           ...(body ? [needsBody] : []),
+          ...(endpoint.wrappedIn === undefined ? [] : [unwrapForm(endpoint.wrappedIn)]),
           ...(body && takes !== "json" ? [coerceForm(body)] : []),
           ...(query ? [coerceQuery(query)] : []),
         ],

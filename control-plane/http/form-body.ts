@@ -1,6 +1,6 @@
 // multipart/form-data bodies: parts with a filename are files, the others values. Read from bytes that were bounded while
 // they came; written anew for an engine, with a boundary of our own.
-import { randomBytes } from "node:crypto";
+import { hash, randomBytes } from "node:crypto";
 import { Busboy } from "@fastify/busboy";
 import type { FastifyRequest } from "fastify";
 import type { TSchema } from "typebox";
@@ -72,6 +72,40 @@ export function readForm(bytes: Buffer, contentType: string): Promise<Record<str
       fail(error);
     }
   });
+}
+
+/** The same of two forms that say the same: names, values, files and the order of those of one name. */
+export function digestOfForm(form: Readonly<Record<string, FormPart | FormPart[]>>): Buffer {
+  const told = (part: FormPart) =>
+    part instanceof FormFile
+      ? { file: hash("sha256", part.bytes), filename: part.filename, contentType: part.contentType }
+      : part;
+  const parts = Object.entries(form)
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([name, part]) => [name, Array.isArray(part) ? part.map(told) : told(part)]);
+  return hash("sha256", JSON.stringify(parts), "buffer");
+}
+
+/** Fields that are wrapped in the part `wrapper`: as JSON in it, or as parts `wrapper[name]` and `wrapper.name`. */
+export function unwrapForm(wrapper: string) {
+  const inner = new RegExp(`^${wrapper}(?:\\[(\\w+)|\\.(\\w+)$)`);
+  return (request: FastifyRequest, _reply: unknown, done: () => void): void => {
+    const body = request.body as Record<string, unknown> | null | undefined;
+    if (typeof body === "object" && body !== null) {
+      for (const [name, value] of Object.entries(body)) {
+        const [, bracketed, dotted] = inner.exec(name) ?? [];
+        const field = bracketed ?? dotted;
+        if (field !== undefined) body[field] ??= value;
+      }
+      const { [wrapper]: whole } = body;
+      const told = whole instanceof FormFile ? whole.bytes.toString() : whole;
+      const fields = typeof told === "string" ? parsedOf(told) : told;
+      // A field that is sent flat as well is meant as it stands there.
+      if (typeof fields === "object" && fields !== null && !Array.isArray(fields))
+        request.body = { ...fields, ...body };
+    }
+    done();
+  };
 }
 
 export interface WrittenForm {

@@ -2,12 +2,12 @@
 // takes them; what begins as JSON is JSON there too.
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { MalformedBody } from "./errors.ts";
-import { isForm, isUrlEncoded, readForm, readUrlEncoded } from "./form-body.ts";
+import { digestOfForm, isForm, isUrlEncoded, readForm, readUrlEncoded } from "./form-body.ts";
 import { receiveBody } from "./receive-body.ts";
 import type { RequestState } from "./request-state.ts";
 
 export interface ReadBody {
-  /** The body as it came. */
+  /** The body as it came; of a form, what its parts say with an `Idempotency-Key`, nothing without. */
   readonly bytes: Buffer;
   /** The body with integers beyond 2^53 as JSON.rawJSON; undefined when there are none. */
   readonly exact: Record<string, unknown> | undefined;
@@ -26,6 +26,8 @@ declare module "fastify" {
 export const bodyLimitBytes = 10 * 1024 * 1024;
 /** With pictures or audio in it; an agent takes no more. */
 export const mediaLimitBytes = 50 * 1024 * 1024;
+
+const noBytes = Buffer.alloc(0);
 
 /** For every route registered in `app` from now on. */
 export function readJsonBodies(app: FastifyInstance): void {
@@ -46,8 +48,12 @@ function parse(request: FastifyRequest, bytes: Buffer, done: (error: Error | nul
   }
   const type = request.headers["content-type"];
   if (request.routeOptions.config.takesForms && isForm(type)) {
-    request.readBody = { bytes, exact: undefined };
-    readForm(bytes, type).then((form) => done(null, form), done);
+    readForm(bytes, type).then((form) => {
+      // Its boundary is another one each time it is sent; what it says is the same.
+      const isRepeatable = request.headers["idempotency-key"] !== undefined;
+      request.readBody = { bytes: isRepeatable ? digestOfForm(form) : noBytes, exact: undefined };
+      done(null, form);
+    }, done);
     return;
   }
   if (

@@ -63,6 +63,46 @@ describe("native inference", () => {
     expect(tasks.askedJson()).toMatchObject({ stream: true, logprobs: 0, return_tokens_as_token_ids: true });
   });
 
+  it("streams several responses apart: each event says of which it is, each response ends with its own text", async () => {
+    tasks.offer({ rates: servedModel().rates });
+    const choice = (index: number, text: string, finish: string | null = null) => ({
+      index,
+      text,
+      finish_reason: finish,
+    });
+    const frame = (...choices: object[]) => `data: ${JSON.stringify({ choices })}\n\n`;
+    tasks.engine.answer({
+      contentType: "text/event-stream",
+      pieces: [
+        frame(choice(0, "a")),
+        frame(choice(1, "x"), choice(0, "b", "stop")),
+        frame(choice(1, "y")),
+        frame(choice(1, "", "length")),
+        "data: [DONE]\n\n",
+      ],
+    });
+    const answer = await native({ input: "x", stream: true, num_responses: 2 });
+    const events = (await answer.text())
+      .trim()
+      .split("\n\n")
+      .slice(0, -1)
+      .map((event) => JSON.parse(event.slice(6)));
+    const told = events.map(({ index, token, generated_text, details }) => [
+      index,
+      token.text,
+      generated_text,
+      details,
+    ]);
+    const end = (finish_reason: string) => ({ finish_reason, generated_tokens: 2, seed: null });
+    expect(told).toEqual([
+      [0, "a", null, null],
+      [1, "x", null, null],
+      [0, "b", "ab", end("stop")],
+      [1, "y", null, null],
+      [1, "", "xy", end("length")],
+    ]);
+  });
+
   it("tells a stream that broke in its own words", async () => {
     tasks.engine.answer({
       contentType: "text/event-stream",
@@ -85,6 +125,24 @@ describe("native inference", () => {
       inference_status: { cost: 0.00000006, tokens_input: 3 },
     });
     expect(tasks.askedJson()).toEqual({ model: "as-served", input: ["a"], normalize: true });
+  });
+
+  it("asks an engine that ranks for one query alone for the scores of pairs", async () => {
+    tasks.offer({ task: "reranker", engine: "external" });
+    tasks.json({
+      data: [
+        { index: 1, object: "score", score: 0.9 },
+        { index: 0, object: "score", score: 0.1 },
+      ],
+    });
+    const pairs = { queries: ["q1", "q2"], documents: ["d1", "d2"] };
+    expect((await (await native(pairs)).json()).scores).toEqual([0.1, 0.9]);
+    expect(tasks.asked().path).toBe("/v1/score");
+    expect(tasks.askedJson()).toEqual({ model: "as-served", text_1: ["q1", "q2"], text_2: ["d1", "d2"] });
+    tasks.offer({ task: "reranker" });
+    await native(pairs);
+    expect(tasks.asked().path).toBe("/v1/rerank");
+    expect(tasks.askedJson()).toMatchObject(pairs);
   });
 
   it("ranks documents in the order they came", async () => {

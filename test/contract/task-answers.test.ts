@@ -235,6 +235,29 @@ describe("images", () => {
     expect(tasks.asked().path).toBe("/v1/images/variations");
   });
 
+  const wrapped = { model: "org/model", prompt: "a hat", n: 2 };
+  const file = new Blob(["png"], { type: "image/png" });
+  it.each([
+    ["as JSON, its picture a data URI", { inp: JSON.stringify({ ...wrapped, image: `data:image/png;base64,${png}` }) }],
+    [
+      "as JSON beside a flat picture",
+      { inp: JSON.stringify({ ...wrapped, prompt: "no" }), prompt: "a hat", image: file },
+    ],
+    ["field by field", { "inp[model]": "org/model", "inp.prompt": "a hat", "inp[n]": "2", "inp[image]": file }],
+  ])("are edited by fields wrapped in the part inp: %s", async (_, parts) => {
+    const answer = await tasks.send("/v1/images/edits", form(parts));
+    expect(answer.status, await answer.text()).toBe(200);
+    const sent = await tasks.askedForm();
+    expect([sent.get("prompt"), sent.get("n"), sent.getAll("image").length]).toEqual(["a hat", "2", 1]);
+    expect(sent.get("image")).toBeInstanceOf(Blob);
+  });
+
+  it("whose wrapped picture is neither file nor data URI are refused by name", async () => {
+    const inp = JSON.stringify({ ...wrapped, image: "https://example.com/a.png" });
+    const answer = await tasks.send("/v1/images/edits", form({ inp }));
+    expect([answer.status, (await answer.json()).detail[0].loc]).toEqual([422, ["body", "image"]]);
+  });
+
   it.each([
     [{ response_format: "url" }, "response_format"],
     [{ n: 5 }, "n"],

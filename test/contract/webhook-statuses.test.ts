@@ -140,6 +140,32 @@ describe("webhooks", () => {
     expect(ports.budgets.holds.map(({ end }) => end)).toEqual([{ how: "released" }]);
   });
 
+  it("a form that is sent again with a new boundary is the same request, one that says something else is not", async () => {
+    const ports = fakePorts();
+    const app = await createHttp(ports.deps);
+    ports.models.models = [servedModel({ task: "image-classification" })];
+    const send = async (picture: string) => {
+      const form = new FormData();
+      form.append("image", new Blob([picture], { type: "image/png" }), "a.png");
+      form.append("webhook", url);
+      const sent = new Request("http://x", { method: "POST", body: form });
+      const type = sent.headers.get("content-type") as string;
+      const headers = { authorization: `Bearer ${apiKey}`, "content-type": type, "idempotency-key": "once" };
+      const payload = Buffer.from(await sent.arrayBuffer());
+      const answer = await app.inject({ method: "POST", url: "/v1/inference/org/model", headers, payload });
+      return { type, status: answer.statusCode, replayed: answer.headers["idempotent-replayed"] };
+    };
+    const [first, again, other] = [await send("png"), await send("png"), await send("gif")];
+    await app.close();
+    expect(again.type).not.toBe(first.type);
+    expect([first, again, other].map(({ status, replayed }) => [status, replayed])).toEqual([
+      [200, undefined],
+      [200, "true"],
+      [422, undefined],
+    ]);
+    expect((ports.deps.webhooks as FakeWebhooks).accepted).toHaveLength(1);
+  });
+
   it("what is kept of a body is what was asked, less the webhook, files as data URIs and long seeds as they came", async () => {
     const ports = fakePorts();
     const app = await createHttp(ports.deps);

@@ -1,23 +1,55 @@
-// Events of a stream of completions as native inference gives them: one per token, the last with the whole text.
+// Events of a stream of completions as native inference gives them: one per token, the last of each response with its whole text.
 import type { RewriteEvent } from "../rewritten-stream.ts";
 
+interface Choice {
+  readonly index?: number;
+  readonly text?: string;
+  readonly finish_reason?: string | null;
+  readonly logprobs?: {
+    readonly tokens?: readonly string[];
+    readonly token_logprobs?: readonly (number | null)[];
+  } | null;
+}
+
 interface Chunk {
-  readonly choices?: readonly {
-    readonly text?: string;
-    readonly finish_reason?: string | null;
-    readonly logprobs?: {
-      readonly tokens?: readonly string[];
-      readonly token_logprobs?: readonly (number | null)[];
-    } | null;
-  }[];
+  readonly choices?: readonly Choice[];
   readonly usage?: { readonly completion_tokens?: number } | null;
   readonly error?: { readonly message?: string; readonly code?: string };
 }
 
-/** Of one stream. `seed`: as the request gave it. */
-export function tokenEvents(seed: unknown): RewriteEvent {
-  let whole = "";
-  let tokens = 0;
+interface Response {
+  text: string;
+  tokens: number;
+}
+
+/** Of one stream. `seed`: as the request gave it. `responses`: with more than one each event says of which it is, from 0. */
+export function tokenEvents(seed: unknown, responses: number): RewriteEvent {
+  const known = new Map<number, Response>();
+
+  function eventOf({ index = 0, text = "", logprobs, finish_reason: reason }: Choice, usage: Chunk["usage"]): string {
+    const response = known.get(index) ?? { text: "", tokens: 0 };
+    known.set(index, response);
+    response.text += text;
+    if (text !== "") response.tokens += logprobs?.tokens?.length || 1;
+    // `token_id:123`, as it was asked for.
+    const id = Number(logprobs?.tokens?.at(-1)?.split(":")[1] ?? 0);
+    // The engine's figure is of all responses together.
+    const counted = responses === 1 ? usage?.completion_tokens : undefined;
+    return JSON.stringify({
+      ...(responses > 1 ? { index } : {}),
+      token: {
+        id: Number.isSafeInteger(id) ? id : 0,
+        text,
+        logprob: logprobs?.token_logprobs?.at(-1) ?? null,
+        special: text === "",
+      },
+      generated_text: reason ? response.text : null,
+      details: reason
+        ? { finish_reason: reason, generated_tokens: counted ?? response.tokens, seed: seed ?? null }
+        : null,
+    });
+  }
+
   return (data) => {
     const { choices = [], usage, error } = JSON.parse(data) as Chunk;
     if (error) {
@@ -26,25 +58,10 @@ export function tokenEvents(seed: unknown): RewriteEvent {
         error_message: error.message ?? "the engine failed",
       });
     }
-    const [choice] = choices;
-    if (!choice) return undefined;
-    const { text = "", logprobs, finish_reason: reason } = choice;
-    if (text === "" && !reason) return undefined;
-    whole += text;
-    if (text !== "") tokens += logprobs?.tokens?.length || 1;
-    // `token_id:123`, as it was asked for.
-    const id = Number(logprobs?.tokens?.at(-1)?.split(":")[1] ?? 0);
-    return JSON.stringify({
-      token: {
-        id: Number.isSafeInteger(id) ? id : 0,
-        text,
-        logprob: logprobs?.token_logprobs?.at(-1) ?? null,
-        special: text === "",
-      },
-      generated_text: reason ? whole : null,
-      details: reason
-        ? { finish_reason: reason, generated_tokens: usage?.completion_tokens ?? tokens, seed: seed ?? null }
-        : null,
-    });
+    const events = choices
+      .filter(({ text, finish_reason: reason }) => text || reason)
+      .map((choice) => eventOf(choice, usage));
+    // One event each.
+    return events.length > 0 ? events.join("\n\ndata: ") : undefined;
   };
 }

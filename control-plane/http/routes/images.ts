@@ -5,6 +5,7 @@ import type { Endpoints } from "../endpoint.ts";
 import { FileMissing } from "../errors.ts";
 import { FormFile } from "../form-body.ts";
 import { mediaLimitBytes } from "../json-body.ts";
+import { fileOf } from "../native/media.ts";
 import type { RelayFront } from "../relay-front.ts";
 import { relayRoute, taskRoute } from "../relay-route.ts";
 import { inferenceRefusals } from "../schemas/error-responses.ts";
@@ -33,7 +34,7 @@ export function addImageRoutes(endpoints: Endpoints, spine: Spine, front: RelayF
     ),
   );
 
-  const forms = { ...common, takes: "forms", bodyLimitBytes: mediaLimitBytes } as const;
+  const forms = { ...common, takes: "forms", wrappedIn: "inp", bodyLimitBytes: mediaLimitBytes } as const;
   endpoints.addRaw(
     { ...forms, path: "/v1/compat/images/variations", summary: "Paint a picture anew", body: ImageVariationRequest },
     taskRoute(spine, (request) => ({ completion: read(request, "/v1/images/variations") })),
@@ -48,11 +49,16 @@ const mostMaskBytes = 4 * 1024 * 1024;
 
 function read({ body }: FastifyRequest, path: "/v1/images/edits" | "/v1/images/variations") {
   const { model, n, size, user, image, mask, prompt } = body as Partial<ImageEditRequest> & { readonly model: string };
-  const given = Array.isArray(image) ? image : [image];
-  if (!given.every((one) => one instanceof FormFile)) throw new FileMissing("image");
-  if (mask !== undefined && (!(mask instanceof FormFile) || mask.bytes.length > mostMaskBytes)) {
-    throw new FileMissing("mask");
-  }
+  const given = (Array.isArray(image) ? image : [image]).map((one) => pictureOf(one, "image"));
+  const cover = mask === undefined || mask === null ? undefined : pictureOf(mask, "mask");
+  if (cover && cover.bytes.length > mostMaskBytes) throw new FileMissing("mask");
   const wish = { model, n: n ?? 1, ...sizeFrom(size), prompt, fields: { user } };
-  return images(wish, { path, images: given, mask });
+  return images(wish, { path, images: given, mask: cover });
 }
+
+/** In JSON that is wrapped in a part, a picture is a data URI. */
+const pictureOf = (value: unknown, field: string): FormFile => {
+  if (value instanceof FormFile) return value;
+  if (typeof value !== "string" || !value.startsWith("data:")) throw new FileMissing(field);
+  return fileOf(value, field);
+};

@@ -148,7 +148,7 @@ function read(spine: Spine, name: string, request: FastifyRequest, state: Reques
   if (completion.stream) {
     return {
       completion,
-      through: (client) => new RewrittenStream(client, tokenEvents(body.seed)),
+      through: (client) => new RewrittenStream(client, tokenEvents(body.seed, completion.n)),
       streamError: ({ code, message }) => ({ error_type: code ?? "error", error_message: message }),
     };
   }

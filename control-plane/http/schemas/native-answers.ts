@@ -66,13 +66,14 @@ const byTask: Readonly<Record<string, Fields>> = {
 export const nativeAnswerOf = (task: string): TSchema => Type.Object({ ...byTask[task], ...NativeAnswer.properties });
 
 export const TokenEvent = Type.Object({
+  index: Type.Optional(Type.Integer({ minimum: 0, description: "Of which response, with several `num_responses`" })),
   token: Type.Object({
     id: Type.Integer(),
     text: Type.String(),
     logprob: nullable.number(),
     special: Type.Boolean(),
   }),
-  generated_text: nullable.string({ description: "The whole text, in the last event" }),
+  generated_text: nullable.string({ description: "The whole text, in the last event of a response" }),
   details: nullable.object({
     required: ["finish_reason", "generated_tokens", "seed"],
     properties: {
