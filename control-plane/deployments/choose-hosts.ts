@@ -163,7 +163,16 @@ export function createHostChooser(deps: {
 
 type Wanted = Pick<
   Deployment,
-  "account" | "gpu" | "numGpus" | "memoryBytes" | "isMemoryBound" | "engine" | "weights" | "container" | "image" | "spec"
+  | "account"
+  | "gpu"
+  | "numGpus"
+  | "memoryBytes"
+  | "isMemoryBound"
+  | "engine"
+  | "weights"
+  | "container"
+  | "image"
+  | "spec"
 >;
 
 /** What one instance of it needs. */
