@@ -320,6 +320,7 @@ async function main(): Promise<void> {
     paying: billing.paying,
     charges: billing.charges,
     publicUrl: config.publicUrl,
+    isSignUpOpen: config.isSignUpOpen,
     admin: createAdminVerbs(verbDeps),
     enrolment: nodes.enrolment,
     hosts: answeringOperations(fleet.hostOperations),

@@ -39,6 +39,7 @@ const deps: HttpDeps = {
   paying: uncalled,
   charges: uncalled,
   publicUrl: undefined,
+  isSignUpOpen: false,
   enrolment: undefined as never,
   admin: uncalled,
   hosts: uncalled,

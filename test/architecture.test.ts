@@ -5,7 +5,7 @@ import { dirname, join, normalize, sep } from "node:path";
 import { describe, expect, test } from "vitest";
 
 const root = join(import.meta.dirname, "..");
-const product = ["proto", "control-plane", "agent", "runtime", "cli", "scripts"];
+const product = ["proto", "control-plane", "agent", "runtime", "cli", "console", "scripts"];
 const files = globSync(`{${product.join(",")}}/**/*.ts`, { cwd: root }).map((path) => path.split(sep).join("/"));
 
 interface Import {
@@ -95,6 +95,8 @@ const zones: Readonly<Record<string, Zone>> = {
   "agent/metrics/": { mayTypes: ["agent/fingerprint/gpu-load.ts"] },
   "runtime/": { may: ["runtime/"] },
   "cli/": { may: ["cli/"] },
+  // Runs in browsers and talks HTTP only. No type of the server's either: what it reads there is the published interface.
+  "console/": {},
   // Tools of the repository, not of the product: they may read any part of it, but no test.
   "scripts/": { may: ["agent/", "control-plane/", "runtime/", "cli/", "scripts/"] },
 };
@@ -107,6 +109,7 @@ const drivers: Readonly<Record<string, readonly string[]>> = {
   ioredis: ["control-plane/signals/"],
   bullmq: ["control-plane/jobs/"],
   fastify: ["control-plane/http/", "scripts/openapi.ts"],
+  preact: ["console/"],
   dockerode: ["agent/docker/"],
   "@aws-sdk/client-s3": ["agent/backups/", "control-plane/blobs/"],
   "node:sqlite": ["agent/state/"],
@@ -151,7 +154,7 @@ describe("the import rules", () => {
 });
 
 test("no source file is longer than 400 lines", () => {
-  const everything = globSync("{proto,control-plane,agent,runtime,cli,scripts,bench,test}/**/*.ts", {
+  const everything = globSync("{proto,control-plane,agent,runtime,cli,console,scripts,bench,test}/**/*.ts", {
     cwd: root,
   }).filter((path) => !path.startsWith(join("proto", "gen")));
   expect(everything.length).toBeGreaterThan(50);
@@ -210,6 +213,6 @@ const packageOf = (target: string): string =>
   target.startsWith("node:") ? target : target.split("/", target.startsWith("@") ? 2 : 1).join("/");
 const folderOf = (path: string): string => path.split("/").slice(0, 2).join("/");
 const isRoot = (folder = ""): boolean =>
-  folder.endsWith(".ts") || !folder.includes("/") || /^(cli|scripts|proto|runtime)\//.test(folder);
+  folder.endsWith(".ts") || !folder.includes("/") || /^(cli|console|scripts|proto|runtime)\//.test(folder);
 const sentence = ({ file, target, isTypeOnly }: Import): string =>
   `${file} must not import ${isTypeOnly ? "types of " : ""}${target}`;

@@ -38,6 +38,7 @@ import { addAudioRoutes } from "./routes/audio.ts";
 import { addBatchRoutes } from "./routes/batches.ts";
 import { addCliLoginRoutes } from "./routes/cli-login.ts";
 import { addCompletionRoutes } from "./routes/completions.ts";
+import { addConsoleRoutes } from "./routes/console.ts";
 import { addContainerRoutes } from "./routes/containers.ts";
 import { addDeployRoutes } from "./routes/deploy.ts";
 import { addDeployHubRoutes } from "./routes/deploy-hub.ts";
@@ -171,6 +172,7 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     compiling = routes;
     const endpoints = endpointsOf(routes, endpointDeps);
     addServiceRoutes(endpoints, routes, deps, live);
+    addConsoleRoutes(endpoints, deps);
     addMeRoutes(endpoints, deps);
     addSshKeyRoutes(endpoints, deps);
     addTokenRoutes(endpoints, deps);

@@ -84,7 +84,8 @@ export function endpointsOf(app: FastifyInstance, deps: EndpointDeps): Endpoints
         enter(nobody);
         return;
       }
-      const cookie = access === "inference" ? undefined : sessionCookieOf(request.headers);
+      // To look at the models is no inference, though a scoped token may do it too.
+      const cookie = access === "inference" && method !== "GET" ? undefined : sessionCookieOf(request.headers);
       if (cookie !== undefined) {
         enterBySession(deps.sessions, request, cookie).then((session) => {
           state.session = session;

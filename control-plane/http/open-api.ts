@@ -5,7 +5,8 @@ import type { FastifySchema } from "fastify";
 export const openApi: FastifyDynamicSwaggerOptions = {
   refResolver: { buildLocalReference: (json, _base, _fragment, index) => String(json["$id"] ?? `schema-${index}`) },
   // A wildcard is how a name with slashes is matched; in the description it has a name.
-  transform: ({ schema, url }) => (url.endsWith("*") ? named(schema, url) : { schema, url }),
+  transform: ({ schema, url }) =>
+    url.endsWith("*") && !(schema as { hide?: boolean }).hide ? named(schema, url) : { schema, url },
   openapi: {
     openapi: "3.1.0",
     info: {

@@ -204,6 +204,8 @@ export interface HttpDeps {
   readonly charges: Pick<Charges, "requests" | "fulfil" | "reject">;
   /** Scheme, host and port under which clients reach this control plane; undefined: as each request says. */
   readonly publicUrl: string | undefined;
+  /** Whether anybody may make an account. */
+  readonly isSignUpOpen: boolean;
   readonly admin: AdminVerbs;
   readonly enrolment: Pick<Enrolment, "createToken" | "revoke" | "adopt">;
   readonly nodeWeights: NodeWeightsVerbs;

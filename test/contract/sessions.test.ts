@@ -159,6 +159,11 @@ describe("the session cookie", () => {
     expect((await ask("GET", "/v1/admin/nodes", { cookie })).statusCode).toBe(403);
   });
 
+  it("shows the models, which scoped tokens see too", async () => {
+    expect((await ask("GET", "/v1/models", { cookie })).statusCode).toBe(200);
+    expect((await ask("GET", "/models/deployment/list", { cookie })).statusCode).toBe(200);
+  });
+
   it("never opens inference", async () => {
     const body = JSON.stringify({ model: "org/model", messages: [{ role: "user", content: "hi" }] });
     const headers = { cookie, ...csrf, ...here, "content-type": "application/json" };

@@ -287,6 +287,7 @@ export function fakePorts() {
     tokens: fakeTokens(ada, apiKey),
     ...billing,
     publicUrl: "https://stoker.example.com",
+    isSignUpOpen: true,
     sessions: new FakeSessions(),
     signIn: {
       signIn: ({ password }) =>

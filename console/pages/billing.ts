@@ -1,0 +1,141 @@
+// Money of the account: what is left, what limits it, how it is filled up, and the invoices.
+import { useApi } from "../api.ts";
+import { usd, usdOfCents } from "../format.ts";
+import { html, type View } from "../html.ts";
+import { type Loaded, shown, useLoaded } from "../loaded.ts";
+import { Act } from "../parts/act.ts";
+import { Ago } from "../parts/ago.ts";
+import { Field, Form } from "../parts/form.ts";
+import { Status } from "../parts/status.ts";
+import { type Column, Table } from "../parts/table.ts";
+import { type SuspendReason, suspensionInWords } from "../words.ts";
+
+interface Checklist {
+  readonly payments_balance: number;
+  readonly recent: number;
+  readonly limit: number | null;
+  readonly suspend_reason: SuspendReason | null;
+  readonly payment_method: boolean;
+  readonly topup: boolean;
+  readonly topup_amount: number;
+  readonly topup_threshold: number;
+  readonly topup_failed: boolean;
+}
+
+interface Invoice {
+  readonly id: string;
+  readonly status: string;
+  readonly total: number;
+  readonly amount_due: number;
+  readonly created: number;
+  readonly due_date: number;
+  readonly period: string;
+  readonly hosted_invoice_url: string;
+}
+
+export function Billing(): View {
+  const api = useApi();
+  const checklist = useLoaded(() => api.call<Checklist>("GET", "/payment/checklist?compute_owed=true"), [api], 15_000);
+  const invoices = useLoaded(
+    async () =>
+      (await api.call<{ readonly invoices: readonly Invoice[] }>("GET", "/payment/invoices?limit=50")).invoices,
+    [api],
+  );
+  return html`${shown(checklist, (list) => html`<${Funds} list=${list} /><${Acts} checklist=${checklist} list=${list} />`)}
+    <h2>Invoices</h2>
+    ${shown(
+      invoices,
+      (rows) => html`<${Table} name="invoices" rows=${rows} columns=${invoiceColumns} keyOf=${(one: Invoice) => one.id}
+        empty="No month has been closed yet. An invoice is made when a month (UTC) ends." />`,
+    )}`;
+}
+
+function Funds({ list }: { list: Checklist }): View {
+  // What the server writes as a balance has the sign of a debt.
+  const funds = -list.payments_balance - list.recent;
+  const reason = list.suspend_reason && suspensionInWords(list.suspend_reason);
+  return html`<p class="large" id="funds"><strong>${usd(funds)}</strong> ${funds < 0 ? "owed" : "left to spend"}</p>
+    <dl>
+      <dt>Used since the last invoice</dt><dd>${usd(list.recent)}</dd>
+      <dt>Monthly limit</dt><dd>${list.limit === null ? "none" : `${usd(list.limit)}, of which ${usd(Math.max(0, list.limit - list.recent))} are left`}</dd>
+      <dt>Top-up</dt><dd>${topupInWords(list)}</dd>
+      <dt>Means of payment</dt><dd>${list.payment_method ? "on file" : "none on file"}</dd>
+      <dt>Standing</dt><dd>${reason ? `▲ ${reason.why} ${reason.act}.` : "● in good standing"}</dd>
+    </dl>`;
+}
+
+function topupInWords({ topup, topup_amount, topup_threshold, topup_failed }: Checklist): string {
+  if (!topup) return "off";
+  const rule = `${usdOfCents(topup_amount)} whenever less than ${usdOfCents(topup_threshold)} is left`;
+  return topup_failed ? `▲ ${rule}; the last one failed, so none is tried until it is set anew` : rule;
+}
+
+const cents = (text = ""): number => Math.round(Number(text) * 100);
+
+function Acts({ checklist, list }: { checklist: Loaded<Checklist>; list: Checklist }): View {
+  const api = useApi();
+  const addFunds = async ({ amount }: Readonly<Record<string, string>>) => {
+    const body = { amount: cents(amount) };
+    const { checkout_url: page } = await api.call<{ readonly checkout_url: string | null }>(
+      "POST",
+      "/payment/funds",
+      body,
+    );
+    if (page !== null) location.assign(page);
+    await checklist.reload();
+  };
+  const setLimit = async ({ limit = "" }: Readonly<Record<string, string>>) => {
+    await api.call("POST", "/payment/config", { limit: limit === "" ? -1 : Number(limit) });
+    await checklist.reload();
+  };
+  const setTopup = async ({ amount, threshold, enabled }: Readonly<Record<string, string>>) => {
+    const body = { amount: cents(amount), threshold: cents(threshold), enabled: enabled === "on" };
+    await api.call("POST", "/payment/topup", body);
+    await checklist.reload();
+  };
+  const openPortal = async () => {
+    const back = `${location.origin}/console/billing`;
+    const { url } = await api.call<{ readonly url: string }>(
+      "GET",
+      `/payment/billing-portal?${new URLSearchParams({ return_url: back })}`,
+    );
+    if (new URL(url).pathname === location.pathname)
+      throw new Error("There is no portal: the operator of this server credits payments by hand.");
+    location.assign(url);
+  };
+
+  return html`<div class="cards">
+    <section><h2>Add funds</h2>
+      <${Form} act="Add funds" done="Asked for. The operator credits it once it is paid." onSend=${addFunds}>
+        <${Field} label="USD" name="amount" type="number" min="1" max="1000000" step="0.01" required />
+      <//>
+      <${Act} label="Card and address" onAct=${openPortal} />
+    </section>
+    <section><h2>Monthly limit</h2>
+      <${Form} act="Set the limit" done="Set." onSend=${setLimit}>
+        <${Field} label="USD per month (UTC)" name="limit" type="number" min="0" step="0.01" placeholder="no limit"
+          value=${list.limit ?? ""} hint="Requests are refused once it is reached." />
+      <//>
+    </section>
+    <section><h2>Top-up</h2>
+      <${Form} act="Set the top-up" done="Set." onSend=${setTopup}>
+        <label class="check"><input type="checkbox" name="enabled" checked=${list.topup} /> On</label>
+        <${Field} label="Charge, USD" name="amount" type="number" min="0" step="0.01" value=${list.topup_amount / 100} />
+        <${Field} label="when less is left than, USD" name="threshold" type="number" min="0" step="0.01"
+          value=${list.topup_threshold / 100} />
+      <//>
+    </section>
+  </div>`;
+}
+
+const invoiceColumns: readonly Column<Invoice>[] = [
+  {
+    name: "Month",
+    value: (one) => one.period,
+    show: (one) => html`<a href=${one.hosted_invoice_url} target="_blank" rel="noopener">${one.period}</a>`,
+  },
+  { name: "Status", value: (one) => one.status, show: (one) => html`<${Status} of=${one.status} />` },
+  { name: "Total", value: (one) => one.total / 100, show: (one) => usdOfCents(one.total) },
+  { name: "Still due", value: (one) => one.amount_due / 100, show: (one) => usdOfCents(one.amount_due) },
+  { name: "Due", value: (one) => one.due_date, show: (one) => html`<${Ago} at=${one.due_date} />` },
+];

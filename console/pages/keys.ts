@@ -1,0 +1,108 @@
+import { useState } from "preact/hooks";
+import { useApi } from "../api.ts";
+import { usd } from "../format.ts";
+import { html, type View } from "../html.ts";
+import { shown, useLoaded } from "../loaded.ts";
+import { Act } from "../parts/act.ts";
+import { Ago } from "../parts/ago.ts";
+import { Code } from "../parts/copy.ts";
+import { Field, Form } from "../parts/form.ts";
+import { ScopedTokens } from "../parts/scoped-tokens.ts";
+import { type Column, Table } from "../parts/table.ts";
+
+interface Key {
+  readonly token_id: string;
+  readonly name: string;
+  readonly fragment: string;
+  readonly created_at: number;
+  readonly last_used_at: number | null;
+  readonly allowed_ips: readonly string[];
+}
+
+interface KeyLimit {
+  readonly token_id: string;
+  readonly limit: number | null;
+  readonly spend: number;
+}
+
+type Row = Key & Pick<KeyLimit, "limit" | "spend">;
+
+export function Keys(): View {
+  const api = useApi();
+  const [made, setMade] = useState<string | undefined>(undefined);
+  const keys = useLoaded(async () => {
+    const [all, limits] = await Promise.all([
+      api.call<readonly Key[]>("GET", "/v1/api-tokens"),
+      api.call<readonly KeyLimit[]>("GET", "/payment/key-limits"),
+    ]);
+    return all.map((key): Row => {
+      const { limit = null, spend = 0 } = limits.find((one) => one.token_id === key.token_id) ?? {};
+      return { ...key, limit, spend };
+    });
+  }, [api]);
+
+  const create = async ({ name, ips = "" }: Readonly<Record<string, string>>) => {
+    const allowed = ips.split(/[\s,]+/).filter((one) => one !== "");
+    const key = await api.call<{ readonly token: string }>("POST", "/v1/api-tokens", {
+      name,
+      ...(allowed.length > 0 ? { allowed_ips: allowed } : {}),
+    });
+    setMade(key.token);
+    await keys.reload();
+  };
+  const setLimit = async ({ key, limit = "" }: Readonly<Record<string, string>>) => {
+    const body = { token_id: key, limit: limit === "" ? null : Number(limit) };
+    await api.call("POST", "/payment/key-limits", body);
+    await keys.reload();
+  };
+  const columns: readonly Column<Row>[] = [
+    { name: "Name", value: (key) => key.name },
+    { name: "Key", value: (key) => key.fragment, show: (key) => html`<code>${key.fragment}</code>` },
+    { name: "Made", value: (key) => key.created_at, show: (key) => html`<${Ago} at=${key.created_at} />` },
+    { name: "Last used", value: (key) => key.last_used_at, show: (key) => html`<${Ago} at=${key.last_used_at} />` },
+    { name: "Spent this month", value: (key) => key.spend, show: (key) => usd(key.spend) },
+    { name: "Monthly limit", value: (key) => key.limit, show: (key) => (key.limit === null ? "none" : usd(key.limit)) },
+    {
+      name: "Only from",
+      value: (key) => key.allowed_ips.join(" "),
+      show: (key) => key.allowed_ips.join(", ") || "anywhere",
+    },
+    {
+      name: "",
+      value: () => null,
+      show: (key) => html`<${Act} label="Revoke" command=${`stoker token delete ${key.token_id}`}
+        sure=${`Revoke “${key.name}”? Programs that use it are refused within seconds, and it never comes back.`}
+        onAct=${async () => {
+          await api.call("DELETE", `/v1/api-tokens/id/${encodeURIComponent(key.token_id)}`);
+          await keys.reload();
+        }} />`,
+    },
+  ];
+
+  return html`${
+    made &&
+    html`<section class="key" aria-label="The new key">
+      <p><strong>The new key.</strong> It is shown this once: keep it now.</p><${Code} text=${made} />
+    </section>`
+  }
+    ${shown(
+      keys,
+      (rows) => html`<${Table} name="keys" rows=${rows} columns=${columns} keyOf=${(key: Row) => key.token_id}
+          empty="No key yet: make the first one below." />
+        <h2>Make a key</h2>
+        <${Form} act="Make the key" onSend=${create}>
+          <${Field} label="Name" name="name" maxlength="128" required />
+          <${Field} label="Only from these addresses" name="ips" placeholder="anywhere" hint="Addresses or networks, 192.0.2.0/24." />
+        <//>
+        ${
+          rows.length > 0 &&
+          html`<h2>Monthly limit of a key</h2>
+          <${Form} act="Set the limit" done="Set." onSend=${setLimit}>
+            <label>Key<select name="key">${rows.map((key) => html`<option value=${key.token_id}>${key.name}</option>`)}</select></label>
+            <${Field} label="USD per month" name="limit" type="number" min="0" step="0.01" placeholder="no limit"
+              hint="0 blocks the key." />
+          <//>
+          <${ScopedTokens} keyNames=${rows.map((key) => key.name)} />`
+        }`,
+    )}`;
+}

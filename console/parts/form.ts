@@ -1,0 +1,51 @@
+// A form that does one thing: it shows that it is at it, why it was refused, and that it was done.
+import { useState } from "preact/hooks";
+import { html, type View } from "../html.ts";
+import { Refused } from "./refused.ts";
+
+interface FormProps {
+  readonly act: string;
+  /** What to say when it is done; nothing where the page shows it. */
+  readonly done?: string;
+  readonly onSend: (fields: Readonly<Record<string, string>>) => Promise<unknown>;
+  readonly children?: View;
+}
+
+export function Form({ act, done, onSend, children }: FormProps): View {
+  const [state, setState] = useState<{ isBusy: boolean; isDone: boolean; error: unknown }>({
+    isBusy: false,
+    isDone: false,
+    error: undefined,
+  });
+  const send = async (event: SubmitEvent) => {
+    event.preventDefault();
+    if (state.isBusy) return;
+    const fields: Record<string, string> = {};
+    for (const [name, value] of new FormData(event.currentTarget as HTMLFormElement))
+      fields[name] = typeof value === "string" ? value : "";
+    setState({ isBusy: true, isDone: false, error: undefined });
+    try {
+      await onSend(fields);
+      setState({ isBusy: false, isDone: true, error: undefined });
+    } catch (error) {
+      setState({ isBusy: false, isDone: false, error });
+    }
+  };
+  return html`<form onSubmit=${send}>
+    ${children}
+    <p><button disabled=${state.isBusy}>${act}</button>
+      ${state.isBusy && html`<span class="quiet" role="status"> One moment…</span>`}
+      ${state.isDone && done && html`<span class="done" role="status"> ✓ ${done}</span>`}</p>
+    <${Refused} error=${state.error} />
+  </form>`;
+}
+
+interface FieldProps extends Readonly<Record<string, unknown>> {
+  readonly label: string;
+  readonly name: string;
+  readonly hint?: View;
+}
+
+export function Field({ label, name, hint, ...rest }: FieldProps): View {
+  return html`<label>${label}<input name=${name} ...${rest} />${hint && html`<small>${hint}</small>`}</label>`;
+}

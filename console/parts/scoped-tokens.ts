@@ -1,0 +1,55 @@
+import { useState } from "preact/hooks";
+import { useApi } from "../api.ts";
+import { inUtc, usd } from "../format.ts";
+import { html, type View } from "../html.ts";
+import { Code } from "./copy.ts";
+import { Field, Form } from "./form.ts";
+
+interface Scope {
+  /** Unix seconds. */
+  readonly expires_at: number;
+  readonly models: readonly string[];
+  readonly spending_limit: number | null;
+  readonly spending_current: number;
+}
+
+/** Tokens that a key signs: for a browser or a customer of one's own, who should hold no key. */
+export function ScopedTokens({ keyNames }: { keyNames: readonly string[] }): View {
+  const api = useApi();
+  const [token, setToken] = useState<string | undefined>(undefined);
+  const [scope, setScope] = useState<Scope | undefined>(undefined);
+
+  const sign = async ({ key, models = "", hours, limit = "" }: Readonly<Record<string, string>>) => {
+    const named = models.split(/[\s,]+/).filter((one) => one !== "");
+    const answer = await api.call<{ readonly token: string }>("POST", "/v1/scoped-jwt", {
+      api_key_name: key,
+      expires_delta: Math.round(Number(hours) * 3600),
+      ...(named.length > 0 ? { models: named } : {}),
+      ...(limit === "" ? {} : { spending_limit: Number(limit) }),
+    });
+    setToken(answer.token);
+  };
+  const inspect = async ({ jwtoken = "" }: Readonly<Record<string, string>>) =>
+    setScope(await api.call<Scope>("GET", `/v1/scoped-jwt?${new URLSearchParams({ jwtoken: jwtoken.trim() })}`));
+
+  return html`<h2>Scoped tokens</h2>
+    <p class="quiet">A token signed with a key, restricted to models, to a time and to an amount. It ends with its key.</p>
+    <${Form} act="Sign a token" onSend=${sign}>
+      <label>Signed with<select name="key">${keyNames.map((name) => html`<option>${name}</option>`)}</select></label>
+      <${Field} label="Models" name="models" placeholder="all models" hint="Names with a space between." />
+      <${Field} label="Good for hours" name="hours" type="number" min="0.01" max="8760" step="0.01" value="1" required />
+      <${Field} label="May spend, USD" name="limit" type="number" min="0" step="0.01" placeholder="as its key" />
+    <//>
+    ${token && html`<${Code} text=${token} />`}
+    <${Form} act="Inspect a token" onSend=${inspect}>
+      <${Field} label="A token that one of your keys signed" name="jwtoken" autocomplete="off" required />
+    <//>
+    ${
+      scope &&
+      html`<dl>
+        <dt>Expires</dt><dd>${inUtc(scope.expires_at * 1000)}</dd>
+        <dt>Models</dt><dd>${scope.models.join(", ") || "all"}</dd>
+        <dt>Spent</dt><dd>${usd(scope.spending_current)}${scope.spending_limit === null ? ", no limit" : ` of ${usd(scope.spending_limit)}`}</dd>
+      </dl>`
+    }`;
+}

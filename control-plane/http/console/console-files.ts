@@ -1,0 +1,70 @@
+// What a browser loads of the console: our sources with their types taken off, and the two libraries they use. The version
+// in each address is the hash of them all, so a browser may keep every file for good and never mixes two releases.
+import { createHash } from "node:crypto";
+import { glob, readFile } from "node:fs/promises";
+import { stripTypeScriptTypes } from "node:module";
+import { extname, join, sep } from "node:path";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+
+const sources = join(import.meta.dirname, "../../../console");
+/** As console/ imports them: the shell's import map says where they are. */
+const libraries = ["preact", "preact/hooks", "htm"] as const;
+
+const types: Readonly<Record<string, string>> = {
+  ".ts": "text/javascript; charset=utf-8",
+  ".css": "text/css; charset=utf-8",
+};
+
+export interface ConsoleFile {
+  readonly type: string;
+  readonly bytes: Buffer;
+}
+
+export interface ConsoleFiles {
+  readonly version: string;
+  /** By path behind the version. */
+  readonly files: ReadonlyMap<string, ConsoleFile>;
+  /** Where each library is, for an import map. */
+  readonly imports: Readonly<Record<string, string>>;
+}
+
+export const assetsPath = "/console/assets";
+
+/** Reads at its first call and remembers. */
+export function consoleFiles(): () => Promise<ConsoleFiles> {
+  let read: Promise<ConsoleFiles> | undefined;
+  return () => {
+    read ??= readAll();
+    // A disk that failed once may be there again for the next visitor.
+    read.catch(() => {
+      read = undefined;
+    });
+    return read;
+  };
+}
+
+async function readAll(): Promise<ConsoleFiles> {
+  const files = new Map<string, ConsoleFile>();
+  for await (const name of glob("**/*.{ts,css}", { cwd: sources })) {
+    const path = name.split(sep).join("/");
+    const text = await readFile(join(sources, name), "utf8");
+    files.set(path, { type: types[extname(path)] as string, bytes: Buffer.from(served(path, text)) });
+    // Each file takes about a millisecond of this thread, which streams requests of customers too.
+    await nextTurn();
+  }
+  for (const name of libraries) {
+    const bytes = await readFile(fileURLToPath(import.meta.resolve(name)));
+    files.set(vendored(name), { type: types[".ts"] as string, bytes });
+  }
+  const hash = createHash("sha256");
+  for (const path of [...files.keys()].sort()) hash.update(`${path}\0`).update((files.get(path) as ConsoleFile).bytes);
+  const version = hash.digest("hex").slice(0, 16);
+  const imports = Object.fromEntries(
+    libraries.map((name) => [name, `${assetsPath}/${version}/${vendored(name)}`] as const),
+  );
+  return { version, files, imports };
+}
+
+const served = (path: string, text: string) => (path.endsWith(".ts") ? stripTypeScriptTypes(text) : text);
+const vendored = (library: string) => `vendor/${library.replace("/", "-")}.js`;

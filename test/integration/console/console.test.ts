@@ -1,0 +1,104 @@
+// The console in a real browser, before a control plane and an agent that really run.
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { browserPath, startBrowser } from "../../fakes/browser.ts";
+import { type EveryTaskEngine, startEveryTaskEngine } from "../../fakes/every-task-engine.ts";
+import { type Stack, startStack } from "../../fakes/processes.ts";
+
+const model = "fake/chat";
+const patience = 30_000;
+
+if (browserPath === undefined)
+  console.warn(
+    "\n*** NOT PROVEN: that a person can sign up, chat, and see keys, funds and GPUs in the console. There is no chromium; scripts/test brings it.\n",
+  );
+
+describe.skipIf(browserPath === undefined)("the console in a browser", () => {
+  let engine: EveryTaskEngine;
+  let stack: Stack;
+  let browser: Browser;
+  beforeAll(async () => {
+    engine = await startEveryTaskEngine([model]);
+    [stack, browser] = await Promise.all([
+      startStack({ controlPlaneEnv: { STOKER_SIGN_UP: "open", HF_HUB_OFFLINE: "1" } }),
+      startBrowser(),
+    ]);
+    const made = await stack.call("POST", "/v1/admin/external", { name: model, task: "text-generation", url: engine.origin });
+    expect(made.status, JSON.stringify(made.body)).toBe(200);
+    const pricing = { input: 1, output: 2 };
+    const offered = await stack.call("PUT", `/v1/admin/models/${model}`, { deploy_id: made.body.deploy_id, pricing });
+    expect(offered.status, JSON.stringify(offered.body)).toBe(200);
+  }, 180_000);
+  afterAll(async () => {
+    await browser?.close();
+    await stack?.stop();
+    await engine?.close();
+  });
+
+  /** A page whose every complaint fails the test: of its scripts, of its policy, of a file that is not there. */
+  async function visit(path: string): Promise<{ page: Page; complaints: string[] }> {
+    const context = await browser.newContext();
+    const page = await context.newPage();
+    page.setDefaultTimeout(patience);
+    const complaints: string[] = [];
+    page.on("pageerror", (error) => complaints.push(String(error)));
+    page.on("console", (message) => {
+      // Who nobody is signed in as is asked by a request that is refused.
+      if (message.type() === "error" && !message.text().includes("401")) complaints.push(message.text());
+    });
+    await page.goto(`${stack.url}${path}`);
+    return { page, complaints };
+  }
+
+  it("a customer signs up, sees the key once, chats, and finds what it cost in the funds", async () => {
+    const { page, complaints } = await visit("/console");
+    await page.getByRole("link", { name: "Sign up" }).click();
+    await page.getByLabel("E-mail address").fill("ada@example.com");
+    await page.getByLabel("Name of the account").fill("ada");
+    await page.getByLabel("Password").fill("correct horse battery");
+    await page.getByRole("button", { name: "Sign up" }).click();
+
+    const key = (await page.getByLabel("Your API key").locator("code").textContent()) ?? "";
+    expect(key).toMatch(/^stk_/);
+    const snippet = page.locator("pre", { hasText: "curl" });
+    expect(await snippet.textContent()).toContain(key);
+
+    const me = await stack.call("GET", "/v1/me", undefined, { authorization: `Bearer ${key}` });
+    expect(me.body.email).toBe("ada@example.com");
+    await page.getByText("its funds are used up").waitFor();
+    const credit = { amount_usd: 12, note: "first steps" };
+    const headers = { "idempotency-key": "console" };
+    const credited = await stack.call("POST", `/v1/admin/accounts/${me.body.uid}/credit`, credit, headers);
+    expect(credited.status, JSON.stringify(credited.body)).toBe(200);
+    await vi.waitFor(
+      async () => {
+        const body = { model, messages: [{ role: "user", content: "x" }], max_tokens: 1 };
+        const answer = await stack.call("POST", "/v1/chat/completions", body, { authorization: `Bearer ${key}` });
+        expect(answer.status, JSON.stringify(answer.body)).toBe(200);
+      },
+      { timeout: patience, interval: 200 },
+    );
+
+    await page.getByLabel("Message").fill("What is the answer?");
+    await page.getByRole("button", { name: "Send" }).click();
+    await page.locator("li.assistant", { hasText: "The answer is 42." }).waitFor();
+    await page.locator(".figures", { hasText: "tokens in" }).waitFor();
+    // The program asks what the playground asked.
+    expect(await snippet.textContent()).toContain("What is the answer?");
+
+    await page.getByRole("link", { name: "Billing" }).click();
+    await page.locator("#funds", { hasText: "left to spend" }).waitFor();
+    const checklist = await stack.call("GET", "/payment/checklist", undefined, { authorization: `Bearer ${key}` });
+    const funds = -checklist.body.payments_balance - checklist.body.recent;
+    expect(funds).toBeGreaterThan(11.9);
+    expect(await page.locator("#funds").textContent()).toMatch(/^\$1[12]\.\d\d left to spend$/);
+
+    // The key was shown once: a page that is loaded anew has it no more.
+    await page.goto(`${stack.url}/console`);
+    await page.getByText("A program calls with an API key").waitFor();
+    expect(await page.content()).not.toContain(key);
+    await page.getByRole("button", { name: "Sign out" }).click();
+    await page.getByRole("heading", { name: "Sign in to Stoker" }).waitFor();
+    expect(complaints).toEqual([]);
+  }, 120_000);
+});
