@@ -23,7 +23,12 @@ export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 
 export interface Api {
   /** Throws ApiError. */
-  call<Answer>(method: Method, path: string, body?: unknown): Promise<Answer>;
+  call<Answer>(
+    method: Method,
+    path: string,
+    body?: unknown,
+    headers?: Readonly<Record<string, string>>,
+  ): Promise<Answer>;
   /** Throws ApiError, with status 401 where nobody is signed in. */
   openSession(): Promise<void>;
 }
@@ -36,10 +41,16 @@ interface SessionBody {
 export function createApi(onSignedOut: () => void): Api {
   let csrfToken = "";
 
-  const send = async <Answer>(method: Method, path: string, body: unknown): Promise<Answer> => {
+  const send = async <Answer>(
+    method: Method,
+    path: string,
+    body: unknown,
+    headers: Readonly<Record<string, string>>,
+  ): Promise<Answer> => {
     const answer = await fetch(path, {
       method,
       headers: {
+        ...headers,
         ...(body === undefined ? {} : { "content-type": "application/json" }),
         ...(method === "GET" ? {} : { "x-csrf-token": csrfToken }),
       },
@@ -56,21 +67,21 @@ export function createApi(onSignedOut: () => void): Api {
     return value;
   };
   const openSession = async (): Promise<void> => {
-    await send("GET", "/v1/auth/session", undefined);
+    await send("GET", "/v1/auth/session", undefined, {});
   };
 
   return {
     openSession,
-    async call(method, path, body) {
+    async call(method, path, body, headers = {}) {
       try {
-        return await send(method, path, body);
+        return await send(method, path, body, headers);
       } catch (error) {
         if (!(error instanceof ApiError)) throw error;
         if (error.status === 401 && !path.startsWith("/v1/auth/")) onSignedOut();
         // Another tab has signed in anew: the cookie is that session's, so its token is asked for, once.
         if (error.code !== "csrf_refused") throw error;
         await openSession();
-        return send(method, path, body);
+        return send(method, path, body, headers);
       }
     },
   };

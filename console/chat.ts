@@ -1,18 +1,7 @@
 // A streamed chat as any client of the interface has it: with a bearer token, because a cookie counts on no inference.
 import { ApiError, refusalOf } from "./api.ts";
+import type { ChatRequest } from "./chat-request.ts";
 import { eventsIn } from "./sse.ts";
-
-export interface Message {
-  readonly role: "system" | "user" | "assistant";
-  readonly content: string;
-}
-
-export interface ChatRequest {
-  readonly model: string;
-  readonly messages: readonly Message[];
-  readonly max_tokens: number;
-  readonly temperature: number;
-}
 
 export interface Usage {
   readonly prompt_tokens: number;

@@ -1,5 +1,7 @@
 // What stands around every page: the menu, whether the account may spend, and the page itself.
+
 import { useEffect } from "preact/hooks";
+import type { SuspendReason } from "../proto/suspend-reason.ts";
 import { useApi } from "./api.ts";
 import { html, type View } from "./html.ts";
 import { useLoaded } from "./loaded.ts";
@@ -7,7 +9,7 @@ import { matchPage, pages, type Section } from "./pages.ts";
 import { Act } from "./parts/act.ts";
 import { usePlace } from "./place.ts";
 import { useVisitor } from "./visitor.ts";
-import { type SuspendReason, suspensionInWords } from "./words.ts";
+import { suspensionInWords } from "./words.ts";
 
 const sections: Readonly<Record<Section, string>> = { use: "Use", money: "Money", operator: "Operator" };
 

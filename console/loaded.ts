@@ -66,7 +66,7 @@ export function shown<Value>(loaded: Loaded<Value>, show: (value: Value) => View
   return html`${
     error !== undefined &&
     html`<p class="stale" role="status">
-      Stale: this was read ${agoInWords(loadedAtMs, Date.now())}. ${error instanceof Error ? error.message : ""}
+      Stale: this was read ${agoInWords(loadedAtMs, Date.now())}. ${error instanceof Error ? error.message : ""}${" "}
       <button class="link" onClick=${loaded.reload}>Try again</button>
     </p>`
   }${show(value)}`;

@@ -1,8 +1,20 @@
 // Every page with its address. The menu is made of those without a parameter.
 import type { FunctionComponent } from "preact";
+import { Accounts } from "./pages/accounts.ts";
 import { Billing } from "./pages/billing.ts";
+import { DeploymentPage } from "./pages/deployment.ts";
+import { Deployments } from "./pages/deployments.ts";
+import { Fleet } from "./pages/fleet.ts";
 import { Keys } from "./pages/keys.ts";
+import { Limits } from "./pages/limits.ts";
+import { Model } from "./pages/model.ts";
+import { Models } from "./pages/models.ts";
+import { NewDeployment } from "./pages/new-deployment.ts";
+import { NodePage } from "./pages/node.ts";
+import { Requests } from "./pages/requests.ts";
 import { Start } from "./pages/start.ts";
+import { UsagePage } from "./pages/usage.ts";
+import { Webhooks } from "./pages/webhooks.ts";
 
 export type Section = "use" | "money" | "operator";
 
@@ -24,8 +36,20 @@ const page = <Params>(path: string, title: string, section: Section, show: Funct
 
 export const pages: readonly Page[] = [
   page("/", "First call", "use", Start),
+  page("/models", "Models", "use", Models),
+  page("/models/:name", "Model", "use", Model),
+  page("/deployments", "Deployments", "use", Deployments),
+  page("/deployments/new", "Deploy a model", "use", NewDeployment),
+  page("/deployments/:id", "Deployment", "use", DeploymentPage),
   page("/keys", "Keys", "use", Keys),
+  page("/webhooks", "Webhooks", "use", Webhooks),
+  page("/limits", "Limits", "use", Limits),
+  page("/usage", "Usage", "money", UsagePage),
   page("/billing", "Billing", "money", Billing),
+  page("/fleet", "Fleet", "operator", Fleet),
+  page("/nodes/:id", "Host", "operator", NodePage),
+  page("/requests", "Requests", "operator", Requests),
+  page("/accounts", "Accounts", "operator", Accounts),
 ];
 
 export interface Match {

@@ -1,5 +1,5 @@
 // The request of the playground as a program sends it: the same model, messages and options.
-import type { ChatRequest } from "./chat.ts";
+import type { ChatRequest } from "./chat-request.ts";
 
 export type Language = "curl" | "Python" | "TypeScript";
 

@@ -1,6 +1,6 @@
 // What the server's codes mean to the person who meets them, and what clears them.
 
-export type SuspendReason = "balance" | "payment-method" | "overdue-invoices" | "limit-reached" | "admin" | "bad-cc";
+import type { SuspendReason } from "../proto/suspend-reason.ts";
 
 export interface Suspension {
   readonly why: string;

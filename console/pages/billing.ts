@@ -1,4 +1,5 @@
 // Money of the account: what is left, what limits it, how it is filled up, and the invoices.
+import type { SuspendReason } from "../../proto/suspend-reason.ts";
 import { useApi } from "../api.ts";
 import { usd, usdOfCents } from "../format.ts";
 import { html, type View } from "../html.ts";
@@ -8,7 +9,7 @@ import { Ago } from "../parts/ago.ts";
 import { Field, Form } from "../parts/form.ts";
 import { Status } from "../parts/status.ts";
 import { type Column, Table } from "../parts/table.ts";
-import { type SuspendReason, suspensionInWords } from "../words.ts";
+import { suspensionInWords } from "../words.ts";
 
 interface Checklist {
   readonly payments_balance: number;

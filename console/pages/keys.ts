@@ -16,7 +16,8 @@ interface Key {
   readonly fragment: string;
   readonly created_at: number;
   readonly last_used_at: number | null;
-  readonly allowed_ips: readonly string[];
+  /** Null: anywhere. */
+  readonly allowed_ips: readonly string[] | null;
 }
 
 interface KeyLimit {
@@ -64,8 +65,8 @@ export function Keys(): View {
     { name: "Monthly limit", value: (key) => key.limit, show: (key) => (key.limit === null ? "none" : usd(key.limit)) },
     {
       name: "Only from",
-      value: (key) => key.allowed_ips.join(" "),
-      show: (key) => key.allowed_ips.join(", ") || "anywhere",
+      value: (key) => key.allowed_ips?.join(" ") ?? "",
+      show: (key) => key.allowed_ips?.join(", ") || "anywhere",
     },
     {
       name: "",

@@ -19,6 +19,6 @@ export function SignIn({ onEntered }: { onEntered: () => Promise<void> }): View 
         ? html`<p>No account yet? <a href="/console/sign-up">Sign up</a>.</p>`
         : html`<p class="quiet">Accounts are made by the operator of this server.</p>`
     }
-    <p class="quiet">No password yet, or forgotten? Whoever has an API key of the account sets one with
-      <code>stoker auth set-password</code>.</p>`;
+    <p class="quiet">No password yet, or forgotten? Whoever has an API key of the account
+      sets one with <code>stoker auth set-password</code>.</p>`;
 }

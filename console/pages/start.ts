@@ -1,7 +1,7 @@
 // From nothing to a first answer: the key, the model, the playground and the program that asks the same.
 import { useState } from "preact/hooks";
 import { useApi } from "../api.ts";
-import type { Message } from "../chat.ts";
+import type { Message } from "../chat-request.ts";
 import { html, type View } from "../html.ts";
 import { shown, useLoaded } from "../loaded.ts";
 import { type ModelSummary, takesChats, usableModels } from "../models.ts";
@@ -27,8 +27,8 @@ export function Start(): View {
 function NewKey(): View {
   const { newKey } = useVisitor();
   if (newKey === undefined)
-    return html`<p>A program calls with an API key: <a href="/console/keys">make one</a> and keep it in the variable
-      <code>STOKER_API_KEY</code>. The playground below needs none.</p>`;
+    return html`<p>A program calls with an API key: <a href="/console/keys">make one</a> and keep it in
+      the variable <code>STOKER_API_KEY</code>. The playground below needs none.</p>`;
   return html`<section class="key" aria-label="Your API key">
     <p><strong>Your API key.</strong> It is shown this once: keep it now.</p>
     <${Code} text=${newKey} />

@@ -1,6 +1,7 @@
 import { useRef, useState } from "preact/hooks";
 import { type Api, ApiError, useApi } from "../api.ts";
-import { type ChatRequest, type Message, streamChat, type Usage } from "../chat.ts";
+import { streamChat, type Usage } from "../chat.ts";
+import type { ChatRequest, Message } from "../chat-request.ts";
 import { usd } from "../format.ts";
 import { html, type View } from "../html.ts";
 import { Field, Form } from "./form.ts";

@@ -43,13 +43,14 @@ export function Table<Row>({ name, rows, columns, keyOf, empty }: TableProps<Row
     ? found.toSorted((a, b) => compare(by.value(a), by.value(b)) * (sort.startsWith("-") ? -1 : 1))
     : found;
   const turn = (column: string) => setSort(sort === column ? `-${column}` : sort === `-${column}` ? "" : column);
-  const order = (column: string) => (sort === column ? "ascending" : sort === `-${column}` ? "descending" : undefined);
+  const order = (column: string) =>
+    column === "" ? undefined : sort === column ? "ascending" : sort === `-${column}` ? "descending" : undefined;
   const isNumber = (column: Column<Row>) => typeof column.value(rows[0] as Row) === "number";
 
   return html`<div class="bar">
       <input type="search" placeholder="Search (/)" aria-label=${`Search ${name}`} value=${search}
         onInput=${(event: { currentTarget: HTMLInputElement }) => setSearch(event.currentTarget.value)} />
-      <span class="quiet">${found.length === rows.length ? rows.length : `${found.length} of ${rows.length}`} ${name}</span>
+      <span class="quiet">${found.length} of ${rows.length}</span>
       <button type="button" class="second small" onClick=${() => save(`${name}.csv`, "text/csv", csvOf(sorted, columns))}>CSV</button>
       <button type="button" class="second small"
         onClick=${() => save(`${name}.json`, "application/json", JSON.stringify(sorted, null, 2))}>JSON</button>
@@ -57,7 +58,7 @@ export function Table<Row>({ name, rows, columns, keyOf, empty }: TableProps<Row
     <div class="wide"><table>
       <thead><tr>${columns.map(
         (column) => html`<th scope="col" class=${isNumber(column) ? "n" : ""} aria-sort=${order(column.name)}>
-          <button type="button" class="link" onClick=${() => turn(column.name)}>${column.name}${signs[order(column.name) ?? "none"]}</button></th>`,
+          ${column.name && html`<button type="button" class="link" onClick=${() => turn(column.name)}>${column.name}${signs[order(column.name) ?? "none"]}</button>`}</th>`,
       )}</tr></thead>
       <tbody>${sorted
         .slice(0, mostRows)

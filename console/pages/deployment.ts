@@ -1,0 +1,122 @@
+// One deployment: what it does, why it does not, what it costs, and what can be done about it.
+import { useApi } from "../api.ts";
+import { type Deployment, gpusInWords, instancesInWords, progressInWords } from "../deployment.ts";
+import { count, usd } from "../format.ts";
+import { html, type View } from "../html.ts";
+import { shown, useLoaded } from "../loaded.ts";
+import { Act } from "../parts/act.ts";
+import { Ago } from "../parts/ago.ts";
+import { Field, Form } from "../parts/form.ts";
+import { Log } from "../parts/log.ts";
+import { Status } from "../parts/status.ts";
+
+interface Use {
+  readonly requests: number;
+  readonly total_amount: number;
+  readonly errors: number;
+  readonly input_tokens: number;
+  readonly output_tokens: number;
+  readonly avg95_time: number;
+}
+
+interface Offer {
+  readonly gpu_config: string;
+  readonly usd_per_hour: number;
+}
+
+export function DeploymentPage({ id }: { id: string }): View {
+  const api = useApi();
+  const path = `/deploy/${encodeURIComponent(id)}`;
+  const deployment = useLoaded(() => api.call<Deployment>("GET", path), [api, id], 3000);
+  const money = useLoaded(
+    async () => {
+      const [use, offers] = await Promise.all([
+        api.call<Use>("GET", `${path}/stats`),
+        api.call<{ readonly gpus: readonly Offer[] }>("GET", "/deploy/llm/gpu_availability"),
+      ]);
+      return { use, offers: offers.gpus };
+    },
+    [api, id],
+    30_000,
+  );
+  const then = async (act: Promise<unknown>) => {
+    await act;
+    await deployment.reload();
+  };
+
+  return shown(deployment, (one) => {
+    const isStopped = one.status === "stopped" || one.status === "failed";
+    const isGone = one.status === "deleted";
+    return html`<h2>${one.model_name}</h2>
+      <p class="large"><${Status} of=${one.status} /> <span class="quiet">${instancesInWords(one)}</span></p>
+      ${
+        progressInWords(one) &&
+        html`<p>${progressInWords(one)}
+        <meter min="0" max=${one.progress?.total_bytes || 1} value=${one.progress?.done_bytes ?? 0}></meter></p>`
+      }
+      ${one.fail_reason && html`<section aria-label="Why it failed"><h2>Why it failed</h2><pre class="log">${one.fail_reason}</pre></section>`}
+      ${one.update_error && html`<section><h2>Why the update was taken back</h2><pre class="log">${one.update_error}</pre></section>`}
+      ${
+        one.pending_reasons.length > 0 &&
+        html`<h2>Why it is pending</h2><ul>${one.pending_reasons.map(({ host, why }) => html`<li><b>${host || "Every host"}</b>: ${why}</li>`)}</ul>`
+      }
+      ${
+        !isGone &&
+        html`<p>${
+          isStopped
+            ? html`<${Act} label="Start" command=${`stoker deploy start ${id}`} onAct=${() => then(api.call("POST", `${path}/start`))} />`
+            : html`<${Act} label="Stop" command=${`stoker deploy stop ${id}`} onAct=${() => then(api.call("POST", `${path}/stop`))}
+                sure="Stop it? Its instances end once their requests have, and the cost with them; Start brings it back." />`
+        } <${Act} label="Delete" command=${`stoker deploy delete ${id}`} onAct=${() => then(api.call("DELETE", path))}
+          sure=${`Delete ${one.model_name} for good? The cost stops when its last instance has ended.`} /></p>`
+      }
+      <dl>
+        <dt>Id</dt><dd><code>${one.deploy_id}</code></dd>
+        <dt>Task</dt><dd>${one.task}</dd>
+        ${
+          one.config &&
+          html`<dt>GPUs of an instance</dt><dd>${gpusInWords(one)}, ${one.config.max_batch_size} requests at once</dd>
+          <dt>Weights</dt><dd>${one.config.weights.repo || "–"} ${one.config.weights.revision}</dd>`
+        }
+        <dt>Made</dt><dd><${Ago} at=${one.created_at} /></dd>
+        <dt>Last change</dt><dd><${Ago} at=${one.updated_at} /></dd>
+        <dt>Rollout</dt><dd>${one.rollout.up_to_date} up to date, ${one.rollout.outdated} outdated, ${one.rollout.booting} starting</dd>
+      </dl>
+      <h2>Use and cost this month</h2>
+      ${shown(
+        money,
+        ({ use, offers }) => html`<dl>
+        <dt>Requests</dt><dd>${count(use.requests)}, of which ${count(use.errors)} failed</dd>
+        <dt>Tokens</dt><dd>${count(use.input_tokens)} in, ${count(use.output_tokens)} out</dd>
+        <dt>Billed</dt><dd>${usd(use.total_amount)}</dd>
+        <dt>Costs now</dt><dd>${hourly(one, offers)}</dd>
+      </dl>`,
+      )}
+      ${!isGone && html`<h2>Scale</h2><${Scale} one=${one} onSet=${(body: object) => then(api.call("PUT", path, body))} />`}
+      <h2>Log</h2><${Log} id=${id} />`;
+  });
+}
+
+function hourly({ config, instances }: Deployment, offers: readonly Offer[]): string {
+  const offer = config && offers.find((one) => one.gpu_config === `${config.num_gpus}x${config.gpu}`);
+  return offer
+    ? `${usd(offer.usd_per_hour * instances.running)} per hour (${instances.running} × ${usd(offer.usd_per_hour)})`
+    : "nothing by the hour";
+}
+
+function Scale({ one: { settings }, onSet }: { one: Deployment; onSet: (body: object) => Promise<void> }): View {
+  const send = ({ min, max, idle = "" }: Readonly<Record<string, string>>) =>
+    onSet({
+      settings: {
+        min_instances: Number(min),
+        max_instances: Number(max),
+        inactive_shutdown: idle === "" ? null : Number(idle),
+      },
+    });
+  return html`<${Form} act="Set the scale" done="Set." onSend=${send}>
+    <${Field} label="At least, instances" name="min" type="number" min="0" max="1000" value=${settings.min_instances} required />
+    <${Field} label="At most, instances" name="max" type="number" min="1" max="1000" value=${settings.max_instances} required />
+    <${Field} label="Seconds without a request until the last one ends" name="idle" type="number" min="60"
+      value=${settings.inactive_shutdown ?? ""} placeholder="never" hint="Only where the least number of instances is 0." />
+  <//>`;
+}

@@ -1,0 +1,111 @@
+// What was used, by model or by key, of the months in the address.
+import { useApi } from "../api.ts";
+import { count, inUtc, usdOfCents } from "../format.ts";
+import { html, type View } from "../html.ts";
+import { shown, useLoaded } from "../loaded.ts";
+import { type Column, Table } from "../parts/table.ts";
+import { useFilter } from "../place.ts";
+
+interface Item {
+  readonly model: { readonly model_name: string; readonly task: string };
+  readonly units: number;
+  readonly rate: number;
+  readonly cost: number;
+  readonly pricing_type: string;
+}
+
+interface Usage {
+  readonly initial_month: string;
+  readonly months: readonly {
+    readonly period: string;
+    readonly interval: { readonly to: number };
+    readonly invoice_id: string;
+    readonly total_cost: number;
+    readonly items: readonly Item[];
+  }[];
+}
+
+interface KeyUsage extends Usage {
+  readonly token_id: string;
+  readonly name: string;
+}
+
+interface Line {
+  readonly month: string;
+  readonly of: string;
+  readonly pricing: string;
+  readonly units: number;
+  readonly cost: number;
+}
+
+export function UsagePage(): View {
+  const api = useApi();
+  const [by, setBy] = useFilter("by");
+  const [from, setFrom] = useFilter("from");
+  const query = new URLSearchParams({ from: from === "" ? "current" : `current(-${from})`, to: "current" });
+  const usage = useLoaded(
+    async () => {
+      const whole = await api.call<Usage>("GET", `/payment/usage?${query}`);
+      if (by !== "key") return { whole, lines: linesOf(whole, ({ model }) => model.model_name) };
+      const { tokens } = await api.call<{ readonly tokens: readonly KeyUsage[] }>(
+        "GET",
+        `/payment/usage/tokens?${query}`,
+      );
+      return { whole, lines: tokens.flatMap((key) => linesOf(key, () => key.name)) };
+    },
+    [api, by, from],
+    30_000,
+  );
+  return html`<div class="bar">
+      <label>By <select value=${by} onChange=${(event: { currentTarget: HTMLSelectElement }) => setBy(event.currentTarget.value)}>
+        <option value="">model</option><option value="key">key</option></select></label>
+      <label>Months (UTC) <select value=${from} onChange=${(event: { currentTarget: HTMLSelectElement }) => setFrom(event.currentTarget.value)}>
+        <option value="">this one</option><option value="2">the last 3</option><option value="11">the last 12</option></select></label>
+    </div>
+    ${shown(
+      usage,
+      ({ whole, lines }) => html`<dl>${whole.months.map(
+        (month) =>
+          html`<dt>${month.period}</dt><dd><strong>${usdOfCents(month.total_cost)}</strong>${" "}${
+            month.invoice_id === "NOT_FINAL"
+              ? `so far; at this pace ${usdOfCents(projected(month))} by ${inUtc(month.interval.to)}`
+              : ""
+          }</dd>`,
+      )}</dl>
+      <${Table} name="usage" rows=${lines} columns=${columns} keyOf=${(line: Line) => `${line.month} ${line.of} ${line.pricing}`}
+        empty="Nothing was used in this time." />`,
+    )}`;
+}
+
+function linesOf(usage: Usage, of: (item: Item) => string): Line[] {
+  const lines = new Map<string, Line>();
+  for (const { period, items } of usage.months)
+    for (const item of items) {
+      const key = `${period} ${of(item)} ${item.pricing_type}`;
+      const before = lines.get(key);
+      lines.set(key, {
+        month: period,
+        of: of(item),
+        pricing: item.pricing_type,
+        units: item.units + (before?.units ?? 0),
+        cost: item.cost + (before?.cost ?? 0),
+      });
+    }
+  return [...lines.values()];
+}
+
+function projected({ period, interval, total_cost: cost }: Usage["months"][number]): number {
+  const [year, month] = period.split(".").map(Number);
+  const startMs = Date.UTC(year as number, (month as number) - 1);
+  // The first hour of a month foretells nothing.
+  const passed = Math.max(Date.now() - startMs, 3_600_000);
+  return cost * Math.max(1, (interval.to - startMs) / passed);
+}
+
+const columns: readonly Column<Line>[] = [
+  { name: "Month", value: (line) => line.month },
+  { name: "What", value: (line) => line.of },
+  { name: "Priced by", value: (line) => line.pricing },
+  { name: "Units", value: (line) => line.units, show: (line) => count(line.units) },
+  { name: "USD", value: (line) => line.cost / 100, show: (line) => usdOfCents(line.cost) },
+];

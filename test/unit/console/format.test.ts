@@ -1,0 +1,39 @@
+import { describe, expect, it } from "vitest";
+import { agoInWords, bytes, usd, usdOfCents } from "../../../console/format.ts";
+
+describe("amounts", () => {
+  it.each([
+    [0, "$0.00"],
+    [10.03, "$10.03"],
+    [1234567.891, "$1,234,567.89"],
+    [-3.5, "-$3.50"],
+    [0.0123, "$0.0123"],
+    [0.000000011, "$0.000000011"],
+  ])("%d is %s: what is owed is never shown as nothing", (amount, text) => {
+    expect(usd(amount)).toBe(text);
+  });
+
+  it("of cents are the same in dollars", () => {
+    expect(usdOfCents(1250)).toBe("$12.50");
+  });
+});
+
+it.each([
+  [0, "0 B"],
+  [1023, "1023 B"],
+  [1536, "1.5 KiB"],
+  [80 * 1024 ** 3, "80.0 GiB"],
+])("%d bytes are %s", (size, text) => {
+  expect(bytes(size)).toBe(text);
+});
+
+it.each([
+  [999, "now"],
+  [1000, "1 second ago"],
+  [119_000, "1 minute ago"],
+  [7_200_000, "2 hours ago"],
+  [172_800_000, "2 days ago"],
+  [-60_000, "in 1 minute"],
+])("a moment %d ms ago is said as %s", (passedMs, text) => {
+  expect(agoInWords(1_000_000_000_000 - passedMs, 1_000_000_000_000)).toBe(text);
+});
