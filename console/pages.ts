@@ -9,6 +9,7 @@ import { Keys } from "./pages/keys.ts";
 import { Limits } from "./pages/limits.ts";
 import { Model } from "./pages/model.ts";
 import { Models } from "./pages/models.ts";
+import { Money } from "./pages/money.ts";
 import { NewDeployment } from "./pages/new-deployment.ts";
 import { NodePage } from "./pages/node.ts";
 import { Requests } from "./pages/requests.ts";
@@ -49,6 +50,7 @@ export const pages: readonly Page[] = [
   page("/fleet", "Fleet", "operator", Fleet),
   page("/nodes/:id", "Host", "operator", NodePage),
   page("/requests", "Requests", "operator", Requests),
+  page("/money", "Money safety", "operator", Money),
   page("/accounts", "Accounts", "operator", Accounts),
 ];
 

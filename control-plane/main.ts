@@ -319,6 +319,7 @@ async function main(): Promise<void> {
     limits: billing.limits,
     paying: billing.paying,
     charges: billing.charges,
+    moneyOverview: billing.moneyOverview,
     publicUrl: config.publicUrl,
     isSignUpOpen: config.isSignUpOpen,
     admin: createAdminVerbs(verbDeps),

@@ -38,6 +38,7 @@ const deps: HttpDeps = {
   limits: uncalled,
   paying: uncalled,
   charges: uncalled,
+  moneyOverview: uncalled,
   publicUrl: undefined,
   isSignUpOpen: false,
   enrolment: undefined as never,

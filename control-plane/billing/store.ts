@@ -6,6 +6,7 @@ export type { DeliveredCount, LostAttempt } from "./delivered.ts";
 export type { FoundHold, HoldVerdict, Span } from "./gpu-hold.ts";
 export type { GpuPrice, GpuTariff } from "./gpu-price.ts";
 export type { GpuTimeStore, KnownMinute } from "./gpu-store.ts";
+export type * from "./money-overview.ts";
 export type * from "./payment-store.ts";
 export type { BudgetRow, LeaseRow, Posting, Postings, UsageRow } from "./post.ts";
 export type { SettledRecord } from "./record.ts";

@@ -29,6 +29,7 @@ import { addAdminRoutes } from "./routes/admin.ts";
 import { addAdminAccountRoutes } from "./routes/admin-accounts.ts";
 import { addAdminAuditRoutes } from "./routes/admin-audit.ts";
 import { addAdminBillingRoutes } from "./routes/admin-billing.ts";
+import { addAdminMoneyRoutes } from "./routes/admin-money.ts";
 import { addAdminNodeWeightsRoutes } from "./routes/admin-node-weights.ts";
 import { addAdminNodeRoutes } from "./routes/admin-nodes.ts";
 import { addAdminPriceRoutes } from "./routes/admin-prices.ts";
@@ -182,6 +183,7 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     addScopedJwtRoutes(endpoints, deps);
     addPayingRoutes(endpoints, deps);
     addAdminBillingRoutes(endpoints, deps);
+    addAdminMoneyRoutes(endpoints, deps);
     addCliLoginRoutes(endpoints, routes, deps);
     addModelRoutes(endpoints, deps.spine.models);
     addModelRecordRoutes(endpoints, deps);

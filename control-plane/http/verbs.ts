@@ -30,6 +30,7 @@ import type { Checklists } from "../billing/checklist.ts";
 import type { Discounts } from "../billing/discounts.ts";
 import type { InvoiceQueries } from "../billing/invoice-queries.ts";
 import type { Limits } from "../billing/limits.ts";
+import type { MoneyOverviewStore } from "../billing/money-overview.ts";
 import type { Paying } from "../billing/paying.ts";
 import type { PriceBook } from "../billing/price-book.ts";
 import type { UsageQueries } from "../billing/usage-queries.ts";
@@ -201,6 +202,7 @@ export interface HttpDeps {
   readonly invoices: InvoiceQueries;
   readonly limits: Limits;
   readonly paying: Paying;
+  readonly moneyOverview: MoneyOverviewStore;
   readonly charges: Pick<Charges, "requests" | "fulfil" | "reject">;
   /** Scheme, host and port under which clients reach this control plane; undefined: as each request says. */
   readonly publicUrl: string | undefined;

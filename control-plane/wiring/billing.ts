@@ -16,6 +16,7 @@ import type { OpenDatabase } from "../store/database.ts";
 import { createFundsStore } from "../store/funds-store.ts";
 import { createInvoiceStore } from "../store/invoice-store.ts";
 import { createLimitStore } from "../store/limit-store.ts";
+import { createMoneyOverviewStore } from "../store/money-overview-store.ts";
 import { createStandingStore } from "../store/standing-store.ts";
 
 export type Billing = ReturnType<typeof createBilling>;
@@ -61,6 +62,7 @@ export function createBilling(deps: {
     invoices: createInvoiceQueries({ store: invoiceStore, linkKey: deps.invoiceLinkKey, leastDue, ...clock }),
     limits: createLimits({ store: createLimitStore(db), judge: judge.judge, ...clock }),
     paying: createPaying({ provider, store, charges, judge: judge.judge }),
+    moneyOverview: createMoneyOverviewStore(db),
     run: judge.run,
     /** Nano-USD left; null: no limit. */
     async left(account: AccountId): Promise<bigint | null> {

@@ -127,6 +127,22 @@ const rows: readonly Row[] = [
   },
 
   {
+    call: "GET /v1/admin/money",
+    status: 200,
+    key,
+    holds: {
+      imbalance_usd: 0,
+      leased_usd: 2.5,
+      open_leases: 3,
+      loss_last_hour_usd: 0.01,
+      suspended: [{ reason: "balance", accounts: 2 }],
+      top_spenders: [{ uid: ada.account, display_name: "ada", spent_usd: 7.25, requests: 12 }],
+    },
+  },
+  { call: "GET /v1/admin/money", status: 401, key: null },
+  { call: "GET /v1/admin/money", status: 403 },
+  { call: "GET /v1/admin/money", status: 503, key, given: refuse("moneyOverview", "overview")(away) },
+  {
     call: "GET /v1/admin/topup-requests",
     status: 200,
     key,

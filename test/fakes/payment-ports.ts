@@ -37,7 +37,7 @@ export const invoice: InvoiceView = {
 
 export function fakeBilling(
   key: KeyId,
-): Pick<HttpDeps, "usage" | "checklists" | "invoices" | "limits" | "paying" | "charges"> {
+): Pick<HttpDeps, "usage" | "checklists" | "invoices" | "limits" | "paying" | "charges" | "moneyOverview"> {
   return {
     usage: {
       usage: () =>
@@ -89,6 +89,25 @@ export function fakeBilling(
       setTerms: () => Promise.resolve(),
       requestCosts: () => Promise.resolve(new Map([["known", 70n]])),
       takeEvent: () => Promise.reject(new NoPaymentEvents()),
+    },
+    moneyOverview: {
+      overview: (_month, most) =>
+        Promise.resolve({
+          imbalance: 0n,
+          leased: 2_500_000_000n,
+          openLeases: 3,
+          lossOfHour: 10_000_000n,
+          suspended: [{ reason: "balance", accounts: 2 }],
+          spenders: [
+            {
+              account: "u:1000000000001" as AccountId,
+              displayName: "ada",
+              email: "ada@example.com",
+              spent: 7_250_000_000n,
+              requests: 12,
+            },
+          ].slice(0, most),
+        }),
     },
     charges: {
       requests: () => Promise.resolve([topupRequest]),

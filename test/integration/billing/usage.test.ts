@@ -2,8 +2,10 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createChecklists } from "../../../control-plane/billing/checklist.ts";
 import { createMonthClosing } from "../../../control-plane/billing/months.ts";
 import { createRequestLabels } from "../../../control-plane/billing/request-labels.ts";
+import { monthOf } from "../../../control-plane/billing/period.ts";
 import { createUsageQueries } from "../../../control-plane/billing/usage-queries.ts";
 import { createDeploymentStatsStore } from "../../../control-plane/store/deployment-stats-store.ts";
+import { createMoneyOverviewStore } from "../../../control-plane/store/money-overview-store.ts";
 import type { DeploymentId, KeyId, RequestId } from "../../../proto/ids.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { log, openWorld, tokenPrice, usageRecord, type World } from "./world.ts";
@@ -183,5 +185,39 @@ describe("statistics of deployments", () => {
     await world.settlement.settle([usageRecord(stranger, { input: 1, output: 1 }, { deployId })], "1");
     const stats = createDeploymentStatsStore(world.db);
     expect((await stats.use(deployId, account, 0, Date.now() + 1_000)).requests).toBe(1);
+  });
+});
+
+describe("what an operator watches of everybody's money", () => {
+  it("names who spent most this month, what is leased, and a ledger that does not balance", async () => {
+    const world = await openWorld(postgres);
+    const little = await world.account(usd);
+    const much = await world.account(usd);
+    await world.account(usd);
+    await world.settlement.settle(
+      [
+        usageRecord(little, { input: 1, output: 1 }),
+        usageRecord(much, { input: 10, output: 10 }),
+        usageRecord(much, { input: 10, output: 10 }),
+      ],
+      "1",
+    );
+    await world.pool.query(
+      `insert into account_suspension (account_id, reason, suspended_by, note) values ('${little}', 'balance', 'system', '')`,
+    );
+    const { overview } = createMoneyOverviewStore(world.db);
+    const month = monthOf(Date.now());
+    const sound = await overview(month, 10);
+    expect(sound.spenders.map(({ account, spent, requests }) => [account, spent, requests])).toEqual([
+      [much, 40n * tokenPrice, 2],
+      [little, 2n * tokenPrice, 1],
+    ]);
+    expect(sound).toMatchObject({ imbalance: 0n, lossOfHour: 0n, suspended: [{ reason: "balance", accounts: 1 }] });
+    expect((await overview(month, 1)).spenders.map(({ account }) => account)).toEqual([much]);
+
+    await world.pool.query(
+      `insert into ledger_entry (transaction_id, book, account_id, amount, kind) values ('torn', 'platform_loss', null, 7, 'loss')`,
+    );
+    expect(await overview(month, 10)).toMatchObject({ imbalance: 7n, lossOfHour: 7n });
   });
 });
