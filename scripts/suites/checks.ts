@@ -13,7 +13,10 @@ const bin = (path: string): string => join(root, "node_modules", path);
 const checks: readonly { readonly title: string; readonly passes: () => Promise<boolean> }[] = [
   { title: "biome ci", passes: () => exitsWell([bin("@biomejs/biome/bin/biome"), "ci", ".", ...plain]) },
   { title: "tsc --noEmit", passes: () => exitsWell([bin("typescript/bin/tsc"), "--noEmit"]) },
-  { title: "tsc --noEmit -p console", passes: () => exitsWell([bin("typescript/bin/tsc"), "--noEmit", "-p", "console"]) },
+  {
+    title: "tsc --noEmit -p console",
+    passes: () => exitsWell([bin("typescript/bin/tsc"), "--noEmit", "-p", "console"]),
+  },
   { title: "knip", passes: () => exitsWell([bin("knip/bin/knip.js")]) },
   { title: "npm run generate changes nothing", passes: generatedFilesAreFresh },
 ];

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createChecklists } from "../../../control-plane/billing/checklist.ts";
 import { createMonthClosing } from "../../../control-plane/billing/months.ts";
-import { createRequestLabels } from "../../../control-plane/billing/request-labels.ts";
 import { monthOf } from "../../../control-plane/billing/period.ts";
+import { createRequestLabels } from "../../../control-plane/billing/request-labels.ts";
 import { createUsageQueries } from "../../../control-plane/billing/usage-queries.ts";
 import { createDeploymentStatsStore } from "../../../control-plane/store/deployment-stats-store.ts";
 import { createMoneyOverviewStore } from "../../../control-plane/store/money-overview-store.ts";
