@@ -19,7 +19,10 @@ if [ ! -e "$state/opened" ]; then
   shell=/bin/sh
   [ ! -x /bin/bash ] || shell=/bin/bash
   if ! id ubuntu >/dev/null 2>&1; then
-    useradd --create-home --shell "$shell" ubuntu || adduser -D -s "$shell" ubuntu || fail "the user ubuntu could not be made"
+    if command -v useradd >/dev/null; then useradd --create-home --shell "$shell" ubuntu
+    elif command -v adduser >/dev/null; then adduser -D -s "$shell" ubuntu
+    else fail "this image has neither useradd nor adduser; its operator must install one, or make the user ubuntu in it"; fi
+    id ubuntu >/dev/null 2>&1 || fail "the user ubuntu could not be made in this image"
   fi
   # A locked password would keep keys out as well; this is none that anybody can type.
   usermod -p '*' ubuntu 2>/dev/null || true

@@ -19,10 +19,17 @@ export type Exited = Extract<Observed, { state: "exited" }>;
 
 /** The runtime's own word that the model or its settings cannot be used. */
 const badModelCode = 2;
+/** Of the first process of a rented container (docker/rental-init.ts): its image lacks what every rental needs. */
+const badImageCode = 64;
 const tailLines = 40;
 const tailChars = 6_000;
 
-export function reasonOfExit(exit: Exited, limitBytes: number, lines: readonly LogLine[]): ExitReason {
+export function reasonOfExit(
+  exit: Exited,
+  limitBytes: number,
+  lines: readonly LogLine[],
+  { isRental = false } = {},
+): ExitReason {
   const said = tellingLine(lines);
   const because = said === undefined ? "it left no line in its log that says why" : `its log says: ${said}`;
   if (exit.oomKilled) {
@@ -33,6 +40,11 @@ export function reasonOfExit(exit: Exited, limitBytes: number, lines: readonly L
   if (exit.exitCode === badModelCode) {
     const message = `${said ?? "the model server refused the model without saying why"}. Choose a model or settings that it supports and deploy again.`;
     return { failure: { code: "bad_model", message }, isTerminal: true, reason: "exit" };
+  }
+  if (isRental && exit.exitCode === badImageCode) {
+    const why = said?.replace(/^stoker: error: /, "") ?? "its first process did not say why";
+    const message = `the container's image cannot be used: ${why}. Delete the container and create one of another image, or tell your operator.`;
+    return { failure: { code: "image_unusable", message }, isTerminal: true, reason: "exit" };
   }
   if (exit.exitCode !== undefined) {
     const what = exit.exitCode === 0 ? "the model server ended by itself" : "the model server ended";

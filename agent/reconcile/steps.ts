@@ -135,7 +135,8 @@ export function createExecutors(deps: StepDeps): Executors {
       const wasWitnessed = facts.wasStartedHere || life !== undefined;
       // Ended while no agent looked: without a sign of trouble it was stopped, not broken.
       if (!wasWitnessed && !seen.oomKilled && !seen.exitCode) return;
-      const reason = reasonOfExit(seen, Number(spec.memoryBytes), await attempts.tail(step));
+      const isRental = spec.engine === "container";
+      const reason = reasonOfExit(seen, Number(spec.memoryBytes), await attempts.tail(step), { isRental });
       const why = withLostGpu(reason, await newGpuFault(step, signal));
       attempts.restarted(step.id, spec.deployId, why.reason);
       const hasRefused = seen.exitCode !== undefined && !seen.oomKilled && !facts.hasServed;

@@ -80,6 +80,24 @@ export function addNodeOperations(program: Command): void {
     });
 
   node
+    .command("end-unknown")
+    .description("end what runs on a host and no deployment knows")
+    .argument("<node>", "id or name", hostName)
+    .argument("[instance...]", "these alone")
+    .option("--note <text>", "why, for the audit log", "")
+    .action(async (id: string, instances: string[], flags: { note: string }, command: Command) => {
+      const terminal = openTerminal(command);
+      const body = { ...(instances.length > 0 ? { instance_ids: instances } : {}), note: flags.note };
+      const path = `${of(id)}/end-unknown`;
+      const answer = await terminal.api.call<{ node_id: string; instance_ids: string[] }>("POST", path, body);
+      terminal.show(answer, ({ node_id, instance_ids: ended }) =>
+        ended.length > 0
+          ? `Host ${node_id} ends ${ended.join(", ")}.`
+          : `Nothing of that runs on host ${node_id} without a deployment that knows it.`,
+      );
+    });
+
+  node
     .command("rebalance")
     .description("which moves would open the largest hole")
     .option("--dry-run", "only show them: nothing moves by itself")

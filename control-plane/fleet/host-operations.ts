@@ -1,5 +1,5 @@
 // An operator takes hosts out of use: nothing new, then nothing at all, then the host is forgotten.
-import type { HostId } from "../../proto/ids.ts";
+import type { HostId, InstanceId } from "../../proto/ids.ts";
 import { NodeConnected, NodeInUse, NodeNotFound } from "./errors.ts";
 import type { HostView } from "./host.ts";
 import { type AgedLive, requestsAt } from "./live.ts";
@@ -16,6 +16,11 @@ export interface HostProgress {
   readonly inFlight: number;
 }
 
+export interface EndedUnknown {
+  readonly host: HostId;
+  readonly instances: readonly InstanceId[];
+}
+
 /** All take an id or a name and throw NodeNotFound. */
 export interface HostOperations {
   cordon(node: string, act: FleetAct): Promise<HostId>;
@@ -26,6 +31,8 @@ export interface HostOperations {
   progress(node: string): Promise<HostProgress>;
   /** Throws NodeInUse, NodeConnected. */
   remove(node: string, act: FleetAct): Promise<HostId>;
+  /** Has it end what runs there and no deployment knows, or only these; what is ended. */
+  endUnknown(node: string, only: readonly string[] | undefined, act: FleetAct): Promise<EndedUnknown>;
   /** Moves that would open the largest hole; nothing is moved. */
   rebalance(): Promise<Proposal | undefined>;
 }
@@ -69,6 +76,10 @@ export function createHostOperations(deps: {
       if (outcome === "unknown") throw new NodeNotFound(node);
       if (outcome === "has_instances") throw new NodeInUse(hostname);
       return id;
+    },
+    async endUnknown(node, only, act) {
+      const { id } = await find(node);
+      return { host: id, instances: await store.endUnknown(id, only, act) };
     },
     async rebalance() {
       return proposeRebalance(await deps.snapshot(), await store.placed());

@@ -82,6 +82,8 @@ export interface HostOperationStore {
   /** All that are not on their way out. */
   placed(): Promise<readonly PlacedOn[]>;
   remove(host: HostId, act: FleetAct): Promise<"removed" | "has_instances" | "unknown">;
+  /** Has the host end what runs there and no deployment knows, audited; what that is. `only`: of these instances. */
+  endUnknown(host: HostId, only: readonly string[] | undefined, act: FleetAct): Promise<readonly InstanceId[]>;
 }
 
 export interface FleetStore {
@@ -97,6 +99,8 @@ export interface FleetStore {
   heard(beats: readonly HeartBeat[]): Promise<void>;
   /** Hosts whose certificate was taken back: they serve nobody, whatever they say. */
   revoked(): Promise<ReadonlySet<HostId>>;
+  /** Which process of the host's agent registered last; undefined: the host is not known. */
+  runOf(host: HostId): Promise<string | undefined>;
   /** Unix ms per host. */
   seenAt(): Promise<ReadonlyMap<HostId, number>>;
   setCondition(session: HostSession, to: { readonly schedulable: boolean; readonly condition: string }): Promise<void>;

@@ -38,6 +38,8 @@ export interface SessionDeps {
   readonly neighbours: FindNeighbours;
   readonly commands: CommandStore;
   readonly isRevoked: (host: HostId) => Promise<boolean>;
+  readonly runOf: FleetStore["runOf"];
+  readonly monotonicMs: () => number;
   readonly nodeWeights: Pick<NodeWeightsStore, "observe">;
   readonly keptWeights: FleetStore["setKeptWeights"];
   readonly times: SessionTimes;
@@ -47,6 +49,9 @@ export interface SessionDeps {
 export interface FleetSession {
   readonly host: HostId;
   readonly nodeEpoch: bigint;
+  /** A newer session of the host began, by that process of an agent; ends this one. */
+  replaced(by: string | undefined): void;
+  readonly runId: string;
   /** The host's desired set may have changed. */
   wake(): void;
   end(why: string): void;
@@ -54,6 +59,8 @@ export interface FleetSession {
 }
 
 const helloLimitMs = 10_000;
+/** Times a renewal's interval: one may be late. */
+const heardWithin = 1.5;
 
 /**
  * Undefined when no valid Hello came in time. Registers the host, which is the certificate's, and serves the stream until
@@ -97,6 +104,7 @@ function serve(
   const session = { hostId, nodeEpoch };
   let inventory = hello.inventory;
   let untold: Inventory | undefined;
+  let heardMs = deps.monotonicMs();
   let sentGeneration = -1n;
   let isSending = false;
   let isSendWanted = false;
@@ -124,10 +132,21 @@ function serve(
       log.info("the host was revoked: its session ends");
       stream.emit("error", asRpcError(new NodeBanned(hostId)));
       messages.stop();
-    } else {
-      log.error({ alert: "second_session" }, "a newer session of this host exists");
-      end("a newer session of this host exists");
-    }
+    } else replaced(await deps.runOf(hostId).catch(() => undefined));
+  }
+
+  const isHeard = () => deps.monotonicMs() - heardMs < deps.times.renewEveryMs * heardWithin;
+
+  /**
+   * An agent often comes back before the end of its last connection was noticed, also as another process once its host was
+   * started anew: the older session is silent then. Two that both speak are two agents.
+   */
+  function replaced(by: string | undefined): void {
+    if (ending.signal.aborted) return;
+    const why = "a newer session of this host exists";
+    if (by !== hello.runId && isHeard()) log.error({ alert: "second_session" }, "two agents speak as one host");
+    else log.info("the agent came back before the end of this session was noticed");
+    end(why);
   }
 
   /** Sends the newest set if it was not sent yet; a wake meanwhile is not lost. */
@@ -248,6 +267,7 @@ function serve(
     for (;;) {
       const message = await messages.next();
       if (!message || ending.signal.aborted) return;
+      heardMs = deps.monotonicMs();
       if (message.body === "renew" && message.renew) {
         deps.membership.heard(session);
         const { sequence } = message.renew;
@@ -295,7 +315,8 @@ function serve(
     await taking;
     deps.observer.forget(hostId, nodeEpoch);
   });
-  return { host: hostId, nodeEpoch, wake: () => void sendDesired(), end, ended };
+  const { runId } = hello;
+  return { host: hostId, nodeEpoch, runId, replaced, wake: () => void sendDesired(), end, ended };
 }
 
 interface Incoming {

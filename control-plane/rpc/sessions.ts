@@ -22,11 +22,7 @@ export function createSessions(deps: SessionDeps): Sessions {
     const other = byHost.get(session.host);
     if (other) {
       const [older, newer] = other.nodeEpoch <= session.nodeEpoch ? [other, session] : [session, other];
-      deps.log.error(
-        { alert: "second_session", host: session.host, newest: `${newer.nodeEpoch}` },
-        "two sessions of one host",
-      );
-      older.end("a newer session of this host exists");
+      older.replaced(newer.runId);
       byHost.set(session.host, newer);
     } else {
       byHost.set(session.host, session);

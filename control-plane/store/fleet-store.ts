@@ -56,6 +56,11 @@ export function createFleetStore(db: Kysely<Database>, seal: TicketKeySeal): Fle
       return new Set(rows.map((row) => row.host_id as HostId));
     },
 
+    async runOf(host) {
+      const row = await db.selectFrom("host").select("run_id").where("host_id", "=", host).executeTakeFirst();
+      return row?.run_id;
+    },
+
     async seenAt() {
       const rows = await db.selectFrom("host").select(["host_id", "seen_at"]).execute();
       return new Map(rows.map((row) => [row.host_id as HostId, row.seen_at.getTime()]));

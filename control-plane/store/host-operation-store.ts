@@ -108,6 +108,28 @@ export function createHostOperationStore(db: Kysely<Database>): HostOperationSto
         await announce(trx, "host", host);
         return "removed";
       }),
+
+    endUnknown: (host, only, act) =>
+      inTransaction(db, async (trx) => {
+        const row = await trx
+          .selectFrom("host")
+          .select("unknown_instances")
+          .where("host_id", "=", host)
+          .forUpdate()
+          .executeTakeFirst();
+        const unknown = (row?.unknown_instances ?? []).map((one) => one.instanceId as InstanceId);
+        const chosen = unknown.filter((id) => only === undefined || only.includes(id));
+        if (chosen.length === 0) return [];
+        const ended = chosen.map((id) => ({ instance_id: id, host_id: host, seen_again_at: sql<Date>`now()` }));
+        // As what had ended before and runs all the same: a tombstone that stands until the host says that it is gone.
+        await trx
+          .insertInto("ended_instance")
+          .values(ended)
+          .onConflict((at) => at.column("instance_id").doUpdateSet({ seen_again_at: sql<Date>`now()`, host_id: host }))
+          .execute();
+        await moved(trx, host, act, "node.end_unknown", { instances: chosen });
+        return chosen;
+      }),
   });
 }
 

@@ -82,7 +82,7 @@ export function unknownCondition(unknown: readonly UnknownInstance[]): string {
   const more = strange.length > named.length ? ` and ${strange.length - named.length} more` : "";
   return (
     `unknown_instances: ${named.join(", ")}${more} run there and no deployment knows them, so their GPUs count as taken; ` +
-    'the operator\'s guide says under "Hosts" how to end them'
+    "`stoker node end-unknown` ends them"
   );
 }
 

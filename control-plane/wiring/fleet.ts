@@ -111,6 +111,8 @@ export function createFleet(parts: FleetParts) {
     desired: (host) => desiredSet({ store: deploymentStore, openToken: parts.openToken, log }, host),
     settle: parts.settle,
     isRevoked: async (host) => (await fleetStore.revoked()).has(host),
+    runOf: fleetStore.runOf,
+    monotonicMs,
     nodeWeights,
     keptWeights: fleetStore.setKeptWeights,
     neighbours: createFindNeighbours({ store: fleetStore, clocks }),

@@ -8,6 +8,7 @@ export function answeringOperations(operations: HostOperations): HostOperations 
     drain: (node, deadlineMs, act) => answering(() => operations.drain(node, deadlineMs, act)),
     progress: (node) => answering(() => operations.progress(node)),
     remove: (node, act) => answering(() => operations.remove(node, act)),
+    endUnknown: (node, only, act) => answering(() => operations.endUnknown(node, only, act)),
     rebalance: () => answering(() => operations.rebalance()),
   };
 }

@@ -13,6 +13,12 @@ const operations = [
   { call: "GET /v1/admin/nodes/node-1/drain", verb: "progress", holds: progress },
   { call: "DELETE /v1/admin/nodes/node-1", verb: "remove", holds: { node_id: "node-1" } },
   {
+    call: "POST /v1/admin/nodes/node-1/end-unknown",
+    verb: "endUnknown",
+    body: { note: "restored" },
+    holds: { node_id: "node-1", instance_ids: ["stranger"] },
+  },
+  {
     call: "GET /v1/admin/nodes/rebalance",
     verb: "rebalance",
     holds: { proposal: { largest_now: 1, largest_after: 2, moves: [{ to: "node-2", gap_seconds: 0 }] } },
@@ -43,6 +49,13 @@ const rows: readonly Row[] = [
     key: adminKey,
     body: { deadline_seconds: -1 },
     holds: { detail: [{ loc: ["body", "deadline_seconds"], type: "greater_than_equal" }] },
+  },
+  {
+    call: "POST /v1/admin/nodes/node-1/end-unknown",
+    status: 422,
+    key: adminKey,
+    body: { instance_ids: "stranger" },
+    holds: { detail: [{ loc: ["body", "instance_ids"] }] },
   },
   {
     call: "POST /v1/admin/nodes/node-1/cordon",

@@ -135,6 +135,7 @@ export function fakeHosts(): HostOperations {
       return { total: 3, left: 1, fixed: 1, inFlight: 4 };
     },
     remove: own,
+    endUnknown: async (node) => ({ host: await own(node), instances: ["stranger" as InstanceId] }),
     rebalance: async () => ({
       gpu: "other",
       host: hostNode.id,

@@ -2,7 +2,7 @@ import { Type } from "typebox";
 import type { HostProgress } from "../../fleet/host-operations.ts";
 import { actOf } from "../act-of.ts";
 import type { Endpoints } from "../endpoint.ts";
-import { Cordon, Drain, DrainProgress, Rebalance } from "../schemas/node-operations.ts";
+import { Cordon, Drain, DrainProgress, EndUnknown, Rebalance, UnknownEnded } from "../schemas/node-operations.ts";
 import { NodeActed, NodeId } from "../schemas/nodes.ts";
 import type { HttpDeps } from "../verbs.ts";
 
@@ -80,6 +80,22 @@ export function addNodeOperationRoutes(endpoints: Endpoints, { hosts }: Pick<Htt
     answer: DrainProgress,
     refusals: [404, 503],
     handler: async ({ params }) => progressOf(params.id, await hosts.progress(params.id)),
+  });
+
+  endpoints.add({
+    ...common,
+    method: "POST",
+    path: "/v1/admin/nodes/:id/end-unknown",
+    summary: "Have the host end what runs there and no deployment knows",
+    params: NodeId,
+    body: EndUnknown,
+    answer: UnknownEnded,
+    refusals: [404, 503],
+    async handler({ params, body, caller, reply }) {
+      const act = actOf(caller, reply, body.note ?? "");
+      const { host, instances } = await hosts.endUnknown(params.id, body.instance_ids, act);
+      return { node_id: host, instance_ids: [...instances] };
+    },
   });
 
   endpoints.add({

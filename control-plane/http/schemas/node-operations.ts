@@ -30,6 +30,22 @@ export const DrainProgress = Type.Object({
   in_flight: Type.Integer({ description: "Requests that run or wait there" }),
 });
 
+export const EndUnknown = Type.Object({
+  instance_ids: Type.Optional(
+    Type.Array(Type.String({ minLength: 1, maxLength: 64 }), {
+      minItems: 1,
+      maxItems: 256,
+      description: "Of those that no deployment knows; absent: all of them",
+    }),
+  ),
+  note: Cordon.properties.note,
+});
+
+export const UnknownEnded = Type.Object({
+  node_id: Type.String(),
+  instance_ids: Type.Array(Type.String(), { description: "What the host was told to end" }),
+});
+
 export const Rebalance = Type.Object({
   proposal: Type.Unsafe<unknown>({
     type: ["object", "null"],

@@ -117,3 +117,33 @@ it("a host is forgotten once it is away and empty, and its certificate is good n
   const identity = await replica.db.selectFrom("node_identity").select("revoked_at").executeTakeFirst();
   expect(identity?.revoked_at).not.toBeNull();
 });
+
+it("has a host end what no deployment knows, and nothing else; it is audited", async () => {
+  const one = await host("host-1");
+  const id = await serving(one);
+  const known = one.desired?.instances[0]?.instanceId ?? "";
+  one.stopObeying();
+  const running = (instanceId: string, gpu: number) => ({
+    instanceId,
+    deployId: instanceId === known ? id : "of-another-life",
+    phase: "ready",
+    generation: 1,
+    gpuUuids: [`host-1-gpu-${gpu}`],
+  });
+  const all = [running(known, 0), running("stranger-1", 1), running("stranger-2", 2)];
+  one.report(all);
+  await vi.waitFor(async () => expect((await view("host-1"))?.condition).toContain("stranger-2"), wait);
+  const end = (only?: string[]) => replica.hostOperations.endUnknown("host-1", only, act);
+  expect((await end([known, "nobody"])).instances).toEqual([]);
+  expect((await end(["stranger-1"])).instances).toEqual(["stranger-1"]);
+  await vi.waitFor(() => expect(one.desired?.tombstones).toEqual(["stranger-1"]), wait);
+  one.report([running(known, 0), running("stranger-2", 2)], ["stranger-1"]);
+  await vi.waitFor(() => expect(one.desired?.tombstones).toEqual([]), wait);
+  expect((await end()).instances).toEqual(["stranger-2"]);
+  one.report([running(known, 0)], ["stranger-2"]);
+  await vi.waitFor(async () => expect((await view("host-1"))?.condition).toBe(""), wait);
+  expect(one.desired?.instances.map((want) => want.instanceId)).toEqual([known]);
+  const rows = await replica.db.selectFrom("audit").select("after").where("action", "=", "node.end_unknown").execute();
+  expect(rows.map((row) => row.after)).toEqual([{ instances: ["stranger-1"] }, { instances: ["stranger-2"] }]);
+  await expect(replica.hostOperations.endUnknown("host-9", undefined, act)).rejects.toThrow(NodeNotFound);
+});

@@ -5,6 +5,7 @@ import type { HostId, InstanceId } from "../../../proto/ids.ts";
 import { writeUsageBatch } from "../../../proto/usage-record.ts";
 import { type FakeAgent, type FakeAgentOptions, startFakeAgent } from "../../fakes/agent-session.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { startTcpLink } from "../../fakes/tcp-link.ts";
 import { spooled } from "../../fakes/usage-record.ts";
 import { ada, type Replica, scaledLimits, startReplica } from "./replica.ts";
 
@@ -132,6 +133,26 @@ describe("an agent's session", () => {
     );
     expect(written.isFenced).toBe(true);
     expect((await first.get(id))?.status).toBe("deployed");
+  });
+
+  it("that comes back before the end of the last one was noticed is no clone: the same process, or another one after a silence", async () => {
+    const replica = await start({ limits: { leaseMs: 500, lostMs: 30_000 }, renewEveryMs: 200 });
+    const link = await startTcpLink(replica.port);
+    try {
+      const agent = await join(replica, { address: `127.0.0.1:${link.port}` });
+      await vi.waitFor(() => expect(agent.welcome).toBeDefined(), wait);
+      const first = agent.welcome?.nodeEpoch;
+      agent.connect();
+      await vi.waitFor(() => expect(agent.welcome && agent.welcome.nodeEpoch !== first).toBe(true), wait);
+      link.cut("silent");
+      await vi.waitFor(async () => expect((await replica.snapshot())[0]?.state).toBe("unreachable"), wait);
+      const restarted = await join(replica);
+      await vi.waitFor(() => expect(restarted.desired).toBeDefined(), wait);
+      await vi.waitFor(() => expect(replica.sessions.count).toBe(1), wait);
+      expect(replica.alerts).not.toContain("second_session");
+    } finally {
+      await link.close();
+    }
   });
 
   it("is told again to remove what had ended and runs all the same, until it is gone", async () => {

@@ -44,6 +44,31 @@ describe("after a crash", () => {
     expect(afterCrash([1, 2, 3, 4], 9 * minute, nowMs, 0.5, crashBackOff).crashes).toEqual([nowMs]);
   });
 
+  /** Of a source whose every attempt takes so long: ms from the first attempt's start to the end of the last, and their number. */
+  function fetching(attemptMs: number, random: number) {
+    let crashes: readonly number[] = [];
+    let nowMs = 0;
+    for (;;) {
+      nowMs += attemptMs;
+      const after = afterCrash(crashes, 0, nowMs, random, fetchBackOff);
+      crashes = after.crashes;
+      if (after.next.kind === "give-up") return { takenMs: nowMs, attempts: crashes.length };
+      nowMs = after.next.atMs;
+    }
+  }
+
+  it.each([0, 0.5, 0.999])(
+    "a source that says nothing for ten seconds each time is told within a minute (random %s)",
+    (random) => {
+      expect(fetching(10_000, random).takenMs).toBeLessThan(60_000);
+    },
+  );
+
+  it("a source that refuses at once, and a long download that breaks, have all their attempts", () => {
+    expect(fetching(10, 0.5).attempts).toBe(5);
+    expect(fetching(3 * minute, 0.5).attempts).toBe(5);
+  });
+
   it.each([
     ["weights that do not come", fetchBackOff],
     ["a server that refuses to start", startBackOff],

@@ -54,6 +54,17 @@ describe("why an instance ended", () => {
     expect(why.isTerminal).toBe(isTerminal);
   });
 
+  it("of a rented container whose image lacks what it needs is told at once; the same code of a model server is a crash", () => {
+    const said = log("stoker: error: this image has neither useradd nor adduser; its operator must install one");
+    const rented = reasonOfExit(exited({ exitCode: 64 }), 0, said, { isRental: true });
+    expect(rented).toMatchObject({ isTerminal: true, failure: { code: "image_unusable" } });
+    expect(rented.failure.message).toMatch(/cannot be used: this image has neither useradd nor adduser/);
+    expect(reasonOfExit(exited({ exitCode: 64 }), 0, said)).toMatchObject({
+      isTerminal: false,
+      failure: { code: "exit_64" },
+    });
+  });
+
   it("counts a death for memory apart from other ends", () => {
     expect(reasonOfExit(exited({ oomKilled: true }), 0, []).reason).toBe("oom");
     expect(reasonOfExit(exited({ exitCode: 1 }), 0, []).reason).toBe("exit");
