@@ -117,6 +117,12 @@ function digesting(): { take(chunk: Buffer): void; read(): Digest } {
   };
 }
 
+/** Its last line only says that there were errors before. */
+function tellingLine(said: string): string {
+  const lines = said.split("\n").filter((line) => line !== "" && !line.includes("Exiting with failure status"));
+  return lines.find((line) => /no space left|quota/i.test(line)) ?? lines.at(-1) ?? "";
+}
+
 function runTar(args: readonly string[], signal: AbortSignal) {
   // No shell, no environment: TAR_OPTIONS could name programs.
   const child = spawn("tar", args, { signal, env: { PATH: process.env["PATH"], LC_ALL: "C" }, stdio: "pipe" });
@@ -128,7 +134,7 @@ function runTar(args: readonly string[], signal: AbortSignal) {
     child.once("error", reject);
     child.once("close", (status, killedBy) => {
       if (status === 0) resolve();
-      else reject(new Error(`tar ended with ${status ?? killedBy}: ${said.trim().split("\n").at(-1) ?? ""}`));
+      else reject(new Error(`tar ended with ${status ?? killedBy}: ${tellingLine(said)}`));
     });
   });
   ended.catch(() => {});

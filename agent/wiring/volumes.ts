@@ -62,9 +62,15 @@ export function whyNoVolumes(driver: string): string {
 }
 
 /** A backup beside what it is of is lost with it, and fills the disk that usage records need. */
-function warnOfOneDisk({ backups, dataDir }: AgentConfig, log: Logger): void {
+export function isOnOneDisk({ backups, dataDir }: Pick<AgentConfig, "backups" | "dataDir">): boolean {
   const disk = (path: string) => statSync(path, { throwIfNoEntry: false })?.dev;
-  if (backups.s3 || (disk(backups.folder) ?? disk(dirname(backups.folder)) ?? disk(dataDir)) !== disk(dataDir)) return;
+  if (backups.s3) return false;
+  return (disk(backups.folder) ?? disk(dirname(backups.folder)) ?? disk(dataDir)) === disk(dataDir);
+}
+
+function warnOfOneDisk(config: AgentConfig, log: Logger): void {
+  const { backups } = config;
+  if (!isOnOneDisk(config)) return;
   log.warn(
     { folder: backups.folder },
     "backups of volumes lie on the disk of the volumes and of the agent's usage records: set STOKER_BACKUP_DIR to another " +

@@ -1,0 +1,42 @@
+// A file system of a few megabytes that a test may fill (F8). Only root may mount one.
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, rmdirSync, rmSync, statfsSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+export interface SmallDisk {
+  readonly folder: string;
+  /** To its last byte. */
+  fill(): void;
+  /** What filled it is gone. */
+  free(): void;
+  unmount(): void;
+}
+
+/** Undefined, told aloud, where none can be mounted. */
+export function mountSmallDisk(megabytes: number, unproven: string): SmallDisk | undefined {
+  const folder = mkdtempSync(join(tmpdir(), "stoker-small-disk-"));
+  try {
+    execFileSync("mount", ["-t", "tmpfs", "-o", `size=${megabytes}m`, "tmpfs", folder], { stdio: "pipe" });
+  } catch (error) {
+    rmdirSync(folder);
+    console.warn(
+      `NOT PROVEN here, since no small disk can be mounted (${(error as Error).message.trim()}): ${unproven}`,
+    );
+    return undefined;
+  }
+  const filler = join(folder, "filler");
+  return {
+    folder,
+    fill() {
+      const { bavail, bsize } = statfsSync(folder);
+      writeFileSync(filler, Buffer.alloc(bavail * bsize));
+    },
+    free: () => rmSync(filler, { force: true }),
+    unmount() {
+      // Lazily: a database thread may still hold a file of it.
+      execFileSync("umount", ["--lazy", folder]);
+      rmdirSync(folder);
+    },
+  };
+}
