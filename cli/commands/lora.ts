@@ -1,6 +1,7 @@
 // `stoker lora`: adapters of the account, loaded beside a base model that runs.
 import { readFileSync } from "node:fs";
 import type { Command } from "commander";
+import { CliError, exitCode } from "../cli-error.ts";
 import { openTerminal } from "../terminal.ts";
 
 interface LoraStatus {
@@ -12,7 +13,8 @@ interface LoraStatus {
 }
 
 interface AddFlags {
-  readonly repo: string;
+  readonly repo?: string;
+  readonly url?: string;
   readonly base: string;
   readonly revision?: string;
   readonly hfTokenFile?: string;
@@ -24,19 +26,22 @@ export function addLora(program: Command): void {
   lora
     .command("add <name>")
     .description("serve an adapter (owner/name) on a base model that is served here")
-    .requiredOption("--repo <repo>", "hub repository of the adapter")
     .requiredOption("--base <model>", "the model that it adapts")
+    .option("--repo <repo>", "hub repository of the adapter")
+    .option("--url <url>", "or its .safetensors file, for a model that paints")
     .option("--revision <revision>", "branch, tag or commit")
-    .option("--hf-token-file <file>", "file with the hub token")
+    .option("--hf-token-file <file>", "file with the token of the hub, or of the URL's host")
     .option("--description <text>", "shown in lists")
     .action(async (name: string, flags: AddFlags, command: Command) => {
       const terminal = openTerminal(command);
-      const { repo, base, revision, hfTokenFile, description } = flags;
+      const { repo, url, base, revision, hfTokenFile, description } = flags;
+      if ((repo === undefined) === (url === undefined))
+        throw new CliError("Give --repo or --url.", exitCode.wrongUsage);
       const token = hfTokenFile === undefined ? undefined : readFileSync(hfTokenFile, "utf8").trim();
       const made = await terminal.api.call<{ deploy_id: string }>("POST", "/v1/lora/create", {
         base_model: base,
         lora_name: name,
-        source: { type: "huggingface", repo, revision, token },
+        source: url === undefined ? { type: "huggingface", repo, revision, token } : { type: "url", url, token },
         description,
       });
       terminal.show(made, ({ deploy_id }) => deploy_id);

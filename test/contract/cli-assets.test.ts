@@ -56,12 +56,12 @@ it("makes, lists and deletes adapters, whose names hold a slash", async () => {
     stoker("lora", "list"),
     stoker("lora", "status", "ada/ink"),
     stoker("lora", "delete", "ada/ink"),
-    stoker("lora", "add", "ada/ink"),
+    stoker("lora", "add", "ada/ink", "--base", "org/model"),
   ]);
   expect(made.out).toMatch(/^\w+\n$/);
   expect(made.out + made.err).not.toContain("hf_secret");
   expect(list.out).toContain("ada/ink");
   expect(status.out).toMatch(/^(initializing|downloading|deploying|deployed)/);
   expect(ended.out).toBe("ada/ink is deleted.\n");
-  expect(incomplete).toMatchObject({ code: 2, err: expect.stringContaining("--repo") });
+  expect(incomplete).toMatchObject({ code: 2, err: expect.stringContaining("--repo or --url") });
 });
