@@ -74,6 +74,8 @@ export interface ControlPlaneConfig {
     readonly allowsPrivate: boolean;
     /** Addresses and networks that are never called. */
     readonly blocked: readonly string[];
+    /** Of the answers that calls of one account keep. */
+    readonly mostKeptBytes: number;
     /** 1, or less in tests: the schedule runs that much faster, claims twice as fast at most. */
     readonly clockScale: number;
   };
@@ -213,6 +215,7 @@ export function readConfig(env: Env): ControlPlaneConfig {
     webhooks: {
       allowsPrivate: allowPrivate === "1",
       blocked: blocked.filter((entry) => entry !== ""),
+      mostKeptBytes: number("STOKER_WEBHOOK_KEPT_GIB", 2, 0.001, 1_000_000) * 1024 ** 3,
       clockScale: number("STOKER_WEBHOOK_CLOCKS", 1, 0.001, 1),
     },
     stripe: readStripe(text, problems),

@@ -239,6 +239,7 @@ async function main(): Promise<void> {
     clockScale: config.webhooks.clockScale,
     // Half of it is still longer than a call takes.
     claimScale: Math.max(0.5, config.webhooks.clockScale),
+    mostKeptBytes: config.webhooks.mostKeptBytes,
     mostBodyBytes: config.memory.bodiesBytes / 2,
     hasRoom: memory.hasRoom,
     registry,

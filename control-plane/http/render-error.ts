@@ -194,6 +194,8 @@ const statusOf = new Map<ErrorClass, number>([
   [webhooks.BadWebhookUrl, 422],
   [webhooks.WebhookRefused, 400],
   [webhooks.WebhookQueueFull, 429],
+  [webhooks.WebhookAnswersFull, 429],
+  [webhooks.DeliveryEmptied, 404],
   [webhooks.DeliveryNotFound, 404],
   [webhooks.DeliveryPending, 409],
   [webhooks.ResultsGone, 404],

@@ -25,6 +25,7 @@ import * as modelMeta from "./migrations/0021-model-meta.ts";
 import * as voices from "./migrations/0022-voices.ts";
 import * as usageMonths from "./migrations/0023-usage-months.ts";
 import * as standardArgs from "./migrations/0024-standard-args.ts";
+import * as webhookKept from "./migrations/0025-webhook-kept.ts";
 
 /** In order. Imported by name: what runs is what was reviewed, whatever lies in the folder. */
 const migrations: Record<string, Migration> = {
@@ -51,6 +52,7 @@ const migrations: Record<string, Migration> = {
   "0022-voices": voices,
   "0023-usage-months": usageMonths,
   "0024-standard-args": standardArgs,
+  "0025-webhook-kept": webhookKept,
 };
 
 /** Public message: what happened, why, what to do. */

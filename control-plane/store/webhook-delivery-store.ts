@@ -7,6 +7,7 @@ import { fullAccounts, withRoom } from "./claim-room.ts";
 import { inTransaction } from "./database.ts";
 import { ms } from "./milliseconds.ts";
 import type { Database } from "./schema.ts";
+import { allKeptBytes } from "./webhook-kept.ts";
 
 /** Rows that one look for work considers: hosts and accounts without room are left out of them. */
 const mostLookedAt = 2_000;
@@ -132,13 +133,14 @@ export function createWebhookDeliveryStore(db: Kysely<Database>): WebhookDeliver
       inTransaction(db, async (trx) => {
         const row = await trx
           .selectFrom("webhook_delivery")
-          .select("state")
+          .select(["state", sql<boolean>`body is null`.as("is_empty")])
           .where("account_id", "=", account)
           .where("webhook_id", "=", webhookId)
           .forUpdate()
           .executeTakeFirst();
         if (!row) return "unknown";
         if (row.state === "pending") return "pending";
+        if (row.is_empty) return "empty";
         await trx
           .updateTable("webhook_delivery")
           .set({ state: "pending", finished_at: null, tries: 0, due_at: sql<Date>`now()` })
@@ -156,6 +158,8 @@ export function createWebhookDeliveryStore(db: Kysely<Database>): WebhookDeliver
         .executeTakeFirst();
       return row?.results ?? undefined;
     },
+
+    keptBytes: () => allKeptBytes(db),
 
     async oldestDueMs() {
       const { rows } = await sql<{ ms: number }>`

@@ -7,11 +7,13 @@ import { fullAccounts, withRoom } from "./claim-room.ts";
 import { inTransaction } from "./database.ts";
 import { ms } from "./milliseconds.ts";
 import type { Database } from "./schema.ts";
+import { isFullOfPending, letOldResultsGo } from "./webhook-kept.ts";
 
 /** Rows that one look for work considers: beyond them stands only what is younger. */
 const mostLookedAt = 2_000;
 
-export function createWebhookJobStore(db: Kysely<Database>): WebhookJobStore {
+/** `mostKeptBytes`: of the answers that calls of one account keep. */
+export function createWebhookJobStore(db: Kysely<Database>, mostKeptBytes = Number.MAX_SAFE_INTEGER): WebhookJobStore {
   return asked<WebhookJobStore>({
     addJob: (job, lifeMs, most) =>
       inTransaction(db, async (trx) => {
@@ -24,6 +26,7 @@ export function createWebhookJobStore(db: Kysely<Database>): WebhookJobStore {
           select count(*) >= ${most.count} or coalesce(sum(octet_length(body)), 0) >= ${most.bytes} as is_full
           from webhook_job where account_id = ${job.account} and state in ('queued', 'running')`.execute(trx);
         if (rows[0]?.is_full) return "full";
+        if (await isFullOfPending(trx, job.account, mostKeptBytes)) return "unheard";
         const { token } = job;
         await trx
           .insertInto("webhook_job")
@@ -103,6 +106,7 @@ export function createWebhookJobStore(db: Kysely<Database>): WebhookJobStore {
             state: "pending",
           })
           .execute();
+        await letOldResultsGo(trx, job.account_id, mostKeptBytes);
         return true;
       }),
 

@@ -30,6 +30,27 @@ export class WebhookQueueFull extends ServiceError {
   }
 }
 
+/** Answers that receivers have not taken. */
+export class WebhookAnswersFull extends ServiceError {
+  readonly code = "webhook_answers_full";
+  constructor() {
+    super(
+      "Answers that your webhooks have not taken yet fill the room that your account has for them. Send this request again when " +
+        "your receivers answer with 2xx: `GET /v1/webhooks/deliveries` lists what waits.",
+      { retryAfterSeconds: 300 },
+    );
+  }
+}
+
+export class DeliveryEmptied extends ServiceError {
+  readonly code = "webhook_results_not_found";
+  constructor() {
+    super(
+      "What this call said is not kept any more: newer answers of your account needed the room. Send the request itself again.",
+    );
+  }
+}
+
 export class DeliveryNotFound extends ServiceError {
   readonly code = "webhook_delivery_not_found";
   constructor() {

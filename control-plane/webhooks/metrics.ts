@@ -7,6 +7,8 @@ export interface WebhookMetrics {
   ran(outcome: "succeeded" | "failed" | "requeued"): void;
   /** Since when the oldest call that is due has waited, as last looked. */
   oldestDue(seconds: number): void;
+  /** Of all accounts, as last looked. */
+  kept(bytes: number): void;
 }
 
 export function createWebhookMetrics(registry: Registry): WebhookMetrics {
@@ -34,6 +36,11 @@ export function createWebhookMetrics(registry: Registry): WebhookMetrics {
     help: "How long the webhook call that waits longest has been due",
     registers,
   });
+  const kept = new Gauge({
+    name: "stoker_webhook_kept_bytes",
+    help: "Bytes of answers that webhook calls of all accounts keep in the database",
+    registers,
+  });
   return {
     attempted(outcome, took) {
       deliveries.inc({ outcome });
@@ -42,5 +49,6 @@ export function createWebhookMetrics(registry: Registry): WebhookMetrics {
     exhausted: () => deliveries.inc({ outcome: "exhausted" }),
     ran: (outcome) => jobs.inc({ outcome }),
     oldestDue: (age) => oldest.set(age),
+    kept: (bytes) => kept.set(bytes),
   };
 }

@@ -35,8 +35,11 @@ export interface JobsLimit {
 }
 
 export interface WebhookJobStore {
-  /** "full": what waits or runs of the account has reached `most`, which the last one added may pass in bytes. */
-  addJob(job: NewJob, lifeMs: number, most: JobsLimit): Promise<"added" | "gone" | "full">;
+  /**
+   * "full": what waits or runs of the account has reached `most`, which the last one added may pass in bytes. "unheard": calls
+   * that its receivers have not taken fill the room for its answers.
+   */
+  addJob(job: NewJob, lifeMs: number, most: JobsLimit): Promise<"added" | "gone" | "full" | "unheard">;
   /** Those that are due, or whose run died, the oldest first. A run that died counts as a fault. */
   claimJobs(wish: ClaimWish): Promise<readonly ClaimedJob[]>;
   /** Says that these runs live; answers which of them still may write. */
@@ -125,11 +128,13 @@ export interface WebhookDeliveryStore {
     webhookId: string,
   ): Promise<{ readonly delivery: DeliveryRecord; readonly attempts: readonly AttemptView[] } | undefined>;
   /** Begins the schedule anew; audited. */
-  replay(account: AccountId, webhookId: string, ip: string): Promise<"replayed" | "pending" | "unknown">;
+  replay(account: AccountId, webhookId: string, ip: string): Promise<"replayed" | "pending" | "unknown" | "empty">;
   /** By the signed link. */
   results(requestId: RequestId): Promise<Buffer | undefined>;
   /** Since when the call that waits longest has been due, in ms; 0: none is. */
   oldestDueMs(): Promise<number>;
+  /** Of answers, over all accounts. */
+  keptBytes(): Promise<number>;
 }
 
 export interface SecretRow {

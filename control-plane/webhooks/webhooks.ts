@@ -2,7 +2,15 @@
 import type { AccountId, RequestId } from "../../proto/ids.ts";
 import type { Caller } from "../accounts/caller.ts";
 import { BadCursor } from "../accounts/errors.ts";
-import { DeliveryNotFound, DeliveryPending, ResultsGone, WebhookAccountGone, WebhookQueueFull } from "./errors.ts";
+import {
+  DeliveryEmptied,
+  DeliveryNotFound,
+  DeliveryPending,
+  ResultsGone,
+  WebhookAccountGone,
+  WebhookAnswersFull,
+  WebhookQueueFull,
+} from "./errors.ts";
 import { type NewJob, type RunJob, tokenOf } from "./job.ts";
 import type { ResultsLinks } from "./results-link.ts";
 import type { WebhookSecret, WebhookSecrets } from "./secrets.ts";
@@ -22,7 +30,7 @@ export interface DeliveryPage {
 export interface Webhooks {
   /** Throws BadWebhookUrl, WebhookRefused. */
   check(url: string): Promise<Target>;
-  /** Durable when it returns. Throws WebhookAccountGone, WebhookQueueFull. */
+  /** Durable when it returns. Throws WebhookAccountGone, WebhookQueueFull, WebhookAnswersFull. */
   accept(request: AcceptedRequest): Promise<void>;
   /** Throws WebhookAccountGone, as `rotate` does. */
   secret(account: AccountId): Promise<WebhookSecret>;
@@ -35,7 +43,7 @@ export interface Webhooks {
     account: AccountId,
     webhookId: string,
   ): Promise<{ readonly delivery: DeliveryRecord; readonly attempts: readonly AttemptView[] }>;
-  /** Begins the schedule anew. Throws DeliveryNotFound, DeliveryPending. */
+  /** Begins the schedule anew. Throws DeliveryNotFound, DeliveryPending, DeliveryEmptied. */
   replay(account: AccountId, webhookId: string, ip: string): Promise<void>;
   /** JSON, by the signed link. Throws ResultsGone. */
   results(requestId: string, expires: string, signature: string): Promise<Buffer>;
@@ -69,6 +77,7 @@ export function createWebhooks(deps: {
       const job = { ...request, ...target, account: caller.account, key: caller.key, token: tokenOf(caller) };
       const outcome = await jobs.addJob(job, lifeMs, most);
       if (outcome === "gone") throw new WebhookAccountGone();
+      if (outcome === "unheard") throw new WebhookAnswersFull();
       if (outcome === "full") throw new WebhookQueueFull(most);
       deps.onAccepted();
     },
@@ -88,6 +97,7 @@ export function createWebhooks(deps: {
     async replay(account, webhookId, ip) {
       const outcome = await store.replay(account, webhookId, ip);
       if (outcome === "unknown") throw new DeliveryNotFound();
+      if (outcome === "empty") throw new DeliveryEmptied();
       if (outcome === "pending") throw new DeliveryPending();
       deps.onReplayed();
     },

@@ -32,6 +32,8 @@ export function createWebhookService(deps: {
   /** 1, or less in tests: the schedule of calls, and apart from it the claims, run that much faster. */
   readonly clockScale: number;
   readonly claimScale: number;
+  /** Of one account's answers, in the database. */
+  readonly mostKeptBytes?: number;
   /** Memory for the requests that run, and whether there is some for another answer. */
   readonly mostBodyBytes: number;
   readonly hasRoom: () => boolean;
@@ -40,7 +42,7 @@ export function createWebhookService(deps: {
 }) {
   const { db, accountStore, clockScale, claimScale, log } = deps;
   const metrics = createWebhookMetrics(deps.registry);
-  const jobStore = createWebhookJobStore(db);
+  const jobStore = createWebhookJobStore(db, deps.mostKeptBytes);
   const deliveryStore = createWebhookDeliveryStore(db);
   const secrets = createWebhookSecrets({ store: createWebhookSecretStore(db), seal: deps.seal });
   const targets = createTargets(deps.rules);
@@ -70,6 +72,8 @@ export function createWebhookService(deps: {
     while (!stopping.signal.aborted) {
       const ms = await deliveryStore.oldestDueMs().catch(() => undefined);
       if (ms !== undefined) metrics.oldestDue(ms / 1000);
+      const kept = await deliveryStore.keptBytes().catch(() => undefined);
+      if (kept !== undefined) metrics.kept(kept);
       await wait(ageEveryMs, undefined, { signal: stopping.signal }).catch(() => {});
     }
   }

@@ -2,7 +2,12 @@ import { describe, expect, it } from "vitest";
 import { AccountStoreAway } from "../../control-plane/accounts/errors.ts";
 import { IdempotencyKeyInUse } from "../../control-plane/accounts/token-errors.ts";
 import { createHttp } from "../../control-plane/http/create-http.ts";
-import { DeliveryPending, WebhookQueueFull } from "../../control-plane/webhooks/errors.ts";
+import {
+  DeliveryEmptied,
+  DeliveryPending,
+  WebhookAnswersFull,
+  WebhookQueueFull,
+} from "../../control-plane/webhooks/errors.ts";
 import { nano } from "../../proto/money.ts";
 import { ada, apiKey, fakePorts, jwtOfAda, servedModel } from "../fakes/ports.ts";
 import { deliveryOfAda, type FakeWebhooks } from "../fakes/webhooks.ts";
@@ -55,6 +60,12 @@ const rows: readonly Row[] = [
     given: refuse("webhooks", "replay")(new DeliveryPending()),
     holds: { code: "webhook_delivery_pending" },
   },
+  {
+    call: `POST ${one}/replay`,
+    status: 404,
+    given: refuse("webhooks", "replay")(new DeliveryEmptied()),
+    holds: { code: "webhook_results_not_found" },
+  },
   { call: "GET /v1/webhooks/deliveries?limit=0", status: 422, holds: { detail: [{ loc: ["query", "limit"] }] } },
   { call: `GET ${results}&sig=good`, key: null, status: 200, holds: { results: [] } },
   { call: `GET ${results}&sig=bad`, key: null, status: 404, holds: { code: "webhook_results_not_found" } },
@@ -105,6 +116,13 @@ const rows: readonly Row[] = [
     given: refuse("webhooks", "accept")(new WebhookQueueFull({ count: 5_000, bytes: 1024 ** 3 })),
     holds: { code: "webhook_queue_full" },
     headers: { "retry-after": "30" },
+  },
+  {
+    call: infer,
+    body,
+    status: 429,
+    given: refuse("webhooks", "accept")(new WebhookAnswersFull()),
+    holds: { code: "webhook_answers_full" },
   },
   { call: infer, body, status: 503, given: refuse("webhooks", "accept")(away) },
   {

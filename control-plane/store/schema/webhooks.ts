@@ -58,8 +58,8 @@ export interface WebhooksTables {
     account_id: string;
     url: string;
     host: string;
-    /** What is signed and sent, byte for byte, at every attempt. */
-    body: Buffer;
+    /** What is signed and sent, byte for byte, at every attempt; null when it was let go after its end. */
+    body: Buffer | null;
     /** JSON of an answer that is too large for the call, which then holds a link to it. */
     results: Buffer | null;
     /** pending, delivered, exhausted */
@@ -86,5 +86,10 @@ export interface WebhooksTables {
     status: number | null;
     /** Its first KiB, or why there was none. */
     answer: string;
+  };
+  /** Bytes of bodies and results of an account's calls; written by a trigger alone. */
+  webhook_kept: {
+    account_id: string;
+    bytes: bigint;
   };
 }
