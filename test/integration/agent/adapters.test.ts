@@ -10,6 +10,7 @@ import { createAdapterFiles } from "../../../agent/adapters/adapter-files.ts";
 import { type Adapters, createAdapters } from "../../../agent/adapters/adapters.ts";
 import { completeDesired } from "../../../agent/session/wire.ts";
 import type { InstanceId } from "../../../proto/ids.ts";
+import { imageAdapter } from "../../fakes/image-adapter.ts";
 import { instanceSpec } from "../../fakes/instance-spec.ts";
 
 const wait = { timeout: 20_000, interval: 20 };
@@ -56,7 +57,10 @@ afterEach(async () => {
 function begin(): void {
   ending = new AbortController();
   adapters = createAdapters({
-    ensure: async ({ repo = "" }) => ({ modelPath: fetched(repo), commit: commits.get(repo) ?? "" }),
+    ensure: async ({ repo = "", url = "" }) => ({
+      modelPath: url === "" ? fetched(repo) : imageFile(url),
+      commit: commits.get(repo) ?? "",
+    }),
     files: createAdapterFiles(join(folder, "shown"), false),
     onNews: () => {},
     clock: () => performance.now(),
@@ -84,8 +88,18 @@ function fetched(repo: string): string {
   return path;
 }
 
-function want(ids: readonly string[], over: Parameters<typeof instanceSpec>[0] = {}): void {
-  const list = ids.map((id) => ({ id, weights: { repo: `ada/${id}`, format: "lora" } }));
+/** As the cache has an adapter from a URL; its path is what lies there. */
+function imageFile(url: string): string {
+  const { pathname } = new URL(url);
+  const own = join(folder, "urls", pathname);
+  mkdirSync(own, { recursive: true });
+  const path = join(own, "adapter_model.safetensors");
+  writeFileSync(path, pathname === "/lora" ? imageAdapter("kohya") : "<!doctype html>");
+  return path;
+}
+
+function want(ids: readonly string[], over: Parameters<typeof instanceSpec>[0] = {}, revision = "main"): void {
+  const list = ids.map((id) => ({ id, weights: { repo: `ada/${id}`, revision, format: "lora" } }));
   adapters.setDesired(completeDesired({ instances: [{ ...instanceSpec(over), adapters: list }] }));
 }
 
@@ -169,4 +183,34 @@ it("are tried again where the engine has no room for them yet", async () => {
   await vi.waitFor(() => expect(told()).toMatchObject({ failCode: "adapter_no_room", isFinal: false }), wait);
   refusal = undefined;
   await vi.waitFor(() => expect(phases()).toEqual({ ink: "ready" }), wait);
+});
+
+it("are loaded anew where all instances are to hold another commit than the one that came, and then left alone", async () => {
+  const [first, second] = ["a".repeat(40), "b".repeat(40)];
+  commits.set("ada/ink", first);
+  want(["ink"]);
+  serve();
+  const held = (commit: string) => expect(adapters.report(instance)).toEqual([{ id: "ink", phase: "ready", commit }]);
+  await vi.waitFor(() => held(first), wait);
+  want(["ink"], {}, first);
+  commits.set("ada/ink", second);
+  want(["ink"], {}, second);
+  await vi.waitFor(() => held(second), wait);
+  const loads = ["load", "unload", "load"].map((verb) => `/v1/${verb}_lora_adapter ink`);
+  expect(calls).toEqual(loads);
+});
+
+it("of a picture model are one file, which must be a LoRA before the engine reads it", async () => {
+  const from = (id: string) => ({
+    id,
+    weights: { url: `https://good.example/${id}?key=secret`, format: "image_lora" },
+  });
+  const spec = { ...instanceSpec({ task: "text-to-image" }), adapters: [from("lora"), from("page")] };
+  adapters.setDesired(completeDesired({ instances: [spec] }));
+  serve();
+  await vi.waitFor(() => expect(phases()).toEqual({ lora: "ready", page: "failed" }), wait);
+  expect(held.get("lora")).toBe("adapter_model.safetensors");
+  const why = adapters.report(instance).find(({ id }) => id === "page")?.failMessage ?? "";
+  expect(why).toMatch(/the adapter from good\.example is refused: it is no safetensors file/);
+  expect(why).not.toMatch(/secret/);
 });
