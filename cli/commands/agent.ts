@@ -129,6 +129,14 @@ export function addBackup(program: Command): void {
         one.fail_reason ?? one.state,
       ]);
     });
+  backup
+    .command("delete <agent> <backup>")
+    .description("delete a backup")
+    .action(async (id: string, name: string, _flags: object, command: Command) => {
+      const terminal = openTerminal(command);
+      const gone = await terminal.api.call("DELETE", `${of(id)}/backups/${encodeURIComponent(name)}`);
+      terminal.show(gone, () => `${name} is deleted`);
+    });
   for (const [verb, path, said] of [
     ["restore", "restore", "restored"],
     ["verify", "verify", "can be restored"],

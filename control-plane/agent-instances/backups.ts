@@ -16,6 +16,8 @@ export interface AgentBackups {
   restore(owner: AgentOwner, id: DeploymentId, backup: string, ip: string): Promise<void>;
   /** Begins a check that the backup could be restored; changes nothing. */
   tryRestore(owner: AgentOwner, id: DeploymentId, backup: string, ip: string): Promise<void>;
+  /** It is listed no longer, and its bytes go soon. Throws AgentInstanceNotFound, BackupNotFound, AgentBusy. */
+  remove(owner: AgentOwner, id: DeploymentId, backup: string, ip: string): Promise<void>;
   /** What hosts told. */
   settle(): Promise<void>;
   /** What a deleted instance leaves on its host is told to go, without waiting for the next `tend`. Costs one look else. */
@@ -49,6 +51,12 @@ export function createAgentBackups(deps: {
     },
     async tryRestore({ account }, id, backup, ip) {
       begun(await store.begin("try_restore", { id, account, backup, isScheduled: false }, { account, ip }));
+    },
+    async remove({ account }, id, backup, ip) {
+      const outcome = await store.remove({ id, account, backup }, { account, ip });
+      if (outcome !== "removed") begun({ kind: outcome });
+      // What is not told now is told by the next look.
+      await store.retire(catalog.types, deps.unixMs());
     },
     async settle() {
       const ended = await store.settle();

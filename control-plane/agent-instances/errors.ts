@@ -48,7 +48,7 @@ export class TooManyBackups extends ServiceError {
   readonly code = "backup_limit_reached";
   constructor(limit: bigint) {
     super(
-      `This agent instance has ${limit} backups made by hand, the most that are kept; they go with the instance. Restore from one of them or from a scheduled one, or ask your operator for scheduled backups.`,
+      `This agent instance has ${limit} backups made by hand, the most that are kept. Delete one that you do not need.`,
     );
   }
 }

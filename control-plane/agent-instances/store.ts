@@ -125,6 +125,11 @@ export interface BackupStore {
     },
     by: Actor,
   ): Promise<Begun>;
+  /** Has it go, audited; `busy` while an operation reads or makes it. Its host is asked by the next `retire`. */
+  remove(
+    of: { readonly id: DeploymentId; readonly account: AccountId; readonly backup: string },
+    by: Actor,
+  ): Promise<"removed" | "busy" | "no_instance" | "no_backup">;
   /** Takes over what hosts told of operations; how many ended. Repeating it changes nothing. */
   settle(): Promise<number>;
   /** Running ones whose last backup, or last try, is older than their type wants. */

@@ -33,7 +33,7 @@ export async function hasLeftOvers(db: Kysely<Database>): Promise<boolean> {
 /** For its owner to see why, and for a host that was silent to say that it succeeded after all. */
 const keepFailed = "7 days";
 
-/** Those made by hand stay until their instance is deleted. */
+/** Those made by hand stay until they or their instance are deleted. */
 async function markSurplus(db: Kysely<Database>, types: ReadonlyMap<string, AgentType>): Promise<void> {
   for (const { id, keepBackups } of types.values())
     await sql`

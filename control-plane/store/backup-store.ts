@@ -20,7 +20,7 @@ const kinds: Readonly<Record<Operation, string>> = {
 /** Nothing is moved under a container that is being made or sent away. */
 const quiet = new Set(["deployed", "stopped", "failed"]);
 
-/** They go only with their instance, and a disk is finite. */
+/** They go when their owner says so, or with their instance, and a disk is finite. */
 const keptByHand = 10n;
 
 export function createBackupStore(db: Kysely<Database>): BackupStore {
@@ -94,6 +94,38 @@ export function createBackupStore(db: Kysely<Database>): BackupStore {
         });
         await announce(trx, "host", deployment.host);
         return { kind: "begun", backup: of.backup };
+      }),
+
+    remove: (of, by) =>
+      inTransaction(db, async (trx) => {
+        const agent = await trx
+          .selectFrom("agent_instance as a")
+          .innerJoin("deployment as d", "d.deploy_id", "a.deploy_id")
+          .select(["a.operation_backup", "d.status"])
+          .where("a.deploy_id", "=", of.id)
+          .where("a.account_id", "=", of.account)
+          .forUpdate("a")
+          .executeTakeFirst();
+        if (!agent || agent.status === "deleted") return "no_instance";
+        if (agent.operation_backup === of.backup) return "busy";
+        const { numUpdatedRows } = await trx
+          .updateTable("instance_backup")
+          .set({ state: "deleting" })
+          .where("backup_id", "=", of.backup)
+          .where("deploy_id", "=", of.id)
+          .where("account_id", "=", of.account)
+          .where("state", "in", ["ready", "failed"])
+          .executeTakeFirst();
+        if (numUpdatedRows === 0n) return "no_backup";
+        await writeAudit(trx, {
+          actor: by.account,
+          ip: by.ip,
+          account: of.account,
+          action: "volume.remove_backup",
+          subject: of.id,
+          before: { backup: of.backup },
+        });
+        return "removed";
       }),
 
     settle: () => settleOperations(db),

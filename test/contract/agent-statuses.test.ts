@@ -145,6 +145,23 @@ const rows: readonly Row[] = [
     { call: `POST ${path}/${verb}`, status: 503, given: refuse("agentBackups", methodOf(verb))(away) },
   ]),
   { call: `POST ${path}/backups/bk-9/restore`, status: 404, holds: { code: "backup_not_found" } },
+  { call: `DELETE ${path}/backups/${backupId}`, status: 200 },
+  { call: `DELETE /v1/agents/${agentId}/backups/${backupId}`, status: 200 },
+  { call: `DELETE ${path}/backups/${backupId}`, status: 401, key: null },
+  {
+    call: `DELETE ${path}/backups/${backupId}`,
+    status: 404,
+    key: adminKey,
+    holds: { error: /no such agent instance/ },
+  },
+  { call: `DELETE ${path}/backups/bk-9`, status: 404, holds: { code: "backup_not_found" } },
+  {
+    call: `DELETE ${path}/backups/${backupId}`,
+    status: 409,
+    given: refuse("agentBackups", "remove")(new agents.AgentBusy()),
+    holds: { code: "operation_running" },
+  },
+  { call: `DELETE ${path}/backups/${backupId}`, status: 503, given: refuse("agentBackups", "remove")(away) },
 ];
 
 describe("agent instances", () => {

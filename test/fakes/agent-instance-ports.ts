@@ -89,6 +89,7 @@ export function fakeAgentInstances(account: AccountId, deployment: Deployment) {
     },
     restore: ofBackup,
     tryRestore: ofBackup,
+    remove: ofBackup,
   };
   return { agentInstances, agentBackups };
 }

@@ -151,6 +151,20 @@ export function addAgentInstanceRoutes(endpoints: Endpoints, { agentInstances, a
       snapshot_name: await agentBackups.backup(caller, params.instance_id as DeploymentId, reply.request.ip),
     }),
   });
+  endpoints.add({
+    method: "DELETE",
+    path: `${base}/:instance_id/backups/:backup_id`,
+    summary: "Delete a backup",
+    tag,
+    access,
+    params: AgentBackupId,
+    answer: Type.Object({}),
+    refusals: [404, 409, 503],
+    async handler({ caller, params, reply }) {
+      await agentBackups.remove(caller, params.instance_id as DeploymentId, params.backup_id, reply.request.ip);
+      return {};
+    },
+  });
   const ofBackup = [
     { path: "restore", summary: "Begin to replace its volume by a backup", verb: agentBackups.restore },
     { path: "verify", summary: "Begin to check that a backup could be restored", verb: agentBackups.tryRestore },

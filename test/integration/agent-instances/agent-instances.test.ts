@@ -317,6 +317,34 @@ describe("an operation on its volume", () => {
     expect(await world.open()).toEqual([]);
     expect(await world.backups.list(ada, id)).toHaveLength(10);
   });
+
+  test("lets go of one backup when its owner says so, which makes room for another; its host is told at once", async () => {
+    const id = await made();
+    for (let n = 0; n < 10; n++) await saved(id);
+    const [newest, next] = await world.backups.list(ada, id);
+    const name = newest?.id ?? "";
+    await expect(world.backups.remove(bob, id, name, ip)).rejects.toThrow(errors.AgentInstanceNotFound);
+    await expect(world.backups.remove(ada, id, "bk-none", ip)).rejects.toThrow(errors.BackupNotFound);
+    await world.backups.restore(ada, id, name, ip);
+    await expect(world.backups.remove(ada, id, name, ip)).rejects.toThrow(errors.AgentBusy);
+    await world.backups.remove(ada, id, next?.id ?? "", ip);
+    await world.told("volume.restore", "done");
+    await world.backups.settle();
+    await world.backups.remove(ada, id, name, ip);
+    expect(await world.backups.list(ada, id)).toHaveLength(8);
+    await expect(world.backups.remove(ada, id, name, ip)).rejects.toThrow(errors.BackupNotFound);
+    const asked = (await world.open()).map((one) => [one.kind, (one.arguments as { key: string }).key]);
+    const keyOf = (backup: string) => `backups/${id}/${backup}.tar.zst`;
+    const keys = [next?.id ?? "", name].map((one) => ["volume.remove_backup", keyOf(one)]);
+    expect(asked).toEqual(keys);
+    expect(await world.backups.backup(ada, id, "")).toMatch(/^bk-/);
+    const audited = await world.db
+      .selectFrom("audit")
+      .select("before")
+      .where("action", "=", "volume.remove_backup")
+      .execute();
+    expect(audited).toContainEqual({ before: { backup: name } });
+  });
 });
 
 describe("schedule and retention", () => {
