@@ -12,6 +12,7 @@ import type { Dialect } from "./error-body.ts";
 import { BodyMissing } from "./errors.ts";
 import { coerceForm, unwrapForm } from "./form-body.ts";
 import { once } from "./idempotency.ts";
+import { takesIdempotencyKey } from "./open-api.ts";
 import { RequestState, type StateDeps } from "./request-state.ts";
 import { errorResponses } from "./schemas/error-responses.ts";
 import { enterBySession, sessionCookieOf } from "./session.ts";
@@ -37,7 +38,7 @@ export interface Endpoint<Body extends TSchema, Query extends TSchema, Params ex
   readonly isHidden?: boolean;
   /** The answer must not be stored by anybody. */
   readonly holdsSecrets?: boolean;
-  /** A repeat with the same `Idempotency-Key` gets the first one's answer. */
+  /** A repeat with the same `Idempotency-Key` gets the first one's answer; a raw route sees to that itself. */
   readonly idempotent?: boolean;
   /** What a body may be; default `json`. Values of forms become what their fields want, numbers for one. */
   readonly takes?: "json" | "forms" | "both";
@@ -176,6 +177,7 @@ function schemaOf(endpoint: Omit<Endpoint<TSchema, TSchema, TSchema>, "handler">
     ...(body ? { body, consumes: consumed[endpoint.takes ?? "json"] } : {}),
     ...(query ? { querystring: query } : {}),
     ...(params ? { params } : {}),
+    ...(endpoint.idempotent ? { [takesIdempotencyKey]: true } : {}),
     response: { 200: answer, ...errorResponses(statuses, dialect) },
   };
 }

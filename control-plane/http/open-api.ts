@@ -1,12 +1,33 @@
 import type { FastifyDynamicSwaggerOptions } from "@fastify/swagger";
 import type { FastifySchema } from "fastify";
 
+/** In a route's schema: the description names the header. Read by idempotency.ts, which says more of it than a validator. */
+export const takesIdempotencyKey = Symbol("Idempotency-Key");
+
+const idempotencyKey = {
+  type: "object",
+  properties: {
+    "Idempotency-Key": {
+      type: "string",
+      minLength: 1,
+      maxLength: 255,
+      pattern: "^[ -~]+$",
+      description:
+        "A repeat of the request with the same key within a day gets the answer of the first one; " +
+        "of native inference, where it names a webhook",
+    },
+  },
+};
+
 /** The interface's own version, not the product's. */
 export const openApi: FastifyDynamicSwaggerOptions = {
   refResolver: { buildLocalReference: (json, _base, _fragment, index) => String(json["$id"] ?? `schema-${index}`) },
-  // A wildcard is how a name with slashes is matched; in the description it has a name.
-  transform: ({ schema, url }) =>
-    url.endsWith("*") && !(schema as { hide?: boolean }).hide ? named(schema, url) : { schema, url },
+  transform({ schema, url }) {
+    const whole = takesIdempotencyKey in schema ? { ...schema, headers: idempotencyKey } : schema;
+    // A wildcard is how a name with slashes is matched; in the description it has a name.
+    const isNamed = url.endsWith("*") && !(schema as { hide?: boolean }).hide;
+    return isNamed ? named(whole, url) : { schema: whole, url };
+  },
   openapi: {
     openapi: "3.1.0",
     info: {

@@ -1,5 +1,5 @@
-// A batch whose control plane is killed in the middle: every line has one result, and none is billed twice. 2,000 lines in the
-// nightly run, fewer on every change.
+// A batch whose control plane is killed in the middle: every line has one result, and none is billed twice (2,000 lines in the
+// nightly run, fewer on every change); batches as the official client runs them; and what they leave free for others.
 import OpenAI, { toFile } from "openai";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { ledgerFacts, query } from "../e2e/spine/database.ts";
@@ -12,11 +12,14 @@ const patient = { timeout: 90_000, interval: 100 };
 /** USD 20 per million tokens, 20 % less in a batch: 16,000 nano-USD a token. */
 const lineCost = tokens * 16_000;
 
+/** Of eight places. */
+const narrow = "fake/narrow";
+
 let world: ExternalStack;
 beforeAll(async () => {
   world = await startExternalStack({
     controlPlaneEnv: { STOKER_HOST_CLOCKS: "0.2", STOKER_SLICE_CLOCKS: "0.2", STOKER_BATCH_CLOCKS: "0.1" },
-    engine: { tokens, tokenMs: 2 },
+    engine: { tokens, tokenMs: 2, models: ["fake/model", narrow] },
   });
 });
 afterAll(() => world?.stop());
@@ -167,3 +170,37 @@ it("the official client runs a batch, cancels one, and reads why a file is refus
   expect(others.every((one) => one.response === null && one.error.code === "batch_cancelled")).toBe(true);
   engine.behave({ tokenMs: 2 });
 });
+
+it("leaves a quarter of a model's places to requests that somebody waits for, which are served at once", async () => {
+  const { stack, engine } = world;
+  const made = await stack.call("POST", "/v1/admin/external", { name: narrow, url: engine.origin, max_batch_size: 8 });
+  expect(made.status, JSON.stringify(made.body)).toBe(200);
+  const ask = async () =>
+    (await stack.call("POST", "/v1/completions", { model: narrow, prompt: "hello", max_tokens: 1 })).status;
+  await vi.waitFor(async () => expect(await ask()).toBe(200), patient);
+  await vi.waitFor(() => expect(engine.running).toBe(0), patient);
+
+  // Lines that end only with the engine: those that may begin do, and stay.
+  engine.behave({ firstByteMs: 600_000 });
+  const lines = Array.from({ length: 40 }, (_, n) =>
+    JSON.stringify({
+      custom_id: `n${n}`,
+      method: "POST",
+      url: "/v1/completions",
+      body: { model: narrow, prompt: `hello ${n}`, max_tokens: 1 },
+    }),
+  );
+  const batch = {
+    input_file_id: await upload(lines.join("\n")),
+    endpoint: "/v1/completions",
+    completion_window: "24h",
+  };
+  const begun = await stack.call("POST", "/v1/batches", batch);
+  expect(begun.status, JSON.stringify(begun.body)).toBe(200);
+  await vi.waitFor(() => expect(engine.running).toBe(6), patient);
+
+  engine.behave({ firstByteMs: 0 });
+  for (let round = 0; round < 5; round++) expect(await Promise.all([ask(), ask()])).toEqual([200, 200]);
+  // The places that were free again after each round stayed theirs.
+  expect(engine.running).toBe(6);
+}, 180_000);

@@ -119,6 +119,20 @@ describe("a voice from recordings", () => {
     expect(((await tasks.askedForm()).get("files") as File).size).toBe(wav(1).length);
   });
 
+  it("asked for again under one idempotency key is one voice", async () => {
+    tasks.json(measured);
+    const before = tasks.engine.requests.length;
+    const send = async () => {
+      const headers = { authorization: `Bearer ${apiKey}`, "idempotency-key": "ada's voice" };
+      const body = form({ name: "Ada", description: "d", files: new Blob([wav(1)]) }, { files: "one.wav" });
+      return fetch(`${tasks.edge.url}/v1/voices/add`, { method: "POST", headers, body });
+    };
+    const [first, again] = [await send(), await send()];
+    expect([first.status, again.status, again.headers.get("idempotent-replayed")]).toEqual([200, 200, "true"]);
+    expect(await again.json()).toEqual(await first.json());
+    expect(tasks.engine.requests.length).toBe(before + 1);
+  });
+
   it.each([
     [new voices.VoiceSlotsFull(30), 409, "voice_slots_full"],
     [new voices.VoiceNameTaken("Ada"), 409, "name_taken"],

@@ -34,6 +34,8 @@ export function addNativeRoutes(endpoints: Endpoints, spine: Spine, voices: OwnV
     tag: "inference",
     access: "inference",
     takes: "both",
+    // With a webhook: see nativeRoute.
+    idempotent: true,
     bodyLimitBytes: mediaLimitBytes,
     // In flight under the same idempotency key.
     refusals: [...inferenceRefusals, 409],

@@ -53,6 +53,7 @@ export function addVoiceRoutes(
     path: "/v1/voices/add",
     summary: "Make a voice from recordings of a speaker: a mixture of a model's own voices, no clone",
     takes: "forms",
+    idempotent: true,
     bodyLimitBytes,
     body: AddVoiceForm,
     answer: AddedVoiceBody,

@@ -27,6 +27,8 @@ export async function askEverything(options: {
   readonly phases: string;
   readonly examples: number;
   readonly limitMs: number;
+  /** A pattern of paths; default: all that may be asked. */
+  readonly only?: string;
 }): Promise<Verdict> {
   const report = join(options.folder, "schemathesis.json");
   const args = [
@@ -36,6 +38,7 @@ export async function askEverything(options: {
     ...["--continue-on-failure", "--generation-database", "none", "--suppress-health-check", "all"],
     ...["--request-timeout", "60", "--warnings", "off", "--report", "json", "--report-json-path", report],
     ...leftOut.flatMap((path) => ["--exclude-path", path]),
+    ...(options.only === undefined ? [] : ["--include-path-regex", options.only]),
   ];
   const ran = await runPython(args, { limitMs: options.limitMs, cwd: options.folder });
   const told = `${ran.stdout}\n${ran.stderr}`;
