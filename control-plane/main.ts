@@ -217,12 +217,11 @@ async function main(): Promise<void> {
     log,
   });
 
-  const { redisUrl, retention } = config;
   const jobs = createJobs({
     db,
     databaseUrl,
-    redisUrl,
-    retention,
+    redisUrl: config.redisUrl,
+    retention: config.retention,
     closeMonths: billing.closeMonths,
     tendBackups: agents.tend,
     sweepFiles: files.sweep,

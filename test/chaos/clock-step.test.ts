@@ -28,7 +28,10 @@ const env = (whose: keyof typeof clocks) => ({
 beforeAll(async () => {
   step("agent", 0);
   step("control", 0);
-  world = await startExternalStack({ controlPlaneEnv: { ...env("control"), STOKER_HOST_CLOCKS: String(scale) }, agentEnv: env("agent") });
+  world = await startExternalStack({
+    controlPlaneEnv: { ...env("control"), STOKER_HOST_CLOCKS: String(scale) },
+    agentEnv: env("agent"),
+  });
 }, 120_000);
 afterAll(async () => {
   await world?.stop();
