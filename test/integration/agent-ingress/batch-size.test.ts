@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, it } from "vitest";
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { call, type DataPath, instanceId, startDataPath } from "../../fakes/data-path.ts";
 import { type FakeEngine, startFakeEngine } from "../../fakes/engine.ts";
 
@@ -50,6 +50,22 @@ it("refuses who waits past the deadline", async () => {
   engine.behave({ tokens: 1, tokenMs: 0 });
   await path.ingress.close(0);
   expect((await running).usage?.endReason).toBe("drained");
+});
+
+it("refuses at once who will not wait, though there is room to wait", async () => {
+  engine.behave({ tokens: 20_000, tokenMs: 5 });
+  path = await startDataPath(engine.origin, { limits: { maxWaitMs: 3_600_000 } });
+  path.target({ maxBatchSize: 1 });
+  const running = call(path.port, { ticket: { maxTokens: 1000 } });
+  await vi.waitFor(() => expect(engine.running).toBe(1), { timeout: 20_000 });
+  engine.behave({ tokens: 1, tokenMs: 0 });
+  const waits = call(path.port);
+  await vi.waitFor(() => expect(path.ingress.stats(instanceId).waiting).toBe(1), { timeout: 20_000 });
+  const hasty = await call(path.port, { ticket: { failFast: true } });
+  expect([hasty.status, hasty.refusal]).toEqual([429, "busy"]);
+  expect(path.ingress.stats(instanceId)).toMatchObject({ inFlight: 1, waiting: 1 });
+  await path.ingress.close(0);
+  expect([(await running).usage?.endReason, (await waits).refusal]).toEqual(["drained", "draining"]);
 });
 
 it("goes on under a batch size that changes", async () => {
