@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import { useApi } from "../api.ts";
 import type { Deployment } from "../deployment.ts";
-import { usd } from "../format.ts";
+import { bytes, usd } from "../format.ts";
 import { html, type View } from "../html.ts";
 import { shown, useLoaded } from "../loaded.ts";
 import { Field, Form } from "../parts/form.ts";
@@ -15,9 +15,18 @@ interface Offer {
   readonly recommended: boolean;
 }
 
+interface Fit {
+  readonly fits: boolean;
+  readonly refused: readonly { readonly host: string; readonly why: string }[];
+  readonly engine: string;
+  readonly memory_bytes: number;
+  readonly usd_per_hour: number;
+}
+
 export function NewDeployment(): View {
   const api = useApi();
   const [repo, setRepo] = useState("");
+  const [fit, setFit] = useState<Fit | undefined>(undefined);
   const offers = useLoaded(async () => {
     const query = repo === "" ? "" : `?${new URLSearchParams({ source: repo })}`;
     return (await api.call<{ readonly gpus: readonly Offer[] }>("GET", `/deploy/llm/gpu_availability${query}`)).gpus;
@@ -35,9 +44,10 @@ export function NewDeployment(): View {
       max,
       idle = "",
       args = "",
+      check,
     } = fields;
     const [numGpus = "1", gpu] = config.split(/x(.*)/s);
-    const made = await api.call<Deployment>("POST", "/deploy/llm", {
+    const wish = {
       model_name: name,
       gpu,
       num_gpus: Number(numGpus),
@@ -49,7 +59,13 @@ export function NewDeployment(): View {
         inactive_shutdown: idle === "" ? null : Number(idle),
       },
       ...(args.trim() === "" ? {} : { extra_args: args.trim().split(/\s+/) }),
-    });
+    };
+    setFit(undefined);
+    if (check === "on") {
+      setFit(await api.call<Fit>("POST", "/deploy/llm/placement", wish));
+      return;
+    }
+    const made = await api.call<Deployment>("POST", "/deploy/llm", wish);
     go(`/deployments/${made.deploy_id}`);
   };
 
@@ -84,7 +100,17 @@ export function NewDeployment(): View {
     <${Field} label="Seconds without a request until the last one ends" name="idle" type="number" min="60" placeholder="never"
       hint="Only where the least number of instances is 0." />
     <${Field} label="Arguments for the engine" name="args" placeholder="--max-model-len 8192" />
+    <p><button class="second" name="check" value="on">Only check whether it fits</button></p>
+    ${fit && html`<${FitReport} fit=${fit} />`}
   <//>`;
+}
+
+function FitReport({ fit }: { fit: Fit }): View {
+  const needs = fit.memory_bytes > 0 ? `${bytes(fit.memory_bytes)} of memory` : "memory that is not known beforehand";
+  return html`<div role="status">
+    <p>${fit.fits ? "● It fits now" : "✕ It fits nowhere now"}: it needs ${needs} and runs on ${fit.engine}, ${usd(fit.usd_per_hour)} per hour of an instance.</p>
+    ${fit.refused.length > 0 && html`<ul>${fit.refused.map(({ host, why }) => html`<li><b>${host}</b>: ${why}</li>`)}</ul>`}
+  </div>`;
 }
 
 /** The cheapest that holds the model and is free; else the first. */

@@ -7,6 +7,7 @@ interface FormProps {
   readonly act: string;
   /** What to say when it is done; nothing where the page shows it. */
   readonly done?: string;
+  /** The button that was pressed is a field too, where it has a name. */
   readonly onSend: (fields: Readonly<Record<string, string>>) => Promise<unknown>;
   readonly children?: View;
 }
@@ -21,7 +22,7 @@ export function Form({ act, done, onSend, children }: FormProps): View {
     event.preventDefault();
     if (state.isBusy) return;
     const fields: Record<string, string> = {};
-    for (const [name, value] of new FormData(event.currentTarget as HTMLFormElement))
+    for (const [name, value] of new FormData(event.currentTarget as HTMLFormElement, event.submitter))
       fields[name] = typeof value === "string" ? value : "";
     setState({ isBusy: true, isDone: false, error: undefined });
     try {
