@@ -52,17 +52,23 @@ export function createBilling(deps: {
   const judge = createJudge({ store: createStandingStore(db), charges, leastDue, log, ...clock });
   const months = createMonthClosing({ store: invoiceStore, log, onClosed: judge.judge, ...clock });
 
-  return {
-    funds,
+  /** As the public edge asks them. */
+  const verbs = {
     charges,
-    judge: judge.judge,
-    judgeRound: judge.round,
-    closeMonths: months.closeMonths,
     checklists: createChecklists({ store: { ...store, ...invoiceStore }, judge: judge.judge, leastDue, ...clock }),
     invoices: createInvoiceQueries({ store: invoiceStore, linkKey: deps.invoiceLinkKey, leastDue, ...clock }),
     limits: createLimits({ store: createLimitStore(db), judge: judge.judge, ...clock }),
     paying: createPaying({ provider, store, charges, judge: judge.judge }),
     moneyOverview: createMoneyOverviewStore(db),
+  };
+
+  return {
+    funds,
+    judge: judge.judge,
+    judgeRound: judge.round,
+    closeMonths: months.closeMonths,
+    ...verbs,
+    verbs,
     run: judge.run,
     /** Nano-USD left; null: no limit. */
     async left(account: AccountId): Promise<bigint | null> {
