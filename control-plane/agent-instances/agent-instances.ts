@@ -90,10 +90,10 @@ export function createAgentInstances(deps: AgentInstancesDeps): AgentInstances {
     return { type, plan };
   }
 
-  async function requireFunds(account: AccountId, subject: string): Promise<void> {
+  async function requireFunds(account: AccountId, subject: string, model: string): Promise<void> {
     const funds = await deps.funds(account);
     if (funds === null) return;
-    const needed = await deps.firstMinutes(subject, 1, 1, { account, model: "" });
+    const needed = await deps.firstMinutes(subject, 1, 1, { account, model });
     if (funds <= 0n || funds < needed) throw new NoAgentFunds(needed);
   }
 
@@ -126,7 +126,7 @@ export function createAgentInstances(deps: AgentInstancesDeps): AgentInstances {
       if (owner.suspendReason !== null) throw new AccountSuspended(owner.suspendReason);
       const { type, plan } = chosen(wish);
       const subject = priceSubject(type.id, plan.id);
-      await requireFunds(owner.account, subject);
+      await requireFunds(owner.account, subject, wish.name);
       const deployment = { ...deploymentOf(owner.account, wish.name, type, plan), ip };
       const want = { gpu: "other", gpusPerInstance: 0, engine: "agent_instance", host: undefined } as const;
       const fits = place({ ...want, memoryBytes: plan.ramBytes, image: type.image }, await deps.snapshot());
@@ -158,7 +158,7 @@ export function createAgentInstances(deps: AgentInstancesDeps): AgentInstances {
       if (owner.suspendReason !== null) throw new AccountSuspended(owner.suspendReason);
       const { type, plan, deployment } = await found(owner, id);
       if (deployment.status === "stopped" || deployment.status === "failed")
-        await requireFunds(owner.account, priceSubject(type, plan));
+        await requireFunds(owner.account, priceSubject(type, plan), deployment.modelName);
       await change(owner, id, ["stopped", "failed"], "started", to("initializing", owner.account));
     },
 

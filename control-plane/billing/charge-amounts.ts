@@ -22,3 +22,16 @@ export function invoiceAmount(
   const due = dueOf(owed, leastDue)[owed.open.findIndex((invoice) => invoice.id === invoiceId)] ?? 0n;
   return due - (due % nanoPerCent);
 }
+
+/** Orders in a row that came to nothing and nobody's fault: the provider never made a payment, or never ended it. */
+export interface Unmade {
+  readonly count: number;
+  /** Since the last of them ended. */
+  readonly agoMs: number;
+}
+
+const hourMs = 3_600_000;
+
+/** After an order that came to nothing the next one waits an hour, after each further one twice as long, at most a day. */
+export const mustWait = ({ count, agoMs }: Unmade): boolean =>
+  count > 0 && agoMs < Math.min(24, 2 ** Math.min(count - 1, 5)) * hourMs;

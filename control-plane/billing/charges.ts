@@ -4,7 +4,7 @@
 import type { Logger } from "pino";
 import type { AccountId } from "../../proto/ids.ts";
 import { ServiceError } from "../service-error.ts";
-import { invoiceAmount, wantsTopup } from "./charge-amounts.ts";
+import { invoiceAmount, mustWait, wantsTopup } from "./charge-amounts.ts";
 import type { Funds } from "./funds.ts";
 import { type ChargeOutcome, nanoPerCent, type PaymentNews, type PaymentProvider } from "./payments.ts";
 import type { Books, Charge, ChargeStore, Doer, FailureCause } from "./store.ts";
@@ -72,7 +72,11 @@ export function createCharges(deps: {
     charge: Pick<Charge, "account" | "purpose" | "invoiceId">,
     amountOf: (books: Pick<Books, "money" | "owed">) => bigint,
   ): Promise<void> {
-    const begun = await store.begin({ ...charge, provider: provider.name }, amountOf, claimMs);
+    const begun = await store.begin(
+      { ...charge, provider: provider.name },
+      (books) => (mustWait(books.unmade) ? 0n : amountOf(books)),
+      claimMs,
+    );
     if (begun) await ask(begun, 0);
   }
 
@@ -141,11 +145,8 @@ export function createCharges(deps: {
 
   return {
     async requestAnew(account, amount) {
-      const open = (await store.requested()).find((one) => one.account === account && one.purpose === "topup");
-      if (open?.amount === amount) return;
-      // The operator decides on what was read: another amount is another request.
-      if (open) await store.fail(open.id, "requested", "another amount was asked for", "nobody");
-      await start({ account, purpose: "topup", invoiceId: null }, () => amount);
+      const begun = await store.beginAnew({ account, amount, provider: provider.name }, claimMs);
+      if (begun) await ask(begun, 0);
     },
     topUpIfLow: (account) =>
       start({ account, purpose: "topup", invoiceId: null }, ({ money }) =>

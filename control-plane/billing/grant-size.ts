@@ -34,6 +34,10 @@ export function grantSizes(scopes: readonly Purchase[], wants: readonly Want[], 
   });
 }
 
+/** Whether `headroom` and whatever waits can be leased from every scope without coming near a limit. */
+export const isFarFromLimit = (scopes: readonly Purchase[], headroom: bigint): boolean =>
+  scopes.every(({ room }) => room === undefined || room >= headroom * 2n * farFactor);
+
 /** Recent use of one account, in nano-USD held per second, decayed over a few seconds. */
 export class RecentUse {
   #perSecond = 0;

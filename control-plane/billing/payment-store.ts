@@ -1,11 +1,13 @@
 // What the pages of money need to be remembered. store/usage-store.ts and store/invoice-store.ts keep it.
 import type { AccountId, BudgetId, KeyId } from "../../proto/ids.ts";
+import type { Unmade } from "./charge-amounts.ts";
 import type { Invoice, InvoiceDraft } from "./invoices.ts";
 import type { Month } from "./period.ts";
 import type { BookedReason, HeldReason } from "./standing.ts";
 import type { CreditGrant } from "./store.ts";
 import type { UsageLine } from "./usage-line.ts";
 
+export type { Unmade } from "./charge-amounts.ts";
 export type { Invoice, InvoiceDraft } from "./invoices.ts";
 export type { BookedReason, HeldReason } from "./standing.ts";
 export type { LineDiscount, PricingType, UsageLine } from "./usage-line.ts";
@@ -148,7 +150,15 @@ export interface ChargeStore {
    */
   begin(
     charge: Pick<Charge, "account" | "purpose" | "invoiceId"> & { readonly provider: string },
-    amountOf: (books: Pick<Books, "money" | "owed">) => bigint,
+    amountOf: (books: Pick<Books, "money" | "owed"> & { readonly unmade: Unmade }) => bigint,
+    claimMs: number,
+  ): Promise<Charge | undefined>;
+  /**
+   * The same for a top-up that a person asked for, in place of one of another amount that still waits: that one fails, in
+   * the same transaction. Undefined: one of this amount waits already, or another provider's is in flight.
+   */
+  beginAnew(
+    charge: Pick<Charge, "account" | "amount"> & { readonly provider: string },
     claimMs: number,
   ): Promise<Charge | undefined>;
   find(id: string): Promise<Charge | undefined>;

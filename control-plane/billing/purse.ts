@@ -3,7 +3,7 @@
 import { type AccountId, type BudgetId, type LeaseId, randomId } from "../../proto/ids.ts";
 import { type NanoUsd, nano } from "../../proto/money.ts";
 import type { Clock } from "./clock.ts";
-import { grantSizes, RecentUse } from "./grant-size.ts";
+import { grantSizes, isFarFromLimit, RecentUse } from "./grant-size.ts";
 import { HeldMoney, type HoldEnds } from "./held-money.ts";
 import { BudgetStoreAway, type Hold, type HoldRequest, InsufficientFunds, SpendingSuspended } from "./hold.ts";
 import type { BillingMetrics } from "./metrics.ts";
@@ -36,7 +36,7 @@ interface Waiter {
   wasCounted: boolean;
 }
 
-/** What the next seconds will hold is leased ahead. */
+/** What the next seconds will hold is leased ahead; where the limit is far, what a whole lease's time will. */
 const aheadSeconds = 3;
 /** And at least this many requests like the last one. */
 const aheadRequests = 4n;
@@ -53,6 +53,8 @@ export class Purse {
   #waiters: Waiter[] = [];
   #isGranting = false;
   #lastFull = 0n;
+  /** By the last grant: no scope is near its limit, so nothing is stranded by leasing for as long as a lease lasts. */
+  #isFar = false;
   #fundsOnly: ScopeSet | undefined;
   #refusal: { readonly scopes: string; readonly floor: bigint; readonly untilMs: number } | undefined;
 
@@ -144,7 +146,16 @@ export class Purse {
   }
 
   #headroom(nowMs: number): bigint {
-    const byRate = this.#use.expect(aheadSeconds, nowMs, mostAhead);
+    return this.#isFar ? this.#lasting(nowMs) : this.#ahead(aheadSeconds, nowMs);
+  }
+
+  /** What keeps serving while PostgreSQL is away, until the lease ends. */
+  #lasting(nowMs: number): bigint {
+    return this.#ahead(this.#deps.timing.ttlMs / 1000, nowMs);
+  }
+
+  #ahead(seconds: number, nowMs: number): bigint {
+    const byRate = this.#use.expect(seconds, nowMs, mostAhead);
     const byLast = this.#lastFull * aheadRequests;
     return byRate > byLast ? byRate : byLast;
   }
@@ -216,12 +227,11 @@ export class Purse {
           isNew: !this.#deps.slices.has(slice.leaseId),
         })),
         timing.ttlMs,
-        (purchases) =>
-          grantSizes(
-            purchases,
-            waiters.map((waiter) => waiter.request),
-            this.#headroom(sentAtMs),
-          ),
+        (purchases) => {
+          this.#isFar = isFarFromLimit(purchases, this.#lasting(sentAtMs));
+          const wants = waiters.map((waiter) => waiter.request);
+          return grantSizes(purchases, wants, this.#headroom(sentAtMs));
+        },
       );
       if (outcome.kind === "gone") {
         for (const slice of slices) if (outcome.leaseIds.includes(slice.leaseId)) this.#forget(slice);

@@ -20,12 +20,17 @@ export function offeredImages(hosts: readonly HostView[]): readonly string[] {
 }
 
 /** Every size that fits a host that offers containers, in display order. */
-export function offers(hosts: readonly HostView[], hourRates: ReadonlyMap<string, bigint>): readonly Offer[] {
+export function offers(
+  hosts: readonly HostView[],
+  hourRates: ReadonlyMap<string, bigint>,
+  /** Most GPUs that the account may claim anew; undefined: any that are free. */
+  mostNew: (gpu: GpuType) => number | undefined = () => undefined,
+): readonly Offer[] {
   const renting = offering(hosts);
   return configsOf(renting).map((config) => ({
     gpuConfig: writeGpuConfig(config),
     hourRate: (hourRates.get(config.gpu) ?? 0n) * BigInt(config.count),
-    isAvailable: renting.some((host) => fits(config, host)),
+    isAvailable: renting.some((host) => fits(config, host, mostNew(config.gpu))),
   }));
 }
 
@@ -35,11 +40,12 @@ function configsOf(hosts: readonly HostView[]): GpuConfig[] {
   return gpuTypes.flatMap((gpu) => counts.filter((count) => count <= most(gpu)).map((count) => ({ count, gpu })));
 }
 
-function fits({ count, gpu }: GpuConfig, host: HostView): boolean {
+function fits({ count, gpu }: GpuConfig, host: HostView, mostNewGpus: number | undefined): boolean {
   const rentalImage = host.inventory.rentalImages?.[0];
   const want = {
     gpu,
     gpusPerInstance: count,
+    mostNewGpus,
     memoryBytes: 0,
     engine: "container",
     host: undefined,

@@ -33,6 +33,18 @@ export function mostNewGpus(
   return Math.max(dueTo(account), free - due, 0);
 }
 
+/** The same of every type that some host has. */
+export async function mostNewByType(
+  hosts: readonly HostView[],
+  account: AccountId,
+  reserve: (gpu: GpuType) => Promise<{ readonly minimums: GpuMinimums }>,
+): Promise<ReadonlyMap<GpuType, number | undefined>> {
+  const types = new Set(hosts.flatMap((host) => host.inventory.gpus.map((gpu) => gpu.type)));
+  const most = new Map<GpuType, number | undefined>();
+  for (const gpu of types) most.set(gpu, mostNewGpus((await reserve(gpu)).minimums, hosts, account, gpu));
+  return most;
+}
+
 /** Whether what the account takes of the type may be another's. */
 export const concernsOthers = (minimums: GpuMinimums, account: AccountId, gpu: GpuType): boolean =>
   [...minimums].some(([owner, counts]) => owner !== account && (counts[gpu] ?? 0) > 0);

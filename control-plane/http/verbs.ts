@@ -113,7 +113,7 @@ export interface ContainerVerbs {
   get(caller: Caller, id: DeploymentId): Promise<Container>;
   rename(caller: Caller, id: DeploymentId, name: string): Promise<Container>;
   remove(caller: Caller, id: DeploymentId, ip: string): Promise<void>;
-  offered(): Promise<{ readonly images: readonly string[]; readonly gpus: readonly Offer[] }>;
+  offered(caller: Caller): Promise<{ readonly images: readonly string[]; readonly gpus: readonly Offer[] }>;
 }
 
 export interface AccountVerbs {

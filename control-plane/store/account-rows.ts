@@ -9,6 +9,10 @@ type Trx = Transaction<Database>;
 export const liveAccount = (trx: Trx, account: AccountId) =>
   trx.selectFrom("account").where("account_id", "=", account).where("deleted_at", "is", null);
 
+/** Of a unique violation: the display name is another account's, perhaps in other letters (`Ada` and `ada`). */
+export const isNameTaken = (constraint: string | undefined): boolean =>
+  constraint === "account_display_name_key" || constraint === "account_display_name_folded";
+
 /** Whoever may take an administrator away holds this: two at the same moment must not leave nobody. */
 const adminsLock = 7_205_003;
 

@@ -1,6 +1,7 @@
 import { type Kysely, sql } from "kysely";
 import { type AccountId, accountBudget, type KeyId } from "../../proto/ids.ts";
 import type { AccountStore, CreateOutcome, NewAccount, SealedKey } from "../accounts/store.ts";
+import { isNameTaken } from "./account-rows.ts";
 import { writeAudit } from "./audit-rows.ts";
 import { announce } from "./change-feed.ts";
 import { asking, inTransaction, uniqueViolation } from "./database.ts";
@@ -39,7 +40,7 @@ export function createAccountStore(db: Kysely<Database>): AccountStore {
           const constraint = uniqueViolation(error);
           if (constraint === "account_pkey") return "id_taken";
           if (constraint === "account_email_key") return "email_taken";
-          if (constraint === "account_display_name_key") return "name_taken";
+          if (isNameTaken(constraint)) return "name_taken";
           throw error;
         }
       }),

@@ -1,6 +1,6 @@
 import { type Kysely, type Selectable, sql, type Transaction } from "kysely";
 import { type AccountId, accountBudget, randomId } from "../../proto/ids.ts";
-import type { Charge, ChargeStore } from "../billing/store.ts";
+import type { Charge, ChargeStore, Unmade } from "../billing/store.ts";
 import { accountMoney, owedOf } from "./account-money.ts";
 import { asked } from "./asked.ts";
 import { writeAudit } from "./audit-rows.ts";
@@ -17,35 +17,55 @@ export function createChargeStore(db: Kysely<Database>): ChargeStore {
       .selectAll("c")
       .select("b.customer");
 
+  /** Undefined: one is in flight. */
+  async function insert(trx: Transaction<Database>, charge: NewCharge, claimMs: number): Promise<Charge | undefined> {
+    const charge_id = `chg_${randomId(20)}`;
+    const { account, purpose, invoiceId, provider, amount } = charge;
+    const inserted = await trx
+      .insertInto("charge")
+      .values({
+        ...{ charge_id, account_id: account, amount, purpose, invoice_id: invoiceId, provider },
+        state: "charging",
+        claimed_until: until(claimMs),
+      })
+      .onConflict((conflict) => conflict.doNothing())
+      .returning("charge_id")
+      .executeTakeFirst();
+    if (!inserted) return undefined;
+    const row = await withCustomer(trx).where("charge_id", "=", charge_id).executeTakeFirst();
+    return row && chargeOf(row);
+  }
+
   return asked<ChargeStore>({
     begin: ({ account, purpose, invoiceId, provider }, amountOf, claimMs) =>
       inTransaction(db, async (trx) => {
-        const charge_id = `chg_${randomId(20)}`;
         // A charge is credited before it ends, and credits take this lock: whoever ended is in the books read after it, and
         // whoever has not is refused by one partial unique index or the other.
         await lockBudgets(trx, [accountBudget(account)]);
         const money = await accountMoney(trx, account, Date.now());
         if (!money) return undefined;
-        const amount = amountOf({ money, owed: await owedOf(trx, account) });
-        if (amount <= 0n) return undefined;
-        const inserted = await trx
-          .insertInto("charge")
-          .values({
-            charge_id,
-            account_id: account,
-            amount,
-            purpose,
-            invoice_id: invoiceId,
-            provider,
-            state: "charging",
-            claimed_until: until(claimMs),
-          })
-          .onConflict((conflict) => conflict.doNothing())
+        const unmade = await unmadeOf(trx, { account, purpose, invoiceId });
+        const amount = amountOf({ money, owed: await owedOf(trx, account), unmade });
+        return amount <= 0n ? undefined : insert(trx, { account, purpose, invoiceId, provider, amount }, claimMs);
+      }),
+
+    beginAnew: ({ account, amount, provider }, claimMs) =>
+      inTransaction(db, async (trx) => {
+        await lockBudgets(trx, [accountBudget(account)]);
+        const note = "another amount was asked for";
+        // The operator decides on what was read: another amount is another request.
+        const replaced = await trx
+          .updateTable("charge")
+          .set({ state: "failed", note, cause: "replaced", ended_at: sql<Date>`now()` })
+          .where("account_id", "=", account)
+          .where("purpose", "=", "topup")
+          .where("provider", "=", provider)
+          .where("state", "in", ["charging", "requested"])
+          .where("amount", "!=", amount)
           .returning("charge_id")
-          .executeTakeFirst();
-        if (!inserted) return undefined;
-        const row = await withCustomer(trx).where("charge_id", "=", charge_id).executeTakeFirst();
-        return row && chargeOf(row);
+          .execute();
+        for (const { charge_id } of replaced) await auditFailure(trx, charge_id, account, note);
+        return insert(trx, { account, purpose: "topup", invoiceId: null, provider, amount }, claimMs);
       }),
 
     async find(id) {
@@ -81,7 +101,7 @@ export function createChargeStore(db: Kysely<Database>): ChargeStore {
       inTransaction(db, async (trx) => {
         const failed = await trx
           .updateTable("charge")
-          .set({ state: "failed", note: why, ended_at: sql<Date>`now()` })
+          .set({ state: "failed", note: why, cause, ended_at: sql<Date>`now()` })
           .where("charge_id", "=", id)
           .where("state", "=", from)
           .returning(["account_id", "purpose"])
@@ -133,6 +153,23 @@ export function createChargeStore(db: Kysely<Database>): ChargeStore {
         where customer = ${customer}`.execute(db);
     },
   });
+}
+
+type NewCharge = Pick<Charge, "account" | "purpose" | "invoiceId" | "amount"> & { readonly provider: string };
+
+/** Since the last one of the kind that came to something, or failed by somebody's fault. */
+async function unmadeOf(
+  trx: Transaction<Database>,
+  { account, purpose, invoiceId }: Omit<NewCharge, "amount" | "provider">,
+): Promise<Unmade> {
+  const { rows } = await sql<{ count: number; ago_ms: number | null }>`
+    with of_kind as (
+      select * from charge where account_id = ${account} and purpose = ${purpose} and invoice_id is not distinct from ${invoiceId}
+    )
+    select count(*)::int as count, (extract(epoch from now() - max(ended_at)) * 1000)::float8 as ago_ms from of_kind
+    where state = 'failed' and cause = 'nobody' and created_at > coalesce((select max(created_at) from of_kind
+      where state = 'done' or (state = 'failed' and cause is distinct from 'nobody')), '-infinity')`.execute(trx);
+  return { count: rows[0]?.count ?? 0, agoMs: rows[0]?.ago_ms ?? 0 };
 }
 
 async function auditFailure(

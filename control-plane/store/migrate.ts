@@ -26,6 +26,7 @@ import * as voices from "./migrations/0022-voices.ts";
 import * as usageMonths from "./migrations/0023-usage-months.ts";
 import * as standardArgs from "./migrations/0024-standard-args.ts";
 import * as webhookKept from "./migrations/0025-webhook-kept.ts";
+import * as chargeCauses from "./migrations/0026-charge-causes.ts";
 
 /** In order. Imported by name: what runs is what was reviewed, whatever lies in the folder. */
 const migrations: Record<string, Migration> = {
@@ -53,6 +54,7 @@ const migrations: Record<string, Migration> = {
   "0023-usage-months": usageMonths,
   "0024-standard-args": standardArgs,
   "0025-webhook-kept": webhookKept,
+  "0026-charge-causes": chargeCauses,
 };
 
 /** Public message: what happened, why, what to do. */

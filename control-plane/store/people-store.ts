@@ -1,7 +1,7 @@
 import { type Kysely, type Selectable, sql } from "kysely";
 import type { AccountId } from "../../proto/ids.ts";
 import type { Actor, PeopleStore, ProfileChange, ProfileOutcome, ProfileRow, SshKey } from "../accounts/store.ts";
-import { liveAccount } from "./account-rows.ts";
+import { isNameTaken, liveAccount } from "./account-rows.ts";
 import { asked } from "./asked.ts";
 import { writeAudit } from "./audit-rows.ts";
 import { announce } from "./change-feed.ts";
@@ -153,7 +153,7 @@ async function namesOf(work: () => Promise<ProfileOutcome>): Promise<ProfileOutc
   } catch (error) {
     const constraint = uniqueViolation(error);
     if (constraint === "account_email_key") return "email_taken";
-    if (constraint === "account_display_name_key" || constraint === "account_team_name_key") return "name_taken";
+    if (constraint === "account_team_name_key" || isNameTaken(constraint)) return "name_taken";
     throw error;
   }
 }

@@ -7,10 +7,12 @@ import { ContainerNameTaken, ContainerNotFound } from "../containers/errors.ts";
 import { deleteDeployment } from "../deployments/change.ts";
 import type { FundsDeps } from "../deployments/dedicated-money.ts";
 import { DeploymentConflict } from "../deployments/errors.ts";
+import { mostNewByType } from "../deployments/place-reserve.ts";
 import type { ContainerVerbs } from "../http/verbs.ts";
 import type { GpuDefaults } from "../quotas/gpu-limits.ts";
 import { createContainerStore } from "../store/containers-store.ts";
 import type { OpenDatabase } from "../store/database.ts";
+import { createReserveStore } from "../store/gpu-reserve-store.ts";
 import { createPeopleStore } from "../store/people-store.ts";
 import type { Fleet } from "./fleet.ts";
 import type { HubTokens } from "./seals.ts";
@@ -25,6 +27,7 @@ export function createContainerVerbs(
 ): ContainerVerbs {
   const { fleet, db } = deps;
   const store = createContainerStore(db);
+  const { reserve } = createReserveStore(db);
   const people = createPeopleStore(db);
   const createDeps = {
     funds: deps.funds,
@@ -62,9 +65,10 @@ export function createContainerVerbs(
         throw error instanceof DeploymentConflict ? new ContainerNotFound() : error;
       });
     },
-    async offered() {
+    async offered({ account }) {
       const hosts = await fleet.snapshot();
-      return { images: offeredImages(hosts), gpus: offers(hosts, await store.hourRates()) };
+      const most = await mostNewByType(hosts, account, reserve);
+      return { images: offeredImages(hosts), gpus: offers(hosts, await store.hourRates(), (gpu) => most.get(gpu)) };
     },
   };
 }

@@ -4,7 +4,7 @@ import { dryRun, gpuOffers } from "../deployments/availability.ts";
 import { wantOf } from "../deployments/choose-hosts.ts";
 import { plannedDeployment } from "../deployments/create.ts";
 import { BaseModelUnknown, DeploymentNotFound } from "../deployments/errors.ts";
-import { mostNewGpus } from "../deployments/place-reserve.ts";
+import { mostNewByType, mostNewGpus } from "../deployments/place-reserve.ts";
 import { expectedMemoryBytes } from "../deployments/resources.ts";
 import type { PlacementVerbs } from "../http/verbs.ts";
 import { createContainerStore } from "../store/containers-store.ts";
@@ -38,9 +38,7 @@ export function createPlacementVerbs({
     gpus: ({ account }, { source, baseModel }) =>
       answering(async () => {
         const [need, hosts, rates] = await Promise.all([needOf(source, baseModel), fleet.snapshot(), hourRates()]);
-        const types = [...new Set(hosts.flatMap((host) => host.inventory.gpus.map((gpu) => gpu.type)))];
-        const most = new Map<string, number | undefined>();
-        for (const gpu of types) most.set(gpu, mostNewGpus((await reserve(gpu)).minimums, hosts, account, gpu));
+        const most = await mostNewByType(hosts, account, reserve);
         return gpuOffers(hosts, need, rates, (gpu) => most.get(gpu));
       }),
     dryRunNew: (caller, request) =>

@@ -69,8 +69,8 @@ export function addContainerRoutes(endpoints: Endpoints, { containers }: Pick<Ht
     access,
     answer: ContainerParams,
     refusals: [503],
-    async handler() {
-      const { images, gpus } = await containers.offered();
+    async handler({ caller }) {
+      const { images, gpus } = await containers.offered(caller);
       return { container_images: [...images], gpu_configs: gpus.map((one) => one.gpuConfig) };
     },
   });
@@ -83,8 +83,8 @@ export function addContainerRoutes(endpoints: Endpoints, { containers }: Pick<Ht
     access,
     answer: GpuAvailability,
     refusals: [503],
-    handler: async () => ({
-      gpus: (await containers.offered()).gpus.map((one) => ({
+    handler: async ({ caller }) => ({
+      gpus: (await containers.offered(caller)).gpus.map((one) => ({
         gpu_config: one.gpuConfig,
         usd_per_hour: toUsd(nano(one.hourRate)),
         available: one.isAvailable,

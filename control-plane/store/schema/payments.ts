@@ -67,6 +67,8 @@ export interface PaymentTables {
     /** The provider's id of the payment, also of one that is pending. */
     reference: string | null;
     note: Generated<string>;
+    /** Of a failed one: whose it was (billing/payment-store.ts); `replaced`: another amount was asked for. */
+    cause: Generated<string | null>;
     created_at: DefaultTime;
     ended_at: Time | null;
   };

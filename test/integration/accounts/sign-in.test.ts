@@ -322,4 +322,16 @@ describe("signing up", () => {
     );
     expect(await codeOf(signIn.signIn({ email, password }, ip, undefined))).toBe("done");
   });
+
+  it("of a display name that differs from another's by case alone is refused, as is changing to one", async () => {
+    const { world, signIn } = await signedUp();
+    const { account } = await signIn.signUp({ ...wish, email: "one@example.com", displayName: "Grace" }, ip);
+    await expect(signIn.signUp({ ...wish, email: "two@example.com", displayName: "gRACE" }, ip)).rejects.toThrow(
+      AccountNameTaken,
+    );
+    const { account: other } = await signIn.signUp({ ...wish, email: "two@example.com", displayName: "hopper" }, ip);
+    const profiles = createPeopleStore(world.db);
+    expect(await profiles.changeProfile({ account: other, ip }, { displayName: "GRACE" })).toBe("name_taken");
+    expect(await profiles.changeProfile({ account, ip }, { displayName: "grace" })).toBe("changed");
+  });
 });

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { checkBooks } from "../../../control-plane/store/check-books.ts";
+import { nano } from "../../../proto/money.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { ask, handClock, openWorld, wholeBooks } from "./world.ts";
 
@@ -12,6 +13,38 @@ afterAll(() => postgres.stop());
 const usd = 1_000_000_000n;
 
 describe("budget slices", () => {
+  it("far from their limit go on serving for seconds on end while PostgreSQL is away, and never past their lease", async () => {
+    const world = await openWorld(postgres);
+    const account = await world.account(1_000n * usd);
+    const clock = handClock();
+    let isAway = false;
+    const reached = <T>(work: () => Promise<T>) => (isAway ? Promise.reject(new Error("no database")) : work());
+    const store: typeof world.leaseStore = {
+      ...world.leaseStore,
+      grant: (...wish) => reached(() => world.leaseStore.grant(...wish)),
+      sync: (...wish) => reached(() => world.leaseStore.sync(...wish)),
+    };
+    const budgets = await world.replica({ clock, store });
+    /** Ten a second, each kept until its record comes, which none does. */
+    const served = async (seconds: number) => {
+      let count = 0;
+      for (; count < seconds * 10; count++) {
+        clock.pass(100);
+        const hold = await Promise.resolve(budgets.hold(ask(account, 1_000n))).catch(() => undefined);
+        if (!hold) break;
+        hold.settle(nano(1_000n));
+        if (count % 10 === 9) await budgets.tick();
+      }
+      return count;
+    };
+    expect(await served(20)).toBe(200);
+    isAway = true;
+    const further = await served(60);
+    expect(further).toBeGreaterThan(120);
+    expect(further).toBeLessThanOrEqual(280);
+    expect(await checkBooks(world.db)).toEqual(wholeBooks);
+  });
+
   it("that end while more is leased are replaced, and nobody is told that the money is used up", async () => {
     const world = await openWorld(postgres);
     const account = await world.account(1_000n * usd);

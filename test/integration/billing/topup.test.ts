@@ -123,9 +123,15 @@ describe("a top-up", () => {
     world.provider.outcome = "paid";
     world.setClock(Date.now() + 25 * 3_600_000);
     await world.pool.query("update charge set claimed_until = now() - interval '1 second'");
-    await world.billing.judgeRound();
-    await world.billing.judgeRound();
-    expect((await world.charges(account)).map((charge) => charge.state)).toEqual(["failed", "done"]);
+    for (const [pass, states] of [
+      ["0 minutes", ["failed"]],
+      ["59 minutes", ["failed"]],
+      ["2 minutes", ["failed", "done"]],
+    ] as const) {
+      await world.pool.query(`update charge set ended_at = ended_at - interval '${pass}' where state = 'failed'`);
+      await world.billing.judgeRound();
+      expect((await world.charges(account)).map((charge) => charge.state)).toEqual(states);
+    }
     expect(world.provider.payments.size).toBe(1);
     expect(await world.checklist(account)).toMatchObject({ topup: { hasFailed: false } });
     expect(await limitOf(world, account)).toBe(30n * usd);
@@ -171,6 +177,20 @@ describe("a top-up", () => {
     await expect(manual.charges.fulfil(first?.id ?? "", by)).rejects.toMatchObject({ code: "topup_request_ended" });
     await manual.charges.fulfil(waiting[0]?.id ?? "", by);
     expect(await limitOf(world, account)).toBe(51n * usd);
+  });
+
+  it("under manual of another amount replaces the one before or leaves it, never neither", async () => {
+    const world = await openBillingWorld(postgres);
+    const account = await world.account(usd);
+    const manual = world.make(createManualPayments());
+    await manual.paying.addFunds(account, 700, "");
+    // A crash in the middle of it: the database refuses the new row.
+    await world.pool.query("alter table charge add constraint no_fifty check (amount <> 50000000000)");
+    await expect(manual.paying.addFunds(account, 5_000, "")).rejects.toThrow(/no_fifty/);
+    expect(await manual.charges.requests()).toMatchObject([{ amount: 7n * usd, state: "requested" }]);
+    await world.pool.query("alter table charge drop constraint no_fifty");
+    await Promise.all([5_000, 6_000, 7_000].map((cents) => manual.paying.addFunds(account, cents, "")));
+    expect(await manual.charges.requests()).toHaveLength(1);
   });
 
   it("that is rejected while it is fulfilled is either, never credited and failed", async () => {

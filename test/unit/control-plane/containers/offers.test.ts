@@ -42,6 +42,15 @@ describe("what is offered for rent", () => {
     ]);
   });
 
+  it("is not available where minimums keep the GPUs for other accounts", () => {
+    const available = (most: number) => offers([renting("a")], rates, () => most).map(({ isAvailable }) => isAvailable);
+    expect([available(2), available(1), available(0)]).toEqual([
+      [true, true],
+      [true, false],
+      [false, false],
+    ]);
+  });
+
   it("is nothing of hosts that are silent or have no firewall, and no part of a GPU", () => {
     const mig = renting("mig", { gpus: [h100(0, "MIG-1"), h100(1, "MIG-2")] });
     const silent = { ...renting("silent"), state: "unreachable" as const };
