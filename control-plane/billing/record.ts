@@ -59,8 +59,8 @@ export function readRecord(wire: UsageRecord): SettledRecord {
   return {
     requestId: requestId as RequestId,
     attempt: count(wire.attempt, "attempt"),
-    admittedAtMs: count(wire.admittedAtMs, "admittedAtMs"),
-    endedAtMs: count(wire.endedAtMs, "endedAtMs"),
+    admittedAtMs: time(wire.admittedAtMs, "admittedAtMs"),
+    endedAtMs: time(wire.endedAtMs, "endedAtMs"),
     account: account as AccountId,
     key: text(wire.keyId, "keyId") as KeyId,
     replica: text(wire.replicaId, "replicaId") as ReplicaId,
@@ -150,6 +150,15 @@ function count(value: number | string | undefined, field: string): number {
   const whole = typeof value === "number" ? value : Number(value);
   if (!Number.isSafeInteger(whole) || whole < 0) throw new RangeError(`usage record with ${field} ${value}`);
   return whole;
+}
+
+/** End of the year 9999: beyond it a month has no name. */
+const lastMs = Date.UTC(10_000, 0) - 1;
+
+function time(value: number | string | undefined, field: string): number {
+  const unixMs = count(value, field);
+  if (unixMs > lastMs) throw new RangeError(`usage record with ${field} ${value}`);
+  return unixMs;
 }
 
 function amount(value: number | string | undefined, field: string): NanoUsd {

@@ -187,15 +187,19 @@ describe("a usage record that can never become money", () => {
     const unreadable = usageRecord(account, { input: 1, output: 1 }, { outputTokens: "-5" });
     const refused = usageRecord(account, { input: 1, output: 1 }, { model: "nul\0" });
     const nameless = [1, 2].map(() => usageRecord(account, { input: 1, output: 1 }, { requestId: "" }));
+    const timeless = usageRecord(account, { input: 1, output: 1 }, { admittedAtMs: "9000000000000000" });
     const good = usageRecord(account, { input: 1, output: 1 });
-    const all = [unreadable, refused, ...nameless, good];
+    const all = [unreadable, refused, ...nameless, timeless, good];
     const ids = all.map((record) => record.spoolId).sort();
     for (let round = 0; round < 2; round++) expect((await w.settlement.settle(all, "1")).sort()).toEqual(ids);
     const { rows } = await w.pool.query("select request_id, why, record from usage_quarantine order by quarantine_id");
-    expect(rows).toHaveLength(4);
+    expect(rows).toHaveLength(5);
     expect(rows.find((row) => row.request_id === unreadable.requestId)).toMatchObject({
       why: "usage record with outputTokens -5",
       record: JSON.stringify(unreadable),
+    });
+    expect(rows.find((row) => row.request_id === timeless.requestId)).toMatchObject({
+      why: "usage record with admittedAtMs 9000000000000000",
     });
     expect(await w.registry.metrics()).toContain('stoker_usage_events_total{result="quarantined"}');
     expect(await w.budget(account)).toMatchObject({ spent: 2n * tokenPrice });
