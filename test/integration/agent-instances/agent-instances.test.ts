@@ -25,13 +25,7 @@ beforeEach(async () => {
   await sql`delete from instance`.execute(world.db);
   await sql`delete from deployment_spec`.execute(world.db);
   await sql`delete from deployment`.execute(world.db);
-  Object.assign(world.given, {
-    funds: 1_000_000_000n,
-    needed: 0n,
-    discounted: "",
-    hosts: [hostView],
-    nowMs: Date.now(),
-  });
+  Object.assign(world.given, { funds: 1_000_000_000n, needed: 0n, hosts: [hostView], nowMs: Date.now() });
 });
 
 const ip = "203.0.113.9";
@@ -99,15 +93,6 @@ describe("creating an agent instance", () => {
     world.given.hosts = [];
     await expect(create(bob, wish, ip)).rejects.toThrow(errors.NoAgentCapacity);
     await expect(create({ ...bob, suspendReason: "balance" }, wish, ip)).rejects.toThrow(/suspended/i);
-  });
-
-  test("and starting one is checked at the price that a discount on its name leaves", async () => {
-    Object.assign(world.given, { funds: 5n, needed: 6n, discounted: "cheap" });
-    const id = await world.instances.create(ada, { ...wish, name: "cheap" }, ip);
-    await expect(world.instances.create(ada, { ...wish, name: "dear" }, ip)).rejects.toThrow(errors.NoAgentFunds);
-    await world.runs(id, "stopped");
-    await world.instances.start(ada, id);
-    expect((await world.instances.get(ada, id)).deployment.status).toBe("initializing");
   });
 
   test("is written into the audit log with the address it was asked from, as is its end", async () => {

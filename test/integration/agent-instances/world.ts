@@ -66,8 +66,6 @@ export async function openWorld(url: string) {
   const given = {
     funds: 1_000_000_000n as bigint | null,
     needed: 0n,
-    /** Name of an instance whose time costs nothing. */
-    discounted: "",
     hosts: [hostView] as readonly HostView[],
     nowMs: Date.now(),
   };
@@ -78,7 +76,7 @@ export async function openWorld(url: string) {
     snapshot: async () => given.hosts,
     limit: 3,
     funds: async () => given.funds,
-    firstMinutes: async (_subject, _gpus, _count, { model }) => (model === given.discounted ? 0n : given.needed),
+    firstMinutes: async () => given.needed,
   });
   const backups = createAgentBackups({
     store: backupStore,
