@@ -12,7 +12,10 @@ it("checks the funds for a start at the price that a discount on the instance's 
   let started = 0;
   const store: Partial<AgentInstanceStore> = {
     get: async (id) => ({ ...stopped, deployment: { ...stopped.deployment, id }, operation: null }) as AgentInstance,
-    setStatus: async () => (started += 1) > 0,
+    setStatus: async () => {
+      started += 1;
+      return true;
+    },
   };
   const instances = (discounted: string) =>
     createAgentInstances({
