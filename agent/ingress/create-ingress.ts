@@ -53,6 +53,8 @@ interface TargetStats {
   readonly tokensPerSecond: number;
   readonly tokensTotal?: number;
   readonly finished?: number;
+  /** Requests for which there was no place so far. */
+  readonly turnedAway?: number;
   readonly promptTokens?: number;
 }
 

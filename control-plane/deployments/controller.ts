@@ -38,6 +38,8 @@ export function createController(deps: {
   readonly log: Logger;
   /** Hosts that are being emptied; read once per pass. */
   readonly leaving?: () => Promise<ReadonlyMap<HostId, Leaving>>;
+  /** GPUs with a fault: what serves on one is replaced elsewhere before it goes. Read once per pass. */
+  readonly faultyGpus?: () => Promise<FaultyGpus>;
   /** Requests at the instances of these hosts. */
   readonly loads?: (hosts: readonly HostId[]) => Promise<Loads>;
   readonly onTransition?: (transition: Transition) => void;
@@ -53,7 +55,7 @@ export function createController(deps: {
   const decide = (
     deployment: Deployment,
     instances: readonly Instance[],
-    leaving: LeavingHosts,
+    leaving: WhatLeaves,
     loads: Loads = noLoads,
   ): Decision => {
     // What lives on one host's disk cannot go on elsewhere: it waits for its host.
@@ -61,7 +63,7 @@ export function createController(deps: {
     const placed: PlacedInstance[] = instances.map((instance) => ({
       ...instance,
       isHostLost: isMovable && deps.hostState(instance.hostId) === "lost",
-      leaving: isMovable ? leaving.get(instance.hostId) : undefined,
+      leaving: isMovable ? leavingOf(instance, leaving) : undefined,
       load: loads.get(instance.id),
     }));
     const target = targetOf(deployment);
@@ -71,7 +73,7 @@ export function createController(deps: {
     return { outcome, plan, replacements: plan.replaced > 0 ? count + plan.replaced : undefined };
   };
 
-  async function work(id: DeploymentId, leaving: LeavingHosts): Promise<boolean> {
+  async function work(id: DeploymentId, leaving: WhatLeaves): Promise<boolean> {
     for (let attempt = 1; attempt <= maxTries; attempt++) {
       const claimed = await store.claim(id, deps.owner, claimTtlMs);
       if (!claimed) return false;
@@ -83,7 +85,7 @@ export function createController(deps: {
   }
 
   /** Read only where one of several that serve is to go: the others have no need of it. */
-  async function loadsFor({ deployment, instances }: Claimed, leaving: LeavingHosts): Promise<Loads> {
+  async function loadsFor({ deployment, instances }: Claimed, leaving: WhatLeaves): Promise<Loads> {
     const serving = instances.filter(({ phase, isTombstoned }) => phase === "ready" && !isTombstoned);
     const { plan } = decide(deployment, instances, leaving);
     const isChoice = serving.length > 1 && (plan.tombstone.length > 0 || plan.inPlace !== undefined);
@@ -91,7 +93,7 @@ export function createController(deps: {
     return deps.loads([...new Set(serving.map(({ hostId }) => hostId))]);
   }
 
-  async function settle(claimed: Claimed, leaving: LeavingHosts): Promise<boolean | "lost-race"> {
+  async function settle(claimed: Claimed, leaving: WhatLeaves): Promise<boolean | "lost-race"> {
     const { deployment } = claimed;
     try {
       const loads = await loadsFor(claimed, leaving);
@@ -148,7 +150,10 @@ export function createController(deps: {
 
   async function pass(): Promise<number> {
     let moved = 0;
-    const leaving = (await deps.leaving?.()) ?? nobodyLeaves;
+    const leaving = {
+      hosts: (await deps.leaving?.()) ?? nobodyLeaves.hosts,
+      gpus: (await deps.faultyGpus?.()) ?? nobodyLeaves.gpus,
+    };
     for (const { deployment, instances } of await store.active(undefined)) {
       const { outcome, plan } = decide(deployment, instances, leaving);
       // Most have nothing to do: they cost no claim.
@@ -187,9 +192,17 @@ export function createController(deps: {
   };
 }
 
-type LeavingHosts = ReadonlyMap<HostId, Leaving>;
+interface WhatLeaves {
+  readonly hosts: ReadonlyMap<HostId, Leaving>;
+  readonly gpus: FaultyGpus;
+}
 
-const nobodyLeaves: LeavingHosts = new Map();
+type FaultyGpus = ReadonlyMap<HostId, ReadonlySet<string>>;
+
+const nobodyLeaves: WhatLeaves = { hosts: new Map(), gpus: new Map() };
+
+const leavingOf = ({ hostId, gpuUuids }: Instance, { hosts, gpus }: WhatLeaves): Leaving | undefined =>
+  hosts.get(hostId) ?? (gpuUuids.some((uuid) => gpus.get(hostId)?.has(uuid)) ? "moving" : undefined);
 
 type Loads = ReadonlyMap<InstanceId, number>;
 

@@ -116,6 +116,8 @@ export interface FleetStore {
   setKeptWeights(session: HostSession, keys: readonly string[]): Promise<void>;
   /** Figures of the last report, as some replica wrote them down. */
   live(only?: readonly HostId[]): Promise<ReadonlyMap<HostId, AgedLive>>;
+  /** Uuids by host. */
+  cordonedGpus(): Promise<ReadonlyMap<HostId, ReadonlySet<string>>>;
   /** False when nothing there is cordoned. */
   uncordon(wish: GpuUncordon): Promise<boolean>;
   /** What signs a request to this host now; undefined when unknown. */

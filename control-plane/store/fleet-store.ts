@@ -13,7 +13,7 @@ import type {
 import { asked } from "./asked.ts";
 import { announce } from "./change-feed.ts";
 import { inTransaction } from "./database.ts";
-import { cordonFaulty, liftCordons, withCordons } from "./gpu-cordons.ts";
+import { cordonedGpus, cordonFaulty, liftCordons, withCordons } from "./gpu-cordons.ts";
 import { hostOperations, withOperation } from "./host-operation-store.ts";
 import { adoptHost, registerHost } from "./register-host.ts";
 import type { Database } from "./schema.ts";
@@ -96,6 +96,7 @@ export function createFleetStore(db: Kysely<Database>, seal: TicketKeySeal): Fle
     },
 
     uncordon: (wish) => liftCordons(db, wish),
+    cordonedGpus: () => cordonedGpus(db),
 
     async openLeases() {
       const rows = await db

@@ -74,6 +74,16 @@ export function liftCordons(db: Kysely<Database>, { host, gpu, act }: GpuUncordo
   });
 }
 
+export async function cordonedGpus(db: Kysely<Database>): Promise<ReadonlyMap<HostId, ReadonlySet<string>>> {
+  const rows = await db
+    .selectFrom("gpu_cordon")
+    .select(["host_id", "gpu_uuid"])
+    .where("lifted_at", "is", null)
+    .execute();
+  const byHost = Map.groupBy(rows, (row) => row.host_id as HostId);
+  return new Map([...byHost].map(([host, own]) => [host, new Set(own.map((row) => row.gpu_uuid))]));
+}
+
 /** The inventory as placement may believe it. */
 export function withCordons(inventory: Inventory, cordons: readonly Cordon[]): Inventory {
   if (cordons.length === 0) return inventory;

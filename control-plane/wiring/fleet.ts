@@ -98,6 +98,7 @@ export function createFleet(parts: FleetParts) {
     hosts,
     hostState,
     leaving: () => hostOperationStore.draining(),
+    faultyGpus: fleetStore.cordonedGpus,
     loads: async (on) => requestsAt((await live(on)).values()),
     owner: parts.owner,
     log,

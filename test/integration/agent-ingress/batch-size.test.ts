@@ -24,6 +24,8 @@ it("never runs more than the batch holds: 300 at once, batch 8, the rest wait or
   expect(busy.length).toBeGreaterThan(0);
   expect(busy.every((r) => r.refusal === "busy" && Number(r.headers["retry-after"]) >= 1)).toBe(true);
   expect(path.spool.depth().records).toBe(served.length);
+  // What the control plane scales by.
+  expect(path.ingress.stats(instanceId).turnedAway).toBe(busy.length);
 });
 
 it("serves all 300 with a queue that holds them, still 8 at a time, sequences counted", async () => {

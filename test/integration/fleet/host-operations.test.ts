@@ -101,6 +101,27 @@ describe("a host that is drained", () => {
   });
 });
 
+it("an instance on a GPU with a fault is replaced on another before it goes", async () => {
+  const one = await host("host-1");
+  const id = await serving(one);
+  const [gpuUuid] = one.desired?.instances?.[0]?.gpuUuids ?? [];
+  await replica.db
+    .insertInto("gpu_cordon")
+    .values({ host_id: "host-1", gpu_uuid: gpuUuid as string, fault_id: "xid:79", reason: "Xid 79", lifted_at: null })
+    .execute();
+  const all = await replica.db.selectFrom("gpu_claim").select("gpu_uuid").where("host_id", "=", "host-1").execute();
+  expect(all).toEqual([{ gpu_uuid: gpuUuid }]);
+  // The host's other GPUs are as good as another host's.
+  await vi.waitFor(() => expect(one.desired?.instances).toHaveLength(2), wait);
+  expect(one.desired?.tombstones).toEqual([]);
+  expect(replica.routing.ready(id)).toHaveLength(1);
+  one.obey("ready");
+  await vi.waitFor(() => expect(one.tombstonesSeen).toHaveLength(1), wait);
+  const [left] = await replica.deploymentStore.instances(id);
+  expect(left?.gpuUuids).not.toContain(gpuUuid);
+  await vi.waitFor(() => expect(replica.routing.ready(id).map((route) => route.instanceId)).toEqual([left?.id]), wait);
+});
+
 it("a host is forgotten once it is away and empty, and its certificate is good no more", async () => {
   await replica.stop();
   replica = await startReplica(await postgres.migratedDatabase(), { limits: { leaseMs: 4_000, lostMs: 8_000 } });
