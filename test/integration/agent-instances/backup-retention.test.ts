@@ -1,0 +1,118 @@
+// When backups of an agent instance are made by themselves, and when they go.
+import { sql } from "kysely";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import type { DeploymentId } from "../../../proto/ids.ts";
+import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { ada, hostView, openWorld, type World } from "./world.ts";
+
+let postgres: TestPostgres;
+let world: World;
+beforeAll(async () => {
+  postgres = await startPostgres();
+  world = await openWorld(await postgres.migratedDatabase());
+});
+afterAll(async () => {
+  await world?.close();
+  await postgres?.stop();
+});
+beforeEach(async () => {
+  await sql`truncate instance_backup, agent_instance, host_command cascade`.execute(world.db);
+  await sql`delete from instance`.execute(world.db);
+  await sql`delete from deployment_spec`.execute(world.db);
+  await sql`delete from deployment`.execute(world.db);
+  Object.assign(world.given, { funds: 1_000_000_000n, needed: 0n, hosts: [hostView], nowMs: Date.now() });
+});
+
+const ip = "203.0.113.9";
+const wish = { name: "mine", type: "workspace", plan: "standard" };
+const made = async (name = "mine") => {
+  const id = await world.instances.create(ada, { ...wish, name }, ip);
+  await world.runs(id);
+  return id;
+};
+/** A backup that is ready. */
+const saved = async (id: DeploymentId) => {
+  const backup = await world.backups.backup(ada, id, "");
+  await world.told("volume.backup", "done", { sha256: "ab", sizeBytes: 1234 });
+  await world.backups.settle();
+  return backup;
+};
+
+describe("schedule and retention", () => {
+  const dayMs = 24 * 3_600_000;
+
+  test("a running instance is backed up when its time has come, a stopped one is not", async () => {
+    const id = await made();
+    await world.backups.tend();
+    expect(await world.open()).toEqual([]);
+    world.given.nowMs += dayMs + 60_000;
+    await world.backups.tend();
+    await world.backups.tend();
+    expect(await world.open()).toMatchObject([{ kind: "volume.backup" }]);
+    await world.told("volume.backup", "done", { sha256: "ab", sizeBytes: 1 });
+    await world.backups.settle();
+    expect(await world.backups.list(ada, id)).toMatchObject([{ state: "ready" }]);
+    await world.runs(id, "stopped");
+    world.given.nowMs += 2 * dayMs;
+    await world.backups.tend();
+    expect(await world.open()).toEqual([]);
+  });
+
+  test("the oldest scheduled ones beyond their number go, those made by hand stay; a removal that failed is asked for again", async () => {
+    const id = await made();
+    const byHand = await saved(id);
+    for (let n = 1; n <= 4; n++)
+      await sql`insert into instance_backup (backup_id, deploy_id, account_id, is_scheduled, state, blob_key, created_at)
+        values (${`bk-s${n}`}, ${id}, ${ada.account}, true, 'ready', ${`backups/${id}/bk-s${n}`}, now() + ${`${n} minutes`}::interval)`.execute(
+        world.db,
+      );
+    await world.backups.tend();
+    expect((await world.backups.list(ada, id)).map((one) => one.id)).toEqual(["bk-s4", "bk-s3", byHand]);
+    const removals = await world.open();
+    expect(removals.map((one) => (one.arguments as { key: string }).key).sort()).toEqual([
+      `backups/${id}/bk-s1`,
+      `backups/${id}/bk-s2`,
+    ]);
+    await world.told("volume.remove_backup", "failed");
+    await world.backups.tend();
+    expect(await world.open()).toHaveLength(2);
+    await world.told("volume.remove_backup", "done");
+    await world.backups.tend();
+    expect(await world.open()).toEqual([]);
+    const { rows } = await sql`select from instance_backup where deploy_id = ${id}`.execute(world.db);
+    expect(rows).toHaveLength(3);
+  });
+
+  test("a failed backup of a living instance is shown for a week and then removed from the store", async () => {
+    const id = await made();
+    await world.backups.backup(ada, id, "");
+    await world.told("volume.backup", "failed");
+    await world.backups.tend();
+    await sql`update instance_backup set finished_at = now() - interval '6 days'`.execute(world.db);
+    await world.backups.tend();
+    expect(await world.backups.list(ada, id)).toMatchObject([{ state: "failed" }]);
+    await sql`update instance_backup set finished_at = now() - interval '8 days'`.execute(world.db);
+    await world.backups.tend();
+    expect(await world.backups.list(ada, id)).toEqual([]);
+    expect(await world.open()).toMatchObject([{ kind: "volume.remove_backup" }]);
+  });
+
+  test("of a deleted instance everything goes, its volume only once its container is gone", async () => {
+    const id = await made();
+    await saved(id);
+    await sql`insert into instance (instance_id, deploy_id, account_id, host_id, generation, gpu_uuids)
+      values ('i2', ${id}, ${ada.account}, 'host-1', 1, '{}')`.execute(world.db);
+    await world.instances.remove(ada, id, ip);
+    // As the change feed has it done, without the job that looks now and then.
+    await world.backups.sweepDeleted();
+    expect((await world.open()).map((one) => one.kind)).toEqual(["volume.remove_backup"]);
+    await sql`delete from instance where instance_id = 'i2'`.execute(world.db);
+    await world.backups.sweepDeleted();
+    expect((await world.open()).map((one) => one.kind).sort()).toEqual(["volume.remove", "volume.remove_backup"]);
+    await world.told("volume.remove", "done");
+    await world.told("volume.remove_backup", "done");
+    await world.backups.tend();
+    await world.backups.tend();
+    expect(await world.open()).toEqual([]);
+  });
+});
