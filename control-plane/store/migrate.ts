@@ -27,6 +27,7 @@ import * as usageMonths from "./migrations/0023-usage-months.ts";
 import * as standardArgs from "./migrations/0024-standard-args.ts";
 import * as webhookKept from "./migrations/0025-webhook-kept.ts";
 import * as chargeCauses from "./migrations/0026-charge-causes.ts";
+import * as adapterSources from "./migrations/0027-adapter-sources.ts";
 
 /** In order. Imported by name: what runs is what was reviewed, whatever lies in the folder. */
 const migrations: Record<string, Migration> = {
@@ -55,6 +56,7 @@ const migrations: Record<string, Migration> = {
   "0024-standard-args": standardArgs,
   "0025-webhook-kept": webhookKept,
   "0026-charge-causes": chargeCauses,
+  "0027-adapter-sources": adapterSources,
 };
 
 /** Public message: what happened, why, what to do. */

@@ -10,13 +10,9 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       base_deploy_id text not null references deployment,
       base_model text not null,
       is_base_public boolean not null,
-      source text not null default 'huggingface' check (source in ('huggingface', 'civitai', 'url')),
       repo text not null,
       revision text not null,
-      file text not null default '',
-      url bytea,
       token bytea,
-      "commit" text not null default '',
       is_private boolean not null default true,
       description text not null default '',
       status text not null default 'initializing'
@@ -24,7 +20,6 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       fail_reason text not null default '',
       is_wanted boolean not null default true,
       used_at timestamptz not null default now(),
-      room_made_at timestamptz,
       created_at timestamptz not null default now(),
       updated_at timestamptz not null default now()
     )`.execute(db);
