@@ -4,9 +4,9 @@ import { type GpuType, gpuTypes } from "../../proto/gpu.ts";
 import type { HostId } from "../../proto/ids.ts";
 import type { HostView } from "../fleet/host.ts";
 import type { Engine } from "./deployment.ts";
-import type { Want } from "./place.ts";
 import { createPlacementIndex } from "./place-index.ts";
 import { type Rejection, rejections } from "./place-reasons.ts";
+import type { Want } from "./want.ts";
 
 export interface GpuOffer {
   readonly gpu: GpuType;

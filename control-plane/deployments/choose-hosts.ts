@@ -5,11 +5,11 @@ import type { HostState, HostView } from "../fleet/host.ts";
 import { weightsKey } from "../fleet/host.ts";
 import type { Deployment, Instance, PendingReason } from "./deployment.ts";
 import { summarize } from "./pending-reasons.ts";
-import type { Want } from "./place.ts";
 import { createPlacementIndex, withPlaced } from "./place-index.ts";
 import { rejections } from "./place-reasons.ts";
 import { concernsOthers, mostNewGpus } from "./place-reserve.ts";
 import type { GpuReserve, NewInstance, ReserveStore } from "./store.ts";
+import type { Want } from "./want.ts";
 
 export interface Choice {
   readonly placements: readonly NewInstance[];

@@ -1,7 +1,7 @@
 // What must hold of a host whatever is free on it. Cheap: every candidate passes through here.
 import { whyImageNotAllowed } from "../../proto/allowed-image.ts";
 import type { HostView } from "../fleet/host.ts";
-import type { Want } from "./place.ts";
+import type { Want } from "./want.ts";
 
 /** Why the host is out of the question, or undefined. */
 export function refuse(want: Want, host: HostView): string | undefined {

@@ -1,8 +1,8 @@
 // What of a host an instance would get: the smallest GPUs that hold it, or room beside others of its account.
 import type { Gpu, HostView } from "../fleet/host.ts";
-import type { Placed, Want } from "./place.ts";
 import { byIndex, type FreeGpu, freeGpus, isUsable, sharedGpus } from "./place-gpus.ts";
 import { isVirtual, resourcesOf } from "./resources.ts";
+import type { Placed, Want } from "./want.ts";
 
 export interface Fit extends Placed {
   /** It comes onto a GPU that its account uses already. */

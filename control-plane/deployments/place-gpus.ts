@@ -1,8 +1,8 @@
 // Which GPUs of a host are free, and how much of them: the smaller of what was claimed and what was reported.
 import type { GpuType } from "../../proto/gpu.ts";
 import type { Gpu, GpuClaim, HostView } from "../fleet/host.ts";
-import type { Want } from "./place.ts";
 import { isVirtual } from "./resources.ts";
+import type { Want } from "./want.ts";
 
 export interface FreeGpu {
   readonly gpu: Gpu;

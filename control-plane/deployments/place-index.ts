@@ -3,12 +3,12 @@
 import type { GpuType } from "../../proto/gpu.ts";
 import type { AccountId, HostId } from "../../proto/ids.ts";
 import type { GpuClaim, HostView } from "../fleet/host.ts";
-import type { Placed, Want } from "./place.ts";
 import { refuse } from "./place-filter.ts";
 import { type Fit, fitOn, isKept, mayShare } from "./place-fit.ts";
 import { freeGpus } from "./place-gpus.ts";
 import { compare, type Scored, score } from "./place-score.ts";
 import { SortedIds } from "./sorted-ids.ts";
+import type { Placed, Want } from "./want.ts";
 
 export interface PlacementIndex {
   place(want: Want): Placed | undefined;

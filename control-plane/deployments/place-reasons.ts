@@ -1,10 +1,10 @@
 // Why each host was refused, in a sentence. Made only when somebody asks: placing itself never looks at most hosts.
 import type { HostView } from "../fleet/host.ts";
-import type { Want } from "./place.ts";
 import { refuse } from "./place-filter.ts";
 import { fitOn, isKept, mayShare } from "./place-fit.ts";
 import { type FreeGpu, freeGpus, isUsable } from "./place-gpus.ts";
 import { isVirtual } from "./resources.ts";
+import type { Want } from "./want.ts";
 
 export interface Rejection {
   readonly host: string;

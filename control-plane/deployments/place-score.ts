@@ -1,7 +1,7 @@
 // Which of several hosts that fit. One order, so that the same fleet always gives the same answer.
 import type { HostView } from "../fleet/host.ts";
-import type { Want } from "./place.ts";
 import type { Fit } from "./place-fit.ts";
+import type { Want } from "./want.ts";
 
 export interface Scored {
   readonly fit: Fit;

@@ -1,4 +1,4 @@
-import type { Refusal } from "./render-error.ts";
+import type { Refusal } from "./refusal.ts";
 
 /** native and management; OpenAI-compatible; ElevenLabs-compatible. */
 export type Dialect = "service" | "compat" | "voices";

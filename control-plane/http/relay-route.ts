@@ -8,8 +8,9 @@ import type { Completion } from "../inference/completion.ts";
 import { ClientSink } from "./client-sink.ts";
 import { compatError } from "./error-body.ts";
 import type { ReadBody } from "./json-body.ts";
+import type { Refusal } from "./refusal.ts";
 import type { Lesson, RelayFront } from "./relay-front.ts";
-import { type Refusal, refusalOf, renderError } from "./render-error.ts";
+import { refusalOf, renderError } from "./render-error.ts";
 import type { RequestState } from "./request-state.ts";
 import { tierOf } from "./service-tier.ts";
 

@@ -30,6 +30,7 @@ import { type Dialect, errorBody } from "./error-body.ts";
 import * as edge from "./errors.ts";
 import { bodyLimitBytes } from "./json-body.ts";
 import { BadRange } from "./read-range.ts";
+import type { Refusal } from "./refusal.ts";
 import { type Detail, detailOf, type Place, type SchemaError } from "./validation-detail.ts";
 
 type ErrorClass = abstract new (...args: never[]) => ServiceError;
@@ -214,19 +215,6 @@ const statusOf = new Map<ErrorClass, number>([
 
 /** The fields that a refused value stands in, where it is not the body. */
 const queryParams: ReadonlySet<string> = new Set(["from", "to", "cursor", "after"]);
-
-export interface Refusal {
-  readonly status: number;
-  readonly message: string;
-  readonly code: string | undefined;
-  readonly param: string | undefined;
-  readonly detail: readonly Detail[] | undefined;
-  readonly retryAfterSeconds: number | undefined;
-  readonly phase: string | undefined;
-  readonly etaSeconds?: number | undefined;
-  /** For the log. */
-  readonly cause: unknown;
-}
 
 export interface RenderedError {
   readonly status: number;

@@ -15,7 +15,7 @@ import type { RateStanding } from "../quotas/rate-meter.ts";
 import { deprecationHeaders } from "./deprecation-headers.ts";
 import type { EdgeMetrics, RouteMeter } from "./edge-metrics.ts";
 import type { Dialect } from "./error-body.ts";
-import type { Refusal } from "./render-error.ts";
+import type { Refusal } from "./refusal.ts";
 
 declare module "fastify" {
   interface FastifyRequest {

@@ -1,11 +1,12 @@
 // The index answers what comparing every host would, whatever was put into it before; shares of GPUs never meet another account.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { place, type Want } from "../../../../control-plane/deployments/place.ts";
+import { place } from "../../../../control-plane/deployments/place.ts";
 import { refuse } from "../../../../control-plane/deployments/place-filter.ts";
 import { fitOn } from "../../../../control-plane/deployments/place-fit.ts";
 import { createPlacementIndex, withPlaced } from "../../../../control-plane/deployments/place-index.ts";
 import { compare, score } from "../../../../control-plane/deployments/place-score.ts";
+import type { Want } from "../../../../control-plane/deployments/want.ts";
 import type { GpuClaim, HostView } from "../../../../control-plane/fleet/host.ts";
 import type { AccountId, HostId } from "../../../../proto/ids.ts";
 import { gib, gpu, hostView, inventory } from "../../../fakes/fleet-records.ts";

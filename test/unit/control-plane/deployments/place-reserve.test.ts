@@ -1,10 +1,11 @@
 // Minimums of accounts: whoever deploys what, the GPUs still due to others stay free for them.
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { place, type Want } from "../../../../control-plane/deployments/place.ts";
+import { place } from "../../../../control-plane/deployments/place.ts";
 import { withPlaced } from "../../../../control-plane/deployments/place-index.ts";
 import { whyNot } from "../../../../control-plane/deployments/place-reasons.ts";
 import { type GpuMinimums, mostNewGpus } from "../../../../control-plane/deployments/place-reserve.ts";
+import type { Want } from "../../../../control-plane/deployments/want.ts";
 import type { HostView } from "../../../../control-plane/fleet/host.ts";
 import type { AccountId } from "../../../../proto/ids.ts";
 import { gib, gpu, hostView, inventory } from "../../../fakes/fleet-records.ts";
