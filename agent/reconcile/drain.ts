@@ -4,20 +4,21 @@ import type { DesiredState__Output } from "../../proto/gen/stoker/fleet/v1/Desir
 import type { InstanceId } from "../../proto/ids.ts";
 import type { DataPath } from "./ports.ts";
 
-/** What is left of a drain that has taken `forMs`. */
-export type DrainLeft = (forMs: number) => number;
+/** What is left of an instance's drain that has taken `forMs`. */
+export type DrainLeft = (id: InstanceId, forMs: number) => number;
 
 const askEveryMs = 1_000;
 
-/** The host's own deadline while it is being emptied, else `ownMs`. */
+/** The host's deadline where it is being emptied of that instance, else `ownMs`: what its owner ended waits for no operator. */
 export function drainLeftMs(
-  desired: Pick<DesiredState__Output, "emptiedByMs"> | undefined,
+  desired: Pick<DesiredState__Output, "emptiedByMs" | "moved"> | undefined,
+  id: InstanceId,
   ownMs: number,
   forMs: number,
   controlTimeMs: () => number,
 ): number {
   // Absent in what an older agent kept.
-  const byMs = Number(desired?.emptiedByMs ?? 0);
+  const byMs = desired?.moved?.includes(id) ? Number(desired.emptiedByMs) : 0;
   return byMs > 0 ? byMs - controlTimeMs() : ownMs - forMs;
 }
 
@@ -34,7 +35,7 @@ export async function untilDrained(
 ): Promise<void> {
   const beganMs = deps.clock();
   while (!signal.aborted) {
-    const leftMs = deps.drainLeft(deps.clock() - beganMs);
+    const leftMs = deps.drainLeft(id, deps.clock() - beganMs);
     if (leftMs <= 0 || (await deps.dataPath.drained(id, Math.min(leftMs, askEveryMs), signal))) return;
   }
 }

@@ -4,7 +4,7 @@
 import type { DesiredState__Output } from "../../proto/gen/stoker/fleet/v1/DesiredState.ts";
 import type { InstanceId } from "../../proto/ids.ts";
 import { diff, newestOf, type Step, type View } from "./diff.ts";
-import { drainLeftMs } from "./drain.ts";
+import { type DrainLeft, drainLeftMs } from "./drain.ts";
 import type { Observed } from "./driver.ts";
 import { createFactsBook } from "./facts-book.ts";
 import type { GpuMeter } from "./ports.ts";
@@ -58,7 +58,7 @@ export function createReconciler(deps: LoopDeps): Reconciler {
     lastProgressMs = clock();
     wake.now();
   };
-  const drainLeft = (forMs: number) => drainLeftMs(desired, deps.drainMs, forMs, deps.controlTimeMs);
+  const drainLeft: DrainLeft = (id, forMs) => drainLeftMs(desired, id, deps.drainMs, forMs, deps.controlTimeMs);
   const executors = createExecutors({ ...deps, book, progressed, drainLeft });
   const running = new Map<InstanceId, { readonly own: AbortController; readonly work: Promise<void> }>();
   const inFlight = new Set<Promise<void>>();

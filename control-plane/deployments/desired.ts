@@ -45,8 +45,10 @@ export interface DesiredSet {
   readonly generation: bigint;
   readonly instances: readonly DesiredInstance[];
   readonly tombstones: readonly InstanceId[];
-  /** Unix ms at which requests on what is to go are cut; 0: the host's own drain. */
+  /** Unix ms at which requests on what is moved are cut; 0: the host is not being emptied. */
   readonly emptiedByMs: number;
+  /** Of the tombstones, those that are moved elsewhere. */
+  readonly moved: readonly InstanceId[];
   readonly prefetch: readonly NodeWeights[];
 }
 

@@ -158,6 +158,8 @@ export interface DesiredRows {
   readonly tombstones: readonly InstanceId[];
   /** Unix ms at which the host is to be empty; 0: it is not being emptied. */
   readonly emptiedByMs: number;
+  /** Of the tombstones, those whose deployment goes on. */
+  readonly moved: readonly InstanceId[];
   /** Weights the operator wants there ahead of any deployment. */
   readonly prefetch: readonly NodeWeights[];
 }

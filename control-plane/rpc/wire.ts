@@ -171,6 +171,7 @@ export function writeDesired(set: DesiredSet): DesiredState {
     instances: set.instances.map(writeSpec),
     tombstones: [...set.tombstones],
     emptiedByMs: set.emptiedByMs,
+    moved: [...set.moved],
     prefetch: set.prefetch.map(({ id, repo, revision, file, format, isPinned }) => ({
       id,
       weights: { repo, revision, file, format },

@@ -34,6 +34,8 @@ export function desiredRows(db: Kysely<Database>, hostId: HostId): Promise<Desir
         .where("host_id", "=", hostId)
         .where("kind", "=", "drain")
         .executeTakeFirst();
+      const dead = rows.filter((row) => row.tombstoned_at !== null);
+      const goesOn = new Set(emptying ? await servingOf(trx, dead) : []);
       const again = await endedOnes(trx, hostId).orderBy("instance_id").execute();
       const live = rows.filter((row) => row.tombstoned_at === null);
       const ids = [...new Set(live.map((row) => row.deploy_id))];
@@ -47,9 +49,8 @@ export function desiredRows(db: Kysely<Database>, hostId: HostId): Promise<Desir
         prefetch: await nodeWeightsOf(trx, hostId),
         generation: host.generation,
         emptiedByMs: emptying?.deadline_at?.getTime() ?? 0,
-        tombstones: [...rows.filter((row) => row.tombstoned_at !== null), ...again].map(
-          (row) => row.instance_id as InstanceId,
-        ),
+        tombstones: [...dead, ...again].map((row) => row.instance_id as InstanceId),
+        moved: dead.filter((row) => goesOn.has(row.deploy_id)).map((row) => row.instance_id as InstanceId),
         instances: live.flatMap((row) => {
           const deployment = byId.get(row.deploy_id as DeploymentId);
           if (!deployment) return [];
@@ -69,4 +70,21 @@ export function desiredRows(db: Kysely<Database>, hostId: HostId): Promise<Desir
         }),
       };
     });
+}
+
+const goingOn = ["initializing", "downloading", "deploying", "deployed", "updating"] as const;
+
+/** The deployments of these instances that go on elsewhere. */
+async function servingOf(
+  trx: Kysely<Database>,
+  instances: readonly { readonly deploy_id: string }[],
+): Promise<string[]> {
+  if (instances.length === 0) return [];
+  const rows = await trx
+    .selectFrom("deployment")
+    .select("deploy_id")
+    .where("deploy_id", "in", [...new Set(instances.map((row) => row.deploy_id))])
+    .where("status", "in", goingOn)
+    .execute();
+  return rows.map((row) => row.deploy_id);
 }

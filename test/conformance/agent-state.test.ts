@@ -190,6 +190,7 @@ describe("session store", () => {
     tombstones: ["gone"],
     prefetch: [],
     emptiedByMs: "0",
+    moved: [],
   };
 
   it("is empty on a fresh host, and keeps name, set and highest epoch over restarts", async () => {

@@ -84,6 +84,7 @@ describe("a host that is drained", () => {
     expect(replica.routing.ready(id).map(({ hostId }) => hostId)).toEqual(["host-1"]);
     two.obey("ready");
     await vi.waitFor(() => expect(one.tombstonesSeen).toHaveLength(1), wait);
+    expect(one.desired?.moved).toEqual(one.desired?.tombstones);
     one.obey("ready");
     await vi.waitFor(async () => {
       expect(await replica.hostOperations.progress("host-1")).toEqual({ total: 1, left: 0, fixed: 0, inFlight: 0 });

@@ -24,8 +24,8 @@ afterEach(async () => {
 describe("weights at a local path", () => {
   it("are used where they lie, named as a file or by their folder", async () => {
     const modelPath = join(folder, "model.gguf");
-    expect(await ensure(modelPath)).toEqual({ modelPath });
-    expect(await ensure(folder)).toEqual({ modelPath });
+    expect(await ensure(modelPath)).toEqual({ modelPath, commit: "" });
+    expect(await ensure(folder)).toEqual({ modelPath, commit: "" });
   });
 
   it("that are no GGUF file are refused, so that no other file of the host can be mounted", async () => {

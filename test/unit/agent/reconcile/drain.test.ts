@@ -4,12 +4,12 @@ import type { InstanceId } from "../../../../proto/ids.ts";
 
 /** Requests that never end, on a clock of their own. */
 function world() {
-  const state = { nowMs: 0, emptiedByMs: "0" };
+  const state = { nowMs: 0, emptiedByMs: "0", moved: ["i1"] };
   const drain = (mayEnd: () => boolean = () => false) =>
     untilDrained(
       {
         clock: () => state.nowMs,
-        drainLeft: (forMs) => drainLeftMs(state, 30_000, forMs, () => 1_000_000 + state.nowMs),
+        drainLeft: (id, forMs) => drainLeftMs(state, id, 30_000, forMs, () => 1_000_000 + state.nowMs),
         dataPath: {
           drained: async (_id, ms) => {
             state.nowMs += ms;
@@ -42,6 +42,12 @@ describe("the drain of an instance", () => {
     expect(patient.nowMs).toBe(100_000);
   });
 
+  it("takes no longer than the host's own where its owner ended it, however long the host has to be empty", async () => {
+    const w = Object.assign(world(), { emptiedByMs: "605800000", moved: [] });
+    await w.drain();
+    expect(w.nowMs).toBe(30_000);
+  });
+
   it("ends at once when the operator will wait no longer", async () => {
     const w = Object.assign(world(), { emptiedByMs: "1600000" });
     await w.drain(() => {
@@ -52,7 +58,7 @@ describe("the drain of an instance", () => {
   });
 
   it("knows no such time from what an older agent kept", () => {
-    const old = {} as { emptiedByMs: string };
-    expect(drainLeftMs(old, 30_000, 1_000, () => 5)).toBe(29_000);
+    const old = {} as { emptiedByMs: string; moved: string[] };
+    expect(drainLeftMs(old, "i1" as InstanceId, 30_000, 1_000, () => 5)).toBe(29_000);
   });
 });

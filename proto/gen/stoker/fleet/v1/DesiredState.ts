@@ -11,6 +11,7 @@ export interface DesiredState {
   'tombstones'?: (string)[];
   'prefetch'?: (_stoker_fleet_v1_Prefetch)[];
   'emptiedByMs'?: (number | string | Long);
+  'moved'?: (string)[];
 }
 
 export interface DesiredState__Output {
@@ -20,4 +21,5 @@ export interface DesiredState__Output {
   'tombstones': (string)[];
   'prefetch': (_stoker_fleet_v1_Prefetch__Output)[];
   'emptiedByMs': (string);
+  'moved': (string)[];
 }
