@@ -3,11 +3,14 @@
 import { open } from "node:fs/promises";
 import { shown } from "./check-adapter.ts";
 
-/** Adapters of the largest models have some thousand tensors. */
-const mostHeaderBytes = 16 * 1024 * 1024;
+/** Adapters of the largest models have some thousand tensors. Read on the thread that everybody's streams pass. */
+const mostHeaderBytes = 2 * 1024 * 1024;
 const floats = new Set(["F32", "F16", "BF16"]);
 /** The half whose first dimension is the rank, as kohya's tools, diffusers and PEFT call it. */
 const downHalf = /(\.lora_down|\.lora_A(\.default)?|\.lora\.down|_lora\.down)\.weight$/;
+
+/** What else plain LoRAs hold: the other half, and the scale. */
+const otherPart = /(\.lora_up|\.lora_B(\.default)?|\.lora\.up|_lora\.up)\.weight$|\.alpha$/;
 
 interface SafetensorsHeader {
   readonly tensors: Readonly<Record<string, unknown>>;
@@ -34,7 +37,9 @@ async function readHeader(path: string): Promise<SafetensorsHeader | string> {
     const head = Buffer.alloc(8);
     const { bytesRead } = await file.read(head, 0, 8, 0);
     const length = bytesRead === 8 ? Number(head.readBigUInt64LE()) : Number.POSITIVE_INFINITY;
-    if (length > Math.min(mostHeaderBytes, size - 8)) return "it is no safetensors file";
+    if (length > size - 8) return "it is no safetensors file";
+    if (length > mostHeaderBytes)
+      return `its safetensors header has ${length} bytes and the most is ${mostHeaderBytes}; save it without the notes of its training`;
     const text = Buffer.alloc(length);
     await file.read(text, 0, length, 8);
     const { __metadata__: _, ...tensors } = objectIn(text.toString("utf8")) ?? { "": undefined };
@@ -55,6 +60,7 @@ function whyConfigRefused(config: string | undefined): string | undefined {
 
 function whyTensorsRefused({ tensors, bytes, dataFrom }: SafetensorsHeader, mostRank: number): string | undefined {
   let halves = 0;
+  const others: string[] = [];
   for (const [name, value] of Object.entries(tensors)) {
     const { dtype, shape, data_offsets: offsets } = (value ?? {}) as Record<string, unknown>;
     const [, to] = Array.isArray(offsets) ? offsets : [];
@@ -62,13 +68,17 @@ function whyTensorsRefused({ tensors, bytes, dataFrom }: SafetensorsHeader, most
       return "its safetensors header is damaged";
     if (dataFrom + to > bytes) return "it ends before its last tensor; fetch it whole";
     if (!floats.has(dtype)) return `its tensors are of type ${dtype.slice(0, 20)}; F32, F16 and BF16 are read`;
-    if (!downHalf.test(name)) continue;
+    if (!downHalf.test(name)) {
+      if (!otherPart.test(name)) others.push(name);
+      continue;
+    }
     halves += 1;
     const [rank] = shape;
     if (typeof rank !== "number" || !Number.isInteger(rank) || rank < 1 || rank > mostRank)
       return `its rank ${shown(rank)} is not a whole number from 1 to ${mostRank}, which is what the engine takes`;
   }
-  return halves === 0 ? "it holds no LoRA in the names of kohya's tools, diffusers or PEFT" : undefined;
+  if (halves === 0) return "it holds no LoRA in the names of kohya's tools, diffusers or PEFT";
+  return others.length === 0 ? undefined : `it holds ${shown(others[0])}, which is no part of a plain LoRA`;
 }
 
 function objectIn(text: string): Record<string, unknown> | undefined {

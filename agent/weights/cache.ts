@@ -28,6 +28,8 @@ export interface Fetch {
   readonly sources: readonly DownloadSource[];
   /** For the error text: the setting that names another source. */
   readonly setting: string;
+  /** As in a DownloadRequest. */
+  readonly isFleeting?: boolean;
   readonly onProgress: Progress;
 }
 

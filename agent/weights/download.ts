@@ -41,6 +41,8 @@ export interface DownloadRequest {
   /** Bytes that came over the network. */
   onBytes(source: SourceName, bytes: number): void;
   readonly pace?: Pace | undefined;
+  /** Nothing is kept of a download that fails, whyever: its sender is a stranger, who must not fill the disk bit by bit. */
+  readonly isFleeting?: boolean | undefined;
 }
 
 /** A source that sends less is as good as silent. */
@@ -111,7 +113,7 @@ async function write(request: DownloadRequest, path: string, signal: AbortSignal
   } finally {
     clearInterval(lease);
     await part?.close();
-    if (!isWhole && part?.bytes() === 0) await rm(path, { force: true });
+    if (!isWhole && (request.isFleeting || part?.bytes() === 0)) await rm(path, { force: true });
     else if (!isWhole) await releasePart(path);
   }
 }

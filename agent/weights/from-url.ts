@@ -44,13 +44,25 @@ export function createFetchUrl({ cache, web, allowsPrivate, log }: UrlParts) {
         // Without a word for which file it was, the rest of another one might follow.
         const headers: Record<string, string> =
           at > 0 && tag !== undefined ? { range: `bytes=${at}-`, "if-range": tag } : {};
-        return bounded(await web.open(url, headers, authorization, inner), url.host);
+        const answer = await web.open(url, headers, authorization, inner);
+        try {
+          const { length, most } = sizeOf(answer, at, url.host);
+          // An answer from the start takes the place of what is here.
+          const here = answer.status === 206 ? 0 : at;
+          await cache.needSpace([], Math.max(0, (length ?? most) - here), inner);
+          return { ...answer, body: Readable.from(counted(answer.body, most, url.host)) };
+        } catch (error) {
+          answer.body.on("error", () => {}).destroy();
+          throw error;
+        }
       },
     };
     const doneAssembling = cache.holders.assemble(key, source.sha256 === undefined ? [] : [source.sha256]);
     try {
-      const fetch = { content, sources: [from], setting: "the adapter's source", onProgress };
-      const blob = await cache.bring(fetch, signal);
+      const fetch = { content, sources: [from], setting: "the adapter's source", isFleeting: true, onProgress };
+      const blob = await cache.bring(fetch, signal).catch((error) => {
+        throw isOtherFile(error) && source.sha256 !== undefined ? changed(url.host) : error;
+      });
       const files = [{ path: fileName, ...blob }];
       const set = { repo: `url:${url.host}`, revision: blob.sha256, commit: blob.sha256, entry: fileName, files };
       await cache.kept.remember(key, set);
@@ -62,22 +74,27 @@ export function createFetchUrl({ cache, web, allowsPrivate, log }: UrlParts) {
   };
 }
 
-/** Throws what the answer means where it is not the file, and ends one that grows too long. */
-function bounded(answer: WebAnswer, host: string): WebAnswer {
-  const { status, body } = answer;
-  const length = Number(answer.header("content-length") ?? 0);
-  if (![200, 206, 416].includes(status) || length > mostImageLoraBytes) {
-    body.on("error", () => {}).destroy();
-    throw length > mostImageLoraBytes ? tooLong(host) : refusalOf(status, host);
-  }
-  return { ...answer, body: Readable.from(counted(body, host)) };
+/** What an answer brings and at most may bring, in bytes, where `at` are here. Throws what it means where it is not the file. */
+function sizeOf(
+  answer: WebAnswer,
+  at: number,
+  host: string,
+): { readonly length: number | undefined; readonly most: number } {
+  const { status } = answer;
+  if (![200, 206, 416].includes(status)) throw refusalOf(status, host);
+  // The file counts and not the answer: it may come in any number of them.
+  const most = mostImageLoraBytes - (status === 206 ? at : 0);
+  const announced = Number(answer.header("content-length") ?? Number.NaN);
+  const length = Number.isSafeInteger(announced) ? announced : undefined;
+  if ((length ?? 0) > most) throw tooLong(host);
+  return { length, most };
 }
 
-async function* counted(body: Readable, host: string): AsyncGenerator<Buffer> {
+async function* counted(body: Readable, most: number, host: string): AsyncGenerator<Buffer> {
   let bytes = 0;
   for await (const chunk of body as AsyncIterable<Buffer>) {
     bytes += chunk.length;
-    if (bytes > mostImageLoraBytes) throw tooLong(host);
+    if (bytes > most) throw tooLong(host);
     yield chunk;
   }
 }
@@ -106,8 +123,17 @@ const tooLong = (host: string) =>
     `${host} sends more than ${mostImageLoraBytes} bytes, the most for an image adapter: give the URL of the adapter alone.`,
   );
 
+const isOtherFile = (error: unknown) => error instanceof WeightsError && error.code === "hub_checksum_mismatch";
+
+const changed = (host: string) =>
+  failed(
+    "source_changed",
+    false,
+    `${host} has another file at the adapter's URL than the one that the adapter was made from (its sha256 differs): put that one back there, or create an adapter anew from this one.`,
+  );
+
 function failed(
-  code: "source_denied" | "source_not_found" | "source_failed" | "source_refused",
+  code: "source_denied" | "source_not_found" | "source_failed" | "source_refused" | "source_changed",
   retryable: boolean,
   text: string,
 ) {

@@ -33,7 +33,8 @@ const mostCharacters = 4096;
 
 /** Throws WeightsError for a URL that is not fetched from, whatever its host resolves to. */
 export function readPublicUrl(text: string, allowsPrivate: boolean): URL {
-  const url = text.length <= mostCharacters ? URL.parse(text) : null;
+  if (text.length > mostCharacters) throw refused(`it has more than ${mostCharacters} characters`);
+  const url = URL.parse(text);
   if (!url || url.hostname === "") throw refused("it is no URL");
   if (url.protocol !== "https:" && !(url.protocol === "http:" && allowsPrivate))
     throw refused("it must begin with https://");

@@ -17,6 +17,7 @@ export type WeightsErrorCode =
   | "source_refused"
   | "source_denied"
   | "source_not_found"
+  | "source_changed"
   | "source_failed";
 
 /** `message` is for the customer and the operator; `retryable` false means that trying again cannot help. */

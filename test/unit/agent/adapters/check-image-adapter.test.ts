@@ -47,6 +47,12 @@ it.each([
   ],
   ["whole numbers", withHeader({ "a.lora_down.weight": half([4, 1], "I8") }), /of type I8/],
   ["a rank too high", withHeader({ "a.lora_down.weight": half([512, 1]) }), /rank 512/],
+  [
+    "a whole model beside a LoRA",
+    withHeader({ "a.lora_down.weight": half([4, 1]), "a.weight": half([4, 1]) }),
+    /"a\.weight", which is no part/,
+  ],
+  ["a header of megabytes", withHeader({ __metadata__: { notes: "x".repeat(2 ** 21) } }), /header has \d+ bytes/],
   ["another kind of adapter", withHeader({ "a.hada_w1_a": half([4, 1]) }), /holds no LoRA/],
 ])("%s is refused with a sentence", async (_, bytes, sentence) => {
   expect(await why(bytes)).toMatch(sentence);
