@@ -13,7 +13,7 @@ export interface Suspension {
 const billing = "/console/billing";
 
 const suspensions: Readonly<Record<SuspendReason, Suspension>> = {
-  balance: { why: "The account is suspended: its funds are used up.", act: "Add funds", page: billing },
+  balance: { why: "The account has no funds left to spend, so it is suspended.", act: "Add funds", page: billing },
   "payment-method": {
     why: "The account is suspended: it has no means of payment.",
     act: "Add a card in the billing portal",

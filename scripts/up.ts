@@ -105,7 +105,7 @@ function onSignal(): void {
     process.exit(130);
   }
   screen.close();
-  process.stdout.write("\nStopping: requests in flight are finished first. Press Ctrl-C again to stop at once.\n");
+  process.stdout.write("\nStopping: requests in flight get up to 8 s to end. Press Ctrl-C again to stop at once.\n");
   stopping.abort(new UpError("stopped"));
   askedToStop();
 }

@@ -22,7 +22,7 @@ export function Deployments(): View {
         ({ status }) => which === "all" || (which === "live" ? !ended.includes(status) : status !== "deleted"),
       );
       return html`<${Table} name="deployments" rows=${rows} columns=${columns} keyOf=${(one: Deployment) => one.deploy_id}
-        empty="No deployment yet. A model of your own gets GPUs of its own, paid by the second." />`;
+        empty="No deployment yet. A model of your own gets GPUs of its own, billed by the minute." />`;
     })}`;
 }
 

@@ -16,8 +16,8 @@ export function SignUp({ onKey }: { onKey: (key: string) => Promise<void> }): Vi
   return html`<h1>Make an account</h1>
     <${Form} act="Sign up" onSend=${send}>
       <${Field} label="E-mail address" name="email" type="email" autocomplete="username" maxlength="320" required />
-      <${Field} label="Name of the account" name="name" autocomplete="nickname" maxlength="64" required
-        hint="Names of your own models begin with it: letters, digits, dots and dashes." />
+      <${Field} label="Name of the account" name="name" autocomplete="nickname" maxlength="39" required
+        hint="Names of your own models begin with it: letters, digits and single dashes." />
       <${Field} label="Password" name="password" type="password" autocomplete="new-password" minlength="8" maxlength="1024"
         required />
     <//>

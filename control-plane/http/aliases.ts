@@ -12,4 +12,5 @@ export function aliasesOf(path: string): readonly string[] {
 const others: Readonly<Record<string, readonly string[]>> = {
   "/v1/completions": ["/v1/compat/completions", "/v1/openai/completions"],
   "/v1/models": ["/v1/compat/models", "/v1/openai/models"],
+  "/v1/models/:model_name": ["/v1/compat/models/:model_name", "/v1/openai/models/:model_name"],
 };

@@ -6,14 +6,19 @@ const form = (suffix: string) => new RegExp(`^/models/(.+?)(${suffix})?(/?)$`);
 const forms: Readonly<Record<string, RegExp>> = { POST: form(postSuffix) };
 const otherForm = form(getSuffix);
 
+/** Where clients of the compatibility API ask for one model; nothing stands behind its name. */
+const compatForm = /^(\/v1\/(?:(?:compat|openai)\/)?models\/)(.+?)(\/?)$/;
+
 /** Siblings of a name. */
 const fixed: ReadonlySet<string> = new Set(["lora/list", "private/list", "deployment/list"]);
 
-/** Of a request; anything else than `/models/...` is left as it is. */
+/** Of a request; anything else than the address of a model is left as it is. */
 export function encodeModelName(method: string | undefined, url: string): string {
-  if (!url.startsWith("/models/")) return url;
+  if (!url.startsWith("/models/") && !url.startsWith("/v1/")) return url;
   const end = url.indexOf("?");
   const path = end < 0 ? url : url.slice(0, end);
+  const compat = method === "GET" ? compatForm.exec(path) : null;
+  if (compat) return `${compat[1]}${compat[2]?.replaceAll("/", "%2F")}${compat[3]}${end < 0 ? "" : url.slice(end)}`;
   const [, name = "", suffix = "", slash = ""] = (forms[method ?? "GET"] ?? otherForm).exec(path) ?? [];
   if (!name.includes("/") || fixed.has(name)) return url;
   return `/models/${name.replaceAll("/", "%2F")}${suffix}${slash}${end < 0 ? "" : url.slice(end)}`;

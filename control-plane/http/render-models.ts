@@ -1,38 +1,37 @@
 import type { ServedModel } from "../catalog/served-model.ts";
 import { type HourRates, pricingOf } from "./models/pricing.ts";
 import { perMillion, perUnit } from "./models/rates.ts";
-import type { ModelList, ModelSummaries } from "./schemas/models.ts";
+import type { ModelItem, ModelList, ModelSummaries } from "./schemas/models.ts";
 
 export function renderModelList(models: readonly ServedModel[]): ModelList {
+  return { object: "list", data: models.map(renderModel) };
+}
+
+export function renderModel(model: ServedModel): ModelItem {
+  const rates = perMillion(model.rates);
+  const { characters, audio, image } = perUnit(model.rates);
+  const slash = model.name.indexOf("/");
   return {
-    object: "list",
-    data: models.map((model) => {
-      const rates = perMillion(model.rates);
-      const { characters, audio, image } = perUnit(model.rates);
-      const slash = model.name.indexOf("/");
-      return {
-        id: model.name,
-        object: "model" as const,
-        created: Math.floor(model.createdAtMs / 1000),
-        owned_by: slash > 0 ? model.name.slice(0, slash) : "stoker",
-        root: model.name,
-        parent: model.adapter?.baseName ?? null,
-        metadata: {
-          description: model.description,
-          context_length: model.contextLength,
-          max_tokens: model.contextLength,
-          pricing: {
-            input_tokens: rates.input,
-            output_tokens: rates.output,
-            cache_read_tokens: rates.cached_input,
-            ...(characters ? { input_characters: characters } : {}),
-            ...(audio ? { input_seconds: audio / 1000 } : {}),
-            ...(image ? { per_image_unit: image } : {}),
-          },
-          tags: [...(model.about?.tags ?? [])],
-        },
-      };
-    }),
+    id: model.name,
+    object: "model" as const,
+    created: Math.floor(model.createdAtMs / 1000),
+    owned_by: slash > 0 ? model.name.slice(0, slash) : "stoker",
+    root: model.name,
+    parent: model.adapter?.baseName ?? null,
+    metadata: {
+      description: model.description,
+      context_length: model.contextLength,
+      max_tokens: model.contextLength,
+      pricing: {
+        input_tokens: rates.input,
+        output_tokens: rates.output,
+        cache_read_tokens: rates.cached_input,
+        ...(characters ? { input_characters: characters } : {}),
+        ...(audio ? { input_seconds: audio / 1000 } : {}),
+        ...(image ? { per_image_unit: image } : {}),
+      },
+      tags: [...(model.about?.tags ?? [])],
+    },
   };
 }
 

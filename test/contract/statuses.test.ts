@@ -92,6 +92,10 @@ const rows: readonly Row[] = [
     holds: { error: { type: "authentication_error", code: "invalid_api_key" } },
   },
   { call: "GET /v1/openai/models", status: 200 },
+  { call: "GET /v1/models/org/model", status: 200, holds: { id: "org/model", object: "model" } },
+  { call: "GET /v1/openai/models/org%2Fmodel", status: 200, holds: { id: "org/model" } },
+  { call: "GET /v1/models/org/model", status: 401, key: null },
+  { call: "GET /v1/models/org/unknown", status: 404, holds: { error: { code: "model_not_found" } } },
   { call: "GET /models/list", status: 200, key: null },
 ];
 

@@ -2,37 +2,35 @@ import { type Static, Type } from "typebox";
 import { ModelPricing } from "./model-record.ts";
 import { nullable } from "./sampling.ts";
 
-export const ModelList = Type.Object({
-  object: Type.Literal("list"),
-  data: Type.Array(
-    Type.Object({
-      id: Type.String(),
-      object: Type.Literal("model"),
-      created: Type.Integer({ description: "Unix seconds" }),
-      owned_by: Type.String(),
-      root: Type.String(),
-      parent: nullable.string(),
-      metadata: Type.Object({
-        description: Type.String(),
-        context_length: Type.Integer(),
-        max_tokens: Type.Integer(),
-        pricing: Type.Unsafe<Record<string, number>>({
-          type: "object",
-          description: "USD per million tokens or characters, per second of audio, per image",
-          properties: {
-            input_tokens: { type: "number" },
-            output_tokens: { type: "number" },
-            cache_read_tokens: { type: "number" },
-            input_characters: { type: "number" },
-            input_seconds: { type: "number" },
-            per_image_unit: { type: "number" },
-          },
-        }),
-        tags: Type.Array(Type.String()),
-      }),
+export const ModelItem = Type.Object({
+  id: Type.String(),
+  object: Type.Literal("model"),
+  created: Type.Integer({ description: "Unix seconds" }),
+  owned_by: Type.String(),
+  root: Type.String(),
+  parent: nullable.string(),
+  metadata: Type.Object({
+    description: Type.String(),
+    context_length: Type.Integer(),
+    max_tokens: Type.Integer(),
+    pricing: Type.Unsafe<Record<string, number>>({
+      type: "object",
+      description: "USD per million tokens or characters, per second of audio, per image",
+      properties: {
+        input_tokens: { type: "number" },
+        output_tokens: { type: "number" },
+        cache_read_tokens: { type: "number" },
+        input_characters: { type: "number" },
+        input_seconds: { type: "number" },
+        per_image_unit: { type: "number" },
+      },
     }),
-  ),
+    tags: Type.Array(Type.String()),
+  }),
 });
+export type ModelItem = Static<typeof ModelItem>;
+
+export const ModelList = Type.Object({ object: Type.Literal("list"), data: Type.Array(ModelItem) });
 export type ModelList = Static<typeof ModelList>;
 
 export const ModelSummaries = Type.Array(
