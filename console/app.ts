@@ -18,7 +18,12 @@ export function App(): View {
   const [standing, setStanding] = useState<Standing>({ is: "asking" });
   const [newKey, setNewKey] = useState<string | undefined>(undefined);
   const { path } = usePlace();
-  const api = useMemo(() => createApi(() => setStanding({ is: "out" })), []);
+  // Nothing that was shown to one person is there for the next.
+  const leave = () => {
+    setNewKey(undefined);
+    setStanding({ is: "out" });
+  };
+  const api = useMemo(() => createApi(leave), []);
 
   const enter = async (): Promise<void> => {
     try {
@@ -26,7 +31,8 @@ export function App(): View {
       setStanding({ is: "in", me: await api.call<Me>("GET", "/v1/me") });
     } catch (error) {
       const isOut = error instanceof ApiError && error.status === 401;
-      setStanding(isOut ? { is: "out" } : { is: "unknown", error });
+      if (isOut) leave();
+      else setStanding({ is: "unknown", error });
     }
   };
   useEffect(() => void enter(), []);
@@ -55,8 +61,7 @@ export function App(): View {
     setNewKey,
     signOut: async () => {
       await api.call("POST", "/v1/auth/sign-out");
-      setNewKey(undefined);
-      setStanding({ is: "out" });
+      leave();
       go("/sign-in");
     },
   };

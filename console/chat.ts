@@ -49,14 +49,20 @@ export async function streamChat(
     if (!answer.ok || !answer.body) throw await refusalOf(answer);
     on.onStart(answer.headers.get("x-request-id") ?? "");
     let buffer = "";
+    let isWhole = false;
     const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
     for (;;) {
       const { done, value } = await reader.read();
+      if (done && !isWhole)
+        throw new ApiError("The answer broke off: the server or the way to it ended it early. Ask again.", 0);
       if (done) return;
       heard();
       const { data, rest } = eventsIn(buffer + value);
       buffer = rest;
-      for (const text of data) if (text !== "[DONE]") tell(JSON.parse(text) as Chunk, on);
+      for (const text of data) {
+        if (text === "[DONE]") isWhole = true;
+        else tell(JSON.parse(text) as Chunk, on);
+      }
     }
   } finally {
     clearTimeout(timer);

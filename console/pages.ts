@@ -1,5 +1,6 @@
 // Every page with its address. The menu is made of those without a parameter.
 import type { FunctionComponent } from "preact";
+import { matchPath } from "./match-path.ts";
 import { Accounts } from "./pages/accounts.ts";
 import { Billing } from "./pages/billing.ts";
 import { DeploymentPage } from "./pages/deployment.ts";
@@ -60,16 +61,9 @@ export interface Match {
 }
 
 export function matchPage(path: string): Match | undefined {
-  const parts = path.split("/");
   for (const page of pages) {
-    const wanted = page.path.split("/");
-    if (wanted.length !== parts.length) continue;
-    const isIt = wanted.every((part, i) => part.startsWith(":") || part === parts[i]);
-    if (!isIt) continue;
-    const named = wanted.flatMap((part, i) =>
-      part.startsWith(":") ? [[part.slice(1), decodeURIComponent(parts[i] as string)] as const] : [],
-    );
-    return { page, params: Object.fromEntries(named) };
+    const params = matchPath(page.path, path);
+    if (params) return { page, params };
   }
   return undefined;
 }

@@ -29,6 +29,7 @@ export function Accounts(): View {
   const [chosen, setChosen] = useState("");
   // One per act: a click too many credits nothing twice.
   const [reference, setReference] = useState(newReference);
+  const [credit, setCredit] = useState("0");
   // As many as a person looks through; a search on the server finds the others.
   const accounts = useLoaded(() => api.call<Page>("GET", "/v1/admin/accounts?limit=200"), [api], 30_000);
   const act = async ({ uid = "", what, note, amount, reference }: Readonly<Record<string, string>>) => {
@@ -42,6 +43,8 @@ export function Accounts(): View {
       );
     else await api.call("POST", `${path}/${what}`, { note });
     setReference(newReference());
+    // Whoever presses once more gives nothing once more.
+    setCredit("0");
     await accounts.reload();
   };
   const columns: readonly Column<Account>[] = [
@@ -77,10 +80,11 @@ export function Accounts(): View {
     ${more && html`<p class="quiet">The newest 200. <code>stoker admin account list --query TEXT</code> finds the others.</p>`}
     <h2>Act on an account</h2>
     <${Form} act="Do it" done="Done." onSend=${act}>
-      <${Field} label="Account" name="uid" value=${chosen} required />
+      <${Field} label="Account" name="uid" value=${chosen} onValue=${setChosen} required />
       <label>What<select name="what"><option value="credit">give credit</option><option value="suspend">suspend</option><option value="lift">lift every suspension</option></select></label>
-      <${Field} label="Credit, USD" name="amount" type="number" step="0.01" value="0" hint="Negative takes back." />
-      <${Field} label="Reference of the credit" name="reference" hint="It is given once per reference, however often it is sent." value=${reference} />
+      <${Field} label="Credit, USD" name="amount" type="number" step="0.01" value=${credit} onValue=${setCredit} required hint="Negative takes back." />
+      <${Field} label="Reference of the credit" name="reference" hint="It is given once per reference, however often it is sent." value=${reference}
+        onValue=${setReference} />
       <${Field} label="Note, for the audit trail" name="note" maxlength="1000" required />
     <//>`,
   );

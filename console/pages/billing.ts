@@ -120,7 +120,7 @@ function Acts({ checklist, list }: { checklist: Loaded<Checklist>; list: Checkli
     </section>
     <section><h2>Top-up</h2>
       <${Form} act="Set the top-up" done="Set." onSend=${setTopup}>
-        <label class="check"><input type="checkbox" name="enabled" checked=${list.topup} /> On</label>
+        <label class="check"><input type="checkbox" name="enabled" defaultChecked=${list.topup} /> On</label>
         <${Field} label="Charge, USD" name="amount" type="number" min="0" step="0.01" value=${list.topup_amount / 100} />
         <${Field} label="when less is left than, USD" name="threshold" type="number" min="0" step="0.01"
           value=${list.topup_threshold / 100} />

@@ -27,7 +27,8 @@ interface ModelRecord {
 
 export function Model({ name }: { name: string }): View {
   const api = useApi();
-  const record = useLoaded(() => api.call<ModelRecord>("GET", `/models/${name}`), [api, name]);
+  const path = `/models/${name.split("/").map(encodeURIComponent).join("/")}`;
+  const record = useLoaded(() => api.call<ModelRecord>("GET", path), [api, path]);
   return shown(
     record,
     (model) => html`<h2>${model.model_name}</h2>

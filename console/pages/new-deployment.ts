@@ -26,6 +26,8 @@ interface Fit {
 export function NewDeployment(): View {
   const api = useApi();
   const [repo, setRepo] = useState("");
+  // Kept here, because the list is drawn anew for other weights.
+  const [chosen, setChosen] = useState<string | undefined>(undefined);
   const [fit, setFit] = useState<Fit | undefined>(undefined);
   const offers = useLoaded(async () => {
     const query = repo === "" ? "" : `?${new URLSearchParams({ source: repo })}`;
@@ -83,12 +85,12 @@ export function NewDeployment(): View {
     ${shown(offers, (list) =>
       list.length === 0
         ? html`<p>No host with a GPU has joined this installation, so none can be chosen.</p>
-          <label class="check"><input type="radio" name="config" value="1xother" checked required /> Whatever there is</label>`
+          <label class="check"><input type="radio" name="config" value="1xother" defaultChecked required /> Whatever there is</label>`
         : list.map(
             (
               offer,
-              i,
-            ) => html`<label class="check"><input type="radio" name="config" value=${offer.gpu_config} checked=${i === best(list)} required />
+            ) => html`<label class="check"><input type="radio" name="config" value=${offer.gpu_config} checked=${offer === selected(list, chosen)}
+                onChange=${() => setChosen(offer.gpu_config)} required />
               ${" "}${offer.gpu_config.replace("x", " × ")}, ${usd(offer.usd_per_hour)} per hour,${" "}
               ${offer.available ? "● free now" : "○ none free now: it would wait"}${repo !== "" && (offer.recommended ? ", ● holds the model" : ", ✕ not known to hold the model")}</label>`,
           ),
@@ -113,8 +115,9 @@ function FitReport({ fit }: { fit: Fit }): View {
   </div>`;
 }
 
-/** The cheapest that holds the model and is free; else the first. */
-function best(list: readonly Offer[]): number {
+/** What was chosen, as long as it is offered; else the cheapest that holds the model and is free; else the first. */
+function selected(list: readonly Offer[], chosen: string | undefined): Offer | undefined {
   const price = (offer: Offer) => (offer.available ? 0 : 1e9) + (offer.recommended ? 0 : 1e6) + offer.usd_per_hour;
-  return list.reduce((at, offer, i) => (price(offer) < price(list[at] as Offer) ? i : at), 0);
+  const best = (before: Offer | undefined, offer: Offer) => (before && price(before) <= price(offer) ? before : offer);
+  return list.find((offer) => offer.gpu_config === chosen) ?? list.reduce(best, undefined as Offer | undefined);
 }

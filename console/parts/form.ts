@@ -45,8 +45,17 @@ interface FieldProps extends Readonly<Record<string, unknown>> {
   readonly label: string;
   readonly name: string;
   readonly hint?: View;
+  /** What stands in it before anybody types; with `onValue`, what stands in it at all times. */
+  readonly value?: string | number;
+  /** For a page that keeps what is typed itself, and hands it back as `value`. */
+  readonly onValue?: (value: string) => void;
 }
 
-export function Field({ label, name, hint, ...rest }: FieldProps): View {
-  return html`<label>${label}<input name=${name} ...${rest} />${hint && html`<small>${hint}</small>`}</label>`;
+export function Field({ label, name, hint, value, onValue, ...rest }: FieldProps): View {
+  // As `value` it would be written back whenever the page is drawn anew, over what somebody has typed since.
+  const content =
+    onValue === undefined
+      ? { defaultValue: value }
+      : { value, onInput: (event: { currentTarget: HTMLInputElement }) => onValue(event.currentTarget.value) };
+  return html`<label>${label}<input name=${name} ...${rest} ...${content} />${hint && html`<small>${hint}</small>`}</label>`;
 }

@@ -94,6 +94,37 @@ describe.skipIf(browserPath === undefined)("the console in a browser", () => {
     expect(funds).toBeGreaterThan(11.9);
     expect(await page.locator("#funds").textContent()).toMatch(/^\$1[12]\.\d\d left to spend$/);
 
+    // What somebody types stays, however often the page is read anew.
+    const limit = page.getByLabel(/^USD per month/);
+    await limit.fill("50");
+    const readAnew = () => page.waitForResponse((one) => one.url().includes("/payment/checklist?compute_owed"));
+    await Promise.all([readAnew(), page.getByRole("button", { name: "Set the top-up" }).click()]);
+    await page.locator(".done").waitFor();
+    expect(await limit.inputValue()).toBe("50");
+
+    // An answer that is cut off is not taken for a whole one.
+    await page.getByRole("link", { name: "First call" }).click();
+    await page.getByLabel("Your API key").waitFor();
+    await page.route("**/v1/chat/completions", (route) =>
+      route.fulfill({
+        contentType: "text/event-stream",
+        body: `data: ${JSON.stringify({ choices: [{ delta: { content: "The answer" } }] })}\n\n`,
+      }),
+    );
+    await page.getByRole("button", { name: "Send" }).click();
+    await page.getByRole("alert").filter({ hasText: "broke off" }).waitFor();
+    await page.unroute("**/v1/chat/completions");
+
+    // The session ends without a word to the page: whoever signs in next in this tab is shown no key.
+    await page.context().clearCookies();
+    await page.getByRole("link", { name: "Billing" }).click();
+    await page.getByLabel("E-mail address").fill("ada@example.com");
+    await page.getByLabel("Password").fill("correct horse battery");
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.getByRole("link", { name: "First call" }).click();
+    await page.getByText("A program calls with an API key").waitFor();
+    expect(await page.content()).not.toContain(key);
+
     // The key was shown once: a page that is loaded anew has it no more.
     await page.goto(`${stack.url}/console`);
     await page.getByText("A program calls with an API key").waitFor();
@@ -145,9 +176,28 @@ describe.skipIf(browserPath === undefined)("the console in a browser", () => {
       await page.getByRole("navigation").getByRole("link", { name: link, exact: true }).click();
       await page.getByRole("main").getByText(text).first().waitFor();
     }
+    // An act is on the account that stands in the form when it is sent, also one typed after another was chosen.
+    await page.route("**/v1/admin/accounts/*/credit", (route) => route.fulfill({ json: {} }));
+    await page.getByRole("button", { name: "Choose" }).first().click();
+    const account = page.getByRole("textbox", { name: "Account", exact: true });
+    await account.fill("typed-by-hand");
+    await page.getByLabel(/^Credit, USD/).fill("5");
+    await page.getByLabel(/^Note/).fill("a gift");
+    const [credit] = await Promise.all([
+      page.waitForRequest((one) => one.url().endsWith("/credit")),
+      page.getByRole("button", { name: "Do it" }).click(),
+    ]);
+    expect(credit.url()).toContain("/typed-by-hand/");
+    expect(credit.postDataJSON()).toEqual({ amount_usd: 5, note: "a gift" });
+    await page.locator(".done").waitFor();
+    expect(await account.inputValue()).toBe("typed-by-hand");
+    expect(await page.getByLabel(/^Credit, USD/).inputValue()).toBe("0");
     await page.getByRole("navigation").getByRole("link", { name: "Deploy a model" }).click();
     await page.getByLabel("Name of the model").fill("admin/nothing");
     await page.getByLabel(/^Weights/).fill("admin/nothing");
+    await page.getByLabel(/^Requests at once/).fill("32");
+    await page.getByLabel(/^At least/).fill("0");
+    await page.getByLabel(/^At most/).fill("3");
     const [answer] = await Promise.all([
       page.waitForResponse((one) => one.url().endsWith("/deploy/llm/placement")),
       page.getByRole("button", { name: "Only check" }).click(),
@@ -156,6 +206,19 @@ describe.skipIf(browserPath === undefined)("the console in a browser", () => {
     const { error = "It fits" } = (await answer.json()) as { error?: string };
     await page.getByRole("main").getByText(error).first().waitFor();
     expect(page.url()).toContain("/console/deployments/new");
+    // What was checked is what is deployed.
+    await page.route("**/deploy/llm", (route) =>
+      route.fulfill({ status: 409, json: { error: "It stops here.", code: "conflict" } }),
+    );
+    const [posted] = await Promise.all([
+      page.waitForRequest((one) => one.url().endsWith("/deploy/llm")),
+      page.getByRole("button", { name: "Deploy", exact: true }).click(),
+    ]);
+    expect(posted.postDataJSON()).toEqual(answer.request().postDataJSON());
+    expect(posted.postDataJSON()).toMatchObject({
+      max_batch_size: 32,
+      settings: { min_instances: 0, max_instances: 3 },
+    });
     expect(complaints.filter((one) => !one.includes("status of 4"))).toEqual([]);
   }, 120_000);
 });
