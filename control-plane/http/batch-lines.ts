@@ -29,7 +29,7 @@ export function batchLines(spine: Spine, compile: (schema: TSchema) => Validator
   };
   return async (work, signal) => {
     const trace = traceOf(work);
-    const sink = new KeptSink(spine.answers);
+    const sink = new KeptSink(spine.answers, work.caller.account);
     let isAnswered = false;
     const abandon = () => sink.abandon();
     if (signal.aborted) return { kind: "stopped" };
@@ -42,8 +42,7 @@ export function batchLines(spine: Spine, compile: (schema: TSchema) => Validator
         throw Object.assign(new Error(), { validation: validate.errors, validationContext: "body" });
       await complete(spine, work.caller, read(value as never, { bytes, exact }), sink, trace);
       if (signal.aborted) return { kind: "stopped" };
-      const { answer, problem } = sink;
-      if (problem) throw problem;
+      const { answer } = sink;
       if (!answer) throw new UpstreamBroken({ cause: new Error("the answer was too large, or none came") });
       const body = oneLine(answer.body);
       isAnswered = true;

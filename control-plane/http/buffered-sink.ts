@@ -31,15 +31,13 @@ export class BufferedSink extends ForwardingSink implements AnswerSink {
     broken?: (error: unknown) => RenderedError,
   ) {
     super(client);
-    this.#share = new AnswerShare(room, {
+    this.#share = new AnswerShare(room, client.account, {
       pause: () => this.listener?.stalled(),
       resume: () => this.listener?.drained(),
       giveUp: (error) => {
         this.#isOver = true;
         this.#parts = [];
-        const { listener } = client;
-        client.refuse(error);
-        listener?.clientGone();
+        client.listener?.dropped(error);
       },
     });
     client.atEnd(() => this.#share.letGo());

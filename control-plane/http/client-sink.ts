@@ -2,7 +2,7 @@
 // the engine pauses it.
 import type { ServerResponse } from "node:http";
 import type { AnswerSink, SinkListener } from "../inference/answer-sink.ts";
-import { refusalOf, renderError } from "./render-error.ts";
+import { defaultLimits } from "../inference/attempt.ts";
 import type { RequestState } from "./request-state.ts";
 
 const streamHeaders = [
@@ -21,14 +21,21 @@ export class ClientSink implements AnswerSink {
   isStream = false;
   readonly #res: ServerResponse;
   readonly #state: RequestState;
+  readonly #unreadMs: number;
   #turn: Buffer[] = [];
   #last: Buffer | undefined;
   #isStalled = false;
 
-  constructor(res: ServerResponse, state: RequestState) {
+  /** `unreadMs`: a client that reads nothing for so long of what has ended is cut. */
+  constructor(res: ServerResponse, state: RequestState, unreadMs = defaultLimits.stalledClientMs) {
     this.#res = res;
     this.#state = state;
+    this.#unreadMs = unreadMs;
     state.onGone = () => this.listener?.clientGone();
+  }
+
+  get account(): string {
+    return this.#state.caller?.account ?? "";
   }
 
   get isGone(): boolean {
@@ -40,6 +47,7 @@ export class ClientSink implements AnswerSink {
     // As a string head and body leave in one piece; Latin-1 keeps every byte.
     if (body.length < 65_536) this.#res.end(body.toString("latin1"), "latin1");
     else this.#res.end(body);
+    this.#cutUnread();
   }
 
   begin(status: number, contentType: string, contentLength: string | undefined): void {
@@ -58,6 +66,7 @@ export class ClientSink implements AnswerSink {
     if (!this.hasStarted) this.#openStream();
     if (rest) this.#res.end(rest);
     else this.#res.end();
+    this.#cutUnread();
   }
 
   /** An error after the headers: a frame of its own, then the end, without [DONE]. A broken complete answer is cut. */
@@ -71,17 +80,6 @@ export class ClientSink implements AnswerSink {
     // The last frame may have come in part: the client must not read the error as its rest.
     const isCut = this.#last !== undefined && this.#last[this.#last.length - 1] !== newline;
     this.#res.end(`${isCut ? "\n\n" : ""}data: ${JSON.stringify(frame)}\n\n`);
-  }
-
-  /** Before anything of the answer has left. */
-  refuse(error: unknown): void {
-    if (this.isGone || this.hasStarted) return;
-    const state = this.#state;
-    const refusal = refusalOf(error);
-    state.refusal = refusal;
-    const { status, headers, body } = renderError(refusal, state.dialect, state.requestId);
-    this.#start(status, [...headers, "content-length", String(Buffer.byteLength(body))]);
-    this.#res.end(body);
   }
 
   /** `done` is called once, when the response has closed. */
@@ -106,6 +104,12 @@ export class ClientSink implements AnswerSink {
       this.#isStalled = false;
       this.listener?.drained();
     });
+  }
+
+  /** What has not left yet holds its answer, and its request's body. The socket's own timer begins anew with every byte. */
+  #cutUnread(): void {
+    const res = this.#res;
+    if (res.socket?.writableLength !== 0) res.setTimeout(this.#unreadMs, () => res.destroy());
   }
 
   #take(): Buffer | undefined {

@@ -1,7 +1,6 @@
 // An answer that nobody waits for on a connection: kept until it is whole.
 import { type AnswerRoom, AnswerShare } from "../inference/answer-room.ts";
 import type { AnswerSink, SinkListener } from "../inference/answer-sink.ts";
-import type { AnswersFull } from "../inference/errors.ts";
 import type { WholeAnswer } from "./buffered-sink.ts";
 
 /** As much as an agent hands on of one answer: hours of speech. */
@@ -14,8 +13,6 @@ export class KeptSink implements AnswerSink {
   /** Undefined before the end, and where there was none. */
   answer: WholeAnswer | undefined;
   isTooLarge = false;
-  /** Why there is none, where it is this process's doing. */
-  problem: AnswersFull | undefined;
   #contentType = "application/json";
   readonly #mostBytes: number;
   readonly #parts: Buffer[] = [];
@@ -23,14 +20,15 @@ export class KeptSink implements AnswerSink {
   #bytes = 0;
 
   /** `letGo` must be called when nobody needs the answer any more. */
-  constructor(room: AnswerRoom, mostBytes = mostAnswerBytes) {
+  constructor(room: AnswerRoom, account: string, mostBytes = mostAnswerBytes) {
     this.#mostBytes = mostBytes;
-    this.#share = new AnswerShare(room, {
+    this.#share = new AnswerShare(room, account, {
       pause: () => this.listener?.stalled(),
       resume: () => this.listener?.drained(),
       giveUp: (error) => {
-        this.problem = error;
-        this.#drop();
+        this.isGone = true;
+        this.#parts.length = 0;
+        this.listener?.dropped(error);
       },
     });
   }

@@ -8,7 +8,7 @@ import type { UsageFigures } from "../../proto/usage.ts";
 import type { Caller } from "../accounts/caller.ts";
 import type { Session } from "../accounts/sessions.ts";
 import type { ModelAbout } from "../catalog/model-meta.ts";
-import type { ByteRoom } from "../inference/byte-room.ts";
+import { type ByteRoom, smallBytes } from "../inference/byte-room.ts";
 import type { Completion, Trace } from "../inference/completion.ts";
 import type { LiveMetrics } from "../inference/live-metrics.ts";
 import type { RateStanding } from "../quotas/rate-meter.ts";
@@ -101,9 +101,17 @@ export class RequestState implements Trace {
 
   /** Counts so many more bytes of the body as held, until the response has closed. False: there is no room, or it has closed. */
   holdBody(bytes: number): boolean {
-    if (this.isClosed || !this.#deps.bodies.take(this.caller?.account ?? "", bytes, this.bodyBytes)) return false;
-    this.bodyBytes += bytes;
+    const { bodyBytes } = this;
+    if (this.isClosed || !this.hasRoomFor(bytes)) return false;
+    this.#deps.bodies.add(this.caller?.account ?? "", bytes, bodyBytes);
+    this.bodyBytes = bodyBytes + bytes;
     return true;
+  }
+
+  /** Whether so many more bytes would be held now. A small body always is: nobody's large ones shut it out. */
+  hasRoomFor(bytes: number): boolean {
+    const { bodyBytes } = this;
+    return bodyBytes + bytes < smallBytes || this.#deps.bodies.mayTake(this.caller?.account ?? "", bytes, bodyBytes);
   }
 
   /** Names and values, in turn. */

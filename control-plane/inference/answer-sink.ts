@@ -1,8 +1,12 @@
 // Where an answer goes: the client's side of a relay. Implemented by the HTTP edge; bytes reach it by callback.
 
+import type { ServiceError } from "../service-error.ts";
+
 export interface SinkListener {
   /** The client went away before the answer ended. */
   clientGone(): void;
+  /** What came of the answer was let go, and nothing of it will be delivered. */
+  dropped(why: ServiceError): void;
   /** The client takes less than comes: pause until `drained`. */
   stalled(): void;
   drained(): void;

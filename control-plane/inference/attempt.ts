@@ -1,6 +1,7 @@
 // One try of a request at one instance: bytes from the agent to the client by callbacks, no stream objects.
 // Invariants: ends exactly once; every state has a deadline; after the end nothing more reaches the sink.
 import { decodeUsage, type Refusal, refusalHeader, type UsageFigures, usageHeader } from "../../proto/usage.ts";
+import type { ServiceError } from "../service-error.ts";
 import type { AnswerSink, SinkListener } from "./answer-sink.ts";
 import type { Trace } from "./completion.ts";
 import type { Deadline, Deadlines } from "./deadlines.ts";
@@ -24,6 +25,8 @@ export type AttemptEnd =
   | { readonly kind: "unreachable"; readonly cause: Error }
   /** Broke after it was sent: it may have run. `frames` data frames of it were forwarded. */
   | { readonly kind: "broken" | "timeout"; readonly frames: number; readonly cause: Error }
+  /** Nothing of it was delivered, and nothing will be: this process let it go. */
+  | { readonly kind: "dropped"; readonly why: ServiceError }
   | { readonly kind: "client-gone"; readonly wasSent: boolean; readonly frames: number };
 
 export interface AttemptLimits {
@@ -92,6 +95,11 @@ export class Attempt implements Deadline, SinkListener, UpstreamListener {
   clientGone(): void {
     this.#end({ kind: "client-gone", wasSent: this.#call !== undefined, frames: this.#counter?.frames ?? 0 });
     this.#call?.abort(new Error("the client went away"));
+  }
+
+  dropped(why: ServiceError): void {
+    this.#end({ kind: "dropped", why });
+    this.#call?.abort(why);
   }
 
   stalled(): void {

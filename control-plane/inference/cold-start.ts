@@ -160,7 +160,12 @@ export function createColdStarts(deps: ColdStartDeps): ColdStarts {
             else resolve(how);
           },
         };
-        sink.listener = { clientGone: () => waiter.leave("gone"), stalled() {}, drained() {} };
+        sink.listener = {
+          clientGone: () => waiter.leave("gone"),
+          dropped: (why) => waiter.leave(why),
+          stalled() {},
+          drained() {},
+        };
         group.waiters.add(waiter);
         if (groups.has(keyOf(model))) return;
         groups.set(keyOf(model), group);

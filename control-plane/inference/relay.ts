@@ -94,6 +94,10 @@ export async function relay(
         deps.metrics.aborts.inc({ by: "client" });
         if (last.wasSent) ranAttempt = trace.attempts;
         return { kind: "client-gone", ranAttempt, usage: undefined, frames: last.frames, error: undefined };
+      case "dropped":
+        deps.metrics.aborts.inc({ by: "gateway" });
+        reportDelivered(deps, route, admission, trace, 0);
+        return broken(trace.attempts, 0, last.why);
       case "refused":
         deps.routes.sawAnswer(route.hostId);
         deps.metrics.upstreamErrors.inc({ reason: last.refusal });
@@ -107,15 +111,7 @@ export async function relay(
       case "timeout":
         ranAttempt = trace.attempts;
         deps.metrics.upstreamErrors.inc({ reason: last.kind });
-        deps.delivered.report({
-          requestId: trace.requestId,
-          attempt: ranAttempt,
-          account: admission.account,
-          outputTokens: last.frames,
-          leaseIds: admission.hold.leaseIds,
-          hold: nano(admission.hold.amount),
-          lost: { ...lostAttempt(deps.replicaId, route, admission, trace), brokeAtMs: deps.unixMs() },
-        });
+        reportDelivered(deps, route, admission, trace, last.frames);
         if (last.kind === "timeout") {
           return broken(ranAttempt, last.frames, new UpstreamTimeout({ cause: last.cause }));
         }
@@ -127,6 +123,19 @@ export async function relay(
     }
   }
   return broken(ranAttempt, 0, noInstance(admission, last, busySeconds));
+}
+
+/** Of the attempt that runs: the most that it may cost. */
+function reportDelivered(deps: RelayDeps, route: Route, admission: Admission, trace: Trace, frames: number): void {
+  deps.delivered.report({
+    requestId: trace.requestId,
+    attempt: trace.attempts,
+    account: admission.account,
+    outputTokens: frames,
+    leaseIds: admission.hold.leaseIds,
+    hold: nano(admission.hold.amount),
+    lost: { ...lostAttempt(deps.replicaId, route, admission, trace), brokeAtMs: deps.unixMs() },
+  });
 }
 
 const lostAttempt = (replica: string, route: Route, admission: Admission, trace: Trace) => ({

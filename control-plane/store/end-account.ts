@@ -48,6 +48,8 @@ export async function endAccount(
     "webhook_secret",
   ] as const;
   for (const table of ownRows) await trx.deleteFrom(table).where("account_id", "=", account).execute();
+  // Counted by the calls' own trigger, down to nothing by now.
+  await trx.deleteFrom("webhook_kept").where("account_id", "=", account).where("bytes", "<=", 0n).execute();
   await trx
     .updateTable("api_key")
     .set({ revoked_at: sql<Date>`now()` })

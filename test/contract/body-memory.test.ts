@@ -1,6 +1,7 @@
 // Bodies of all requests together are bounded, on the short way and on the routes' own.
 import { once } from "node:events";
 import { request } from "node:http";
+import { text } from "node:stream/consumers";
 import { afterAll, afterEach, beforeAll, expect, it, vi } from "vitest";
 import { ByteRoom } from "../../control-plane/inference/byte-room.ts";
 import { frame } from "../fakes/agent-data-plane.ts";
@@ -88,17 +89,44 @@ it("a client that goes in the middle of its body holds nothing any more", async 
     };
     const call = request(edge.url + at, { method: "POST", headers });
     call.on("error", () => {});
-    call.write("{");
-    await vi.waitFor(() => expect(bodies.heldBytes).toBe(largeBytes), { timeout: 20_000 });
+    call.write(" ".repeat(100_000));
+    await vi.waitFor(() => expect(bodies.heldBytes).toBe(100_000), { timeout: 20_000 });
     call.destroy();
     await allGone();
   }
 });
 
+it("bodies that are announced and never sent hold nothing of the memory", async () => {
+  const silent = ["/v1/auth/sign-in", path, "/v1/deploy", path].map((at) => {
+    const headers = { authorization: `Bearer ${apiKey}`, "content-length": 900 * 1024 };
+    const call = request(edge.url + at, { method: "POST", headers });
+    call.on("error", () => {});
+    call.write("{");
+    return call;
+  });
+  await vi.waitFor(() => expect(bodies.heldBytes).toBe(silent.length), { timeout: 20_000 });
+  expect((await edge.post(path, large)).status).toBe(200);
+  for (const call of silent) call.destroy();
+  await allGone();
+});
+
+it("a small body is served however much the large ones hold", async () => {
+  const full = bodies.mostBytes;
+  bodies.add("others", full);
+  expect((await edge.post(path, large)).status).toBe(503);
+  expect((await edge.post(path, chat())).status).toBe(200);
+  bodies.give("others", full);
+  await allGone();
+});
+
 it("a body that is too large is refused with its limit, announced or not", async () => {
-  const announced = await edge.post("/v1/deploy", " ".repeat(11 * mib)).catch(() => undefined);
-  // Whoever goes on sending may see the connection close first.
-  if (announced) expect([announced.status, await announced.text()]).toEqual([413, expect.stringContaining("10 MiB")]);
+  const headers = { authorization: `Bearer ${apiKey}`, "content-length": 11 * mib };
+  const announced = request(`${edge.url}/v1/deploy`, { method: "POST", headers });
+  announced.on("error", () => {});
+  announced.end(" ".repeat(11 * mib));
+  const [refused] = await once(announced, "response");
+  expect([refused.statusCode, await text(refused)]).toEqual([413, expect.stringContaining("10 MiB")]);
+  announced.destroy();
   const call = request(`${edge.url}/v1/deploy`, { method: "POST", headers: { authorization: `Bearer ${apiKey}` } });
   call.on("error", () => {});
   const answered = once(call, "response");

@@ -31,7 +31,7 @@ export function nativeJobs(spine: Spine): RunJob {
     const { completion, render } = prepare(body, modelFor(spine.models, caller, job.model), job.model);
     const trace = traceOf(job, caller, firstAttempt);
     trace.operation = completion.kind;
-    const sink = new KeptSink(spine.answers);
+    const sink = new KeptSink(spine.answers, caller.account);
     const abort = () => sink.abandon();
     if (signal.aborted) return undefined;
     signal.addEventListener("abort", abort, { once: true });
@@ -48,7 +48,6 @@ export function nativeJobs(spine: Spine): RunJob {
 }
 
 function answerOf(sink: KeptSink, render: RenderNative, trace: Trace): JobAnswer {
-  if (sink.problem) throw sink.problem;
   if (!sink.answer) throw new UpstreamBroken({ cause: new Error("the answer was too large, or none came") });
   try {
     return { results: render(sink.answer, trace), ...costsOf(trace), letGo: () => sink.letGo() };

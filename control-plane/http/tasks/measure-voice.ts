@@ -30,7 +30,7 @@ export async function measureVoice(
     units: () => exactly({}),
     body: () => writeForm([["files", files]]),
   });
-  const sink = new KeptSink(spine.answers, mostAnswerBytes);
+  const sink = new KeptSink(spine.answers, caller.account, mostAnswerBytes);
   // Of its own: it may run inside a request that is billed for itself.
   const trace = backgroundTrace({ requestId: randomId(24), admittedAtMs: spine.unixMs(), bodyBytes: 0 });
   try {

@@ -67,6 +67,7 @@ describe("an account that its owner deletes", () => {
     const session = await people.sessions.begin(actor);
     for (const status of ["deployed", "failed", "stopped", "deleted"]) await deploy(world, account, status);
     await deploy(world, other.account);
+    await world.pool.query("insert into webhook_kept values ($1, 0), ($2, 0)", [account, other.account]);
 
     expect(await people.deleteAccount(actor)).toMatchObject({
       uid: account,
@@ -76,6 +77,8 @@ describe("an account that its owner deletes", () => {
 
     await expect(people.profiles.read(account)).rejects.toThrow(AccountGone);
     await expect(people.deleteAccount(actor)).rejects.toThrow(AccountGone);
+    const { rows: kept } = await world.pool.query("select account_id from webhook_kept");
+    expect(kept).toEqual([{ account_id: other.account }]);
     expect(await people.sessions.find(session.cookie)).toBeUndefined();
     const signIn = people.signIn.signIn({ email: "ada@example.com", password }, ip, undefined);
     await expect(signIn).rejects.toThrow(WrongPassword);

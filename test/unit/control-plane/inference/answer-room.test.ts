@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { describe, expect, it, vi } from "vitest";
 import { KeptSink } from "../../../../control-plane/http/kept-sink.ts";
 import { AnswerRoom } from "../../../../control-plane/inference/answer-room.ts";
@@ -6,12 +7,13 @@ import { AnswersFull } from "../../../../control-plane/inference/errors.ts";
 const piece = Buffer.alloc(10);
 
 /** An answer on its way, and whether its instance is paused. */
-function answerIn(room: AnswerRoom) {
-  const sink = new KeptSink(room);
-  const flow = { isPaused: false, isGone: false };
+function answerIn(room: AnswerRoom, account: string = randomUUID()) {
+  const sink = new KeptSink(room, account);
+  const flow: { isPaused: boolean; dropped?: Error } = { isPaused: false };
   sink.listener = {
-    clientGone: () => {
-      flow.isGone = true;
+    clientGone() {},
+    dropped: (why) => {
+      flow.dropped = why;
     },
     stalled: () => {
       flow.isPaused = true;
@@ -37,6 +39,8 @@ describe("answers that are kept", () => {
     first.sink.end();
     expect(first.sink.answer?.body).toHaveLength(30);
     expect(room.heldBytes).toBe(60);
+    // More is whole than there is room for: it must go first.
+    expect([second.isPaused, third.isPaused]).toEqual([true, true]);
     first.sink.letGo();
     // 30 bytes are held: the second is now the first.
     expect([second.isPaused, third.isPaused]).toEqual([false, true]);
@@ -54,9 +58,43 @@ describe("answers that are kept", () => {
     first.sink.write(piece);
     second.sink.write(piece);
     expect(second.isPaused).toBe(true);
-    await vi.waitFor(() => expect(second.isGone).toBe(true), { timeout: 20_000 });
-    expect(second.sink.problem).toBeInstanceOf(AnswersFull);
-    expect([second.sink.answer, first.isGone, room.heldBytes]).toEqual([undefined, false, 10]);
+    await vi.waitFor(() => expect(second.dropped).toBeInstanceOf(AnswersFull), { timeout: 20_000 });
+    expect([second.sink.answer, first.dropped, room.heldBytes]).toEqual([undefined, undefined, 10]);
+  });
+
+  it("that are whole and not taken do not keep others from coming", () => {
+    const room = new AnswerRoom(25);
+    const [unread, coming] = [answerIn(room), answerIn(room)];
+    unread.sink.write(piece);
+    unread.sink.write(piece);
+    coming.sink.write(piece);
+    expect(coming.isPaused).toBe(true);
+    unread.sink.end();
+    expect(coming.isPaused).toBe(false);
+    coming.sink.write(piece);
+    expect(coming.isPaused).toBe(false);
+  });
+
+  it("of one account hold half of the room, and pause nobody else", () => {
+    const room = new AnswerRoom(100);
+    const own = Array.from({ length: 6 }, () => answerIn(room, "a"));
+    for (const { sink } of own) sink.write(piece);
+    expect(own.map(({ isPaused }) => isPaused)).toEqual([false, false, false, false, false, true]);
+    own[0]?.sink.write(piece);
+    expect(own[0]?.isPaused).toBe(false);
+    const other = answerIn(room);
+    other.sink.write(piece);
+    other.sink.write(piece);
+    expect(other.isPaused).toBe(false);
+    for (const { sink } of own.slice(0, 5)) sink.end();
+    // More than its half is whole and waits for its readers.
+    expect(own[5]?.isPaused).toBe(true);
+    other.sink.write(piece);
+    expect(other.isPaused).toBe(false);
+    own[0]?.sink.letGo();
+    expect(own[5]?.isPaused).toBe(false);
+    for (const { sink } of [...own, other]) sink.letGo();
+    expect(room.heldBytes).toBe(0);
   });
 
   it("leave no room for more work while they hold half of it", () => {
@@ -70,7 +108,7 @@ describe("answers that are kept", () => {
 
   it("that are larger than one may be are dropped", () => {
     const room = new AnswerRoom(100);
-    const sink = new KeptSink(room, 15);
+    const sink = new KeptSink(room, "a", 15);
     sink.write(piece);
     sink.write(piece);
     sink.end();

@@ -36,4 +36,18 @@ describe("the room for bodies", () => {
     room.give("a", 400 * kib);
     expect(room.take("a", 450 * kib)).toBe(true);
   });
+
+  it("counts one request's pieces as one sum, which it gives back", () => {
+    const room = new ByteRoom(1000 * kib);
+    let before = 0;
+    for (let n = 0; n < 9; n++, before += 50 * kib) expect(room.take("a", 50 * kib, before)).toBe(true);
+    expect(room.take("a", 100 * kib)).toBe(false);
+    room.give("a", before);
+    expect([room.heldBytes, room.take("a", 500 * kib)]).toEqual([0, true]);
+  });
+
+  it("leaves a few MiB to all who have no account", () => {
+    const room = new ByteRoom(100 * 1024 * kib);
+    expect([room.take("", 3 * 1024 * kib), room.take("", 2 * 1024 * kib)]).toEqual([true, false]);
+  });
 });

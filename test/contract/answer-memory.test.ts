@@ -1,0 +1,43 @@
+// Answers that are kept whole before they leave: bounded, unpaid where none is given, and cut where nobody reads them.
+import { createServer, type ServerResponse } from "node:http";
+import { type AddressInfo, connect } from "node:net";
+import { afterAll, beforeAll, expect, it, onTestFinished, vi } from "vitest";
+import { ClientSink } from "../../control-plane/http/client-sink.ts";
+import type { RequestState } from "../../control-plane/http/request-state.ts";
+import { AnswerRoom, AnswerShare } from "../../control-plane/inference/answer-room.ts";
+import { chat, type Edge, startEdge } from "../fakes/edge.ts";
+
+const answers = new AnswerRoom(1024, 1);
+let edge: Edge;
+beforeAll(async () => {
+  edge = await startEdge({ change: (deps) => ({ ...deps, spine: { ...deps.spine, answers } }) });
+});
+afterAll(() => edge.close());
+
+it("an answer that finds no room is told 503 and counts as nothing delivered", async () => {
+  const first = new AnswerShare(answers, "other", { pause() {}, resume() {}, giveUp() {} });
+  first.add(answers.mostBytes);
+  edge.agent.script({ kind: "whole", body: JSON.stringify({ text: "x".repeat(1024 * 1024) }) });
+  const answer = await edge.post("/v1/compat/chat/completions", chat({ service_tier: "flex" }));
+  expect([answer.status, await answer.text()]).toEqual([503, expect.stringContaining("answers_full")]);
+  expect(edge.delivered).toMatchObject([{ attempt: 1, outputTokens: 0 }]);
+  expect(edge.budgets.holds[0]?.end).toEqual({ how: "waits", attempt: 1 });
+  first.letGo();
+  expect(answers.heldBytes).toBe(0);
+});
+
+it("a client that reads nothing of a finished answer is cut", async () => {
+  const closed: boolean[] = [];
+  const server = createServer((_, res: ServerResponse) => {
+    res.on("close", () => closed.push(res.writableFinished));
+    const state: Partial<RequestState> = { isClosed: false, headers: () => [] };
+    new ClientSink(res, state as RequestState, 50).whole(200, "text/plain", Buffer.alloc(64 * 1024 * 1024));
+  }).listen(0, "127.0.0.1");
+  onTestFinished(() => void server.close());
+  await vi.waitFor(() => expect(server.listening).toBe(true));
+  const silent = connect((server.address() as AddressInfo).port, "127.0.0.1");
+  onTestFinished(() => void silent.destroy());
+  silent.on("error", () => {}).pause();
+  silent.write("GET / HTTP/1.1\r\nhost: a\r\n\r\n");
+  await vi.waitFor(() => expect(closed).toEqual([false]), { timeout: 20_000 });
+});
