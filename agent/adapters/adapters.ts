@@ -1,7 +1,8 @@
 // LoRA adapters of the instances of this host: fetched, checked, shown to the engine, and loaded while it serves. Level-triggered:
 // every look compares what is wanted with what each engine holds, which is forgotten with the engine's life.
 // INVARIANTS: an adapter is told as ready only while requests may name it; one that goes is told first and unloaded later, so
-// that nobody is sent to it meanwhile; an engine is asked to load one at a time.
+// that nobody is sent to it meanwhile; an engine is asked to load one at a time, and what it was asked to load is waited for,
+// wanted or not, because nothing ends its loading.
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -51,7 +52,7 @@ type One =
   /** `commit`: empty where an agent before this one loaded it. */
   | { readonly phase: "ready"; readonly commit: string }
   | { readonly phase: "leaving"; readonly sinceMs: number; readonly commit: string }
-  | { readonly phase: "unloading" }
+  | { readonly phase: "unloading"; readonly commit: string }
   | { readonly phase: "failed"; readonly failure: AdapterFailure; readonly retryAtMs: number; readonly times: number };
 
 /** Of one engine process or container. */
@@ -135,11 +136,13 @@ export function createAdapters(deps: AdapterDeps): Adapters {
         both.throwIfAborted();
         set(life, id, { phase: "loading", stop });
         const path = await files.show(source, spec.instanceId, id);
-        await engine.load(target.origin, id, path, both);
+        await engine.load(target.origin, id, path, signal);
       });
       life.turn = mine.catch(() => {});
       await mine;
-      set(life, id, { phase: "ready", commit });
+      // Dropped meanwhile, it goes from there as any other; wanted again, it is there.
+      if (stop.signal.aborted) set(life, id, { phase: "leaving", sinceMs: clock(), commit });
+      else set(life, id, { phase: "ready", commit });
       log.info({ instance: spec.instanceId, adapter: id, commit }, "adapter loaded");
     } catch (error) {
       // Not wanted any more, or the engine ended: what it holds of it is read at its next look.
@@ -162,6 +165,7 @@ export function createAdapters(deps: AdapterDeps): Adapters {
     life: Life,
     engine: EngineAdapters,
     id: string,
+    commit: string,
     signal: AbortSignal,
   ) {
     const mine = life.turn.then(() => engine.unload(target.origin, id, signal));
@@ -173,7 +177,7 @@ export function createAdapters(deps: AdapterDeps): Adapters {
       retryForRoom(life);
       log.info({ instance: instanceId, adapter: id }, "adapter unloaded");
     } catch (error) {
-      if (life.ones.has(id)) life.ones.set(id, { phase: "leaving", sinceMs: clock(), commit: "" });
+      if (life.ones.has(id)) life.ones.set(id, { phase: "leaving", sinceMs: clock(), commit });
       if (!signal.aborted) log.warn({ err: error, adapter: id }, "an adapter was not unloaded; it is tried again");
     }
   }
@@ -214,11 +218,15 @@ export function createAdapters(deps: AdapterDeps): Adapters {
     }
     for (const [id, one] of life.ones) {
       if (ids.has(id)) continue;
-      if (one.phase === "failed") set(life, id, undefined);
-      else if (one.phase === "ready") set(life, id, { phase: "leaving", sinceMs: clock(), commit: one.commit });
+      if (one.phase === "failed") {
+        // Where the engine did not answer in time, it may have it by now.
+        life.isRead = false;
+        set(life, id, undefined);
+      }
+      if (one.phase === "ready") set(life, id, { phase: "leaving", sinceMs: clock(), commit: one.commit });
       else if (one.phase === "leaving" && clock() - one.sinceMs >= leaveMs) {
-        life.ones.set(id, { phase: "unloading" });
-        begin(unload(spec.instanceId, target, life, engine, id, signal));
+        life.ones.set(id, { phase: "unloading", commit: one.commit });
+        begin(unload(spec.instanceId, target, life, engine, id, one.commit, signal));
       } else if ("stop" in one) one.stop.abort();
     }
   }

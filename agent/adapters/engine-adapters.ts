@@ -3,7 +3,7 @@ import { type EngineTraits, engineTraits } from "../engines/engine-traits.ts";
 import { AdapterFailure } from "./adapter-failure.ts";
 
 export interface EngineAdapters {
-  /** Throws AdapterFailure. One that is loaded already is no failure. */
+  /** Throws AdapterFailure. What is loaded under the name already is unloaded first: it may be another commit. */
   load(origin: string, name: string, path: string, signal: AbortSignal): Promise<void>;
   unload(origin: string, name: string, signal: AbortSignal): Promise<void>;
   /** Names it serves beside its own model. */
@@ -21,26 +21,36 @@ export function engineAdapters(engine: string): EngineAdapters | undefined {
     ? engineTraits[engine as keyof typeof engineTraits]
     : undefined;
   if (!traits || traits.mostLoraRank === 0) return undefined;
+  const { loadLora, unloadLora, mostLoraRank: mostRank } = traits;
+
+  async function askToLoad(origin: string, name: string, path: string, signal: AbortSignal) {
+    const answer = await post(`${origin}${loadLora}`, { lora_name: name, lora_path: path }, signal);
+    return { answer, text: await textOf(answer) };
+  }
+  async function unload(origin: string, name: string, signal: AbortSignal): Promise<void> {
+    const answer = await post(`${origin}${unloadLora}`, { lora_name: name }, signal);
+    const text = await textOf(answer);
+    // It is gone: what was wanted.
+    if (answer.ok || answer.status === 404 || /not found|cannot be found|not loaded/i.test(text)) return;
+    throw new Error(`the engine did not unload ${name} (${answer.status}): ${text.slice(0, 500)}`);
+  }
+
   return {
-    mostRank: traits.mostLoraRank,
+    mostRank,
+    unload,
     async load(origin, name, path, signal) {
-      const answer = await post(`${origin}${traits.loadLora}`, { lora_name: name, lora_path: path }, signal);
-      const text = await textOf(answer);
-      // By an agent before this one: the name is its own, so it is the same.
-      if (answer.ok || /already/i.test(text)) return;
+      let { answer, text } = await askToLoad(origin, name, path, signal);
+      if (!answer.ok && /already/i.test(text)) {
+        await unload(origin, name, signal);
+        ({ answer, text } = await askToLoad(origin, name, path, signal));
+      }
+      if (answer.ok) return;
       const hasNoRoom = /adapter_no_room/.test(text);
       throw new AdapterFailure(
         hasNoRoom ? "adapter_no_room" : "adapter_load_failed",
         `the engine did not take the adapter (${answer.status}): ${text.slice(0, 500)}`,
         { isFinal: answer.status >= 400 && answer.status < 500 && !hasNoRoom },
       );
-    },
-    async unload(origin, name, signal) {
-      const answer = await post(`${origin}${traits.unloadLora}`, { lora_name: name }, signal);
-      const text = await textOf(answer);
-      // It is gone: what was wanted.
-      if (answer.ok || answer.status === 404 || /not found|cannot be found|not loaded/i.test(text)) return;
-      throw new Error(`the engine did not unload ${name} (${answer.status}): ${text.slice(0, 500)}`);
     },
     async list(origin, signal) {
       const answer = await fetch(`${origin}/v1/models`, {

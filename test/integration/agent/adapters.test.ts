@@ -23,6 +23,10 @@ let calls: string[];
 /** Of the next loads. */
 let refusal: { status: number; text: string } | undefined;
 let commits: Map<string, string>;
+/** What the next loads wait for before the engine holds anything. */
+let gate: Promise<void>;
+let unloadsToRefuse: number;
+let lists: number;
 let adapters: Adapters;
 let ending: AbortController;
 let running: Promise<void>;
@@ -30,10 +34,12 @@ let running: Promise<void>;
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), "stoker-adapters-"));
   [held, calls, refusal, commits] = [new Map(), [], undefined, new Map()];
+  [gate, unloadsToRefuse, lists] = [Promise.resolve(), 0, 0];
   server = createServer(async (request, response) => {
     let text = "";
     for await (const part of request) text += part;
     if (request.url === "/v1/models") {
+      lists += 1;
       const data = [{ id: "owner/model" }, ...[...held.keys()].map((id) => ({ id, parent: "owner/model" }))];
       return void response.end(JSON.stringify({ data }));
     }
@@ -41,8 +47,14 @@ beforeEach(async () => {
     calls.push(`${request.url} ${name}`);
     if (refusal && request.url === "/v1/load_lora_adapter")
       return void response.writeHead(refusal.status).end(refusal.text);
-    if (request.url === "/v1/load_lora_adapter") held.set(name, readdirSync(path).sort().join());
-    else held.delete(name);
+    if (request.url === "/v1/load_lora_adapter") {
+      await gate;
+      if (held.has(name)) return void response.writeHead(400).end(`${name} has already been loaded`);
+      held.set(name, readdirSync(path).sort().join());
+    } else if (unloadsToRefuse > 0) {
+      unloadsToRefuse -= 1;
+      return void response.writeHead(500).end("not now");
+    } else held.delete(name);
     response.end("Success");
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -198,6 +210,40 @@ it("are loaded anew where all instances are to hold another commit than the one 
   await vi.waitFor(() => held(second), wait);
   const loads = ["load", "unload", "load"].map((verb) => `/v1/${verb}_lora_adapter ink`);
   expect(calls).toEqual(loads);
+});
+
+it("dropped while the engine loads them leave it once it has", async () => {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  gate = promise;
+  want(["ink"]);
+  serve();
+  await vi.waitFor(() => expect(calls).toEqual(["/v1/load_lora_adapter ink"]), wait);
+  want(["tale"]);
+  // By the look that drops the other.
+  await vi.waitFor(() => expect(phases()).toHaveProperty("tale"), wait);
+  resolve();
+  await vi.waitFor(() => expect([...held.keys()]).toEqual(["tale"]), wait);
+  expect(phases()).toEqual({ tale: "ready" });
+  expect(calls).toContain("/v1/unload_lora_adapter ink");
+});
+
+it("are loaded anew as the commit that is wanted also where the engine failed to unload the other, or held it already", async () => {
+  const [first, second] = ["a".repeat(40), "b".repeat(40)];
+  commits.set("ada/ink", first);
+  want([]);
+  serve();
+  await vi.waitFor(() => expect(lists).toBe(1), wait);
+  held.set("ink", "of whichever commit");
+  want(["ink"], {}, first);
+  const told = (commit: string) => expect(adapters.report(instance)).toEqual([{ id: "ink", phase: "ready", commit }]);
+  await vi.waitFor(() => told(first), wait);
+  expect(held.get("ink")).toBe("adapter_config.json,adapter_model.safetensors");
+  unloadsToRefuse = 1;
+  commits.set("ada/ink", second);
+  want(["ink"], {}, second);
+  await vi.waitFor(() => told(second), wait);
+  const verbs = ["load", "unload", "load", "unload", "unload", "load"];
+  expect(calls).toEqual(verbs.map((verb) => `/v1/${verb}_lora_adapter ink`));
 });
 
 it("of a picture model are one file, which must be a LoRA before the engine reads it", async () => {

@@ -27,6 +27,16 @@ export async function deltasOf({ path, strength }: ImageAdapter): Promise<readon
   }
 }
 
+/** Of its file, where there is one. */
+export async function adapterBytes({ path }: ImageAdapter): Promise<number> {
+  try {
+    return (await stat(await fileOf(path))).size;
+  } catch {
+    // Said when it is opened.
+    return 0;
+  }
+}
+
 async function fileOf(path: string): Promise<string> {
   if (!(await stat(path)).isDirectory()) {
     if (/\.safetensors$/i.test(path)) return path;

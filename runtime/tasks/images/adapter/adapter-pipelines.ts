@@ -6,7 +6,7 @@ import type { AdapterHost } from "../../../server/engine.ts";
 import { EngineRefusal } from "../../../server/text-engine.ts";
 import type { AdaptedGraphs } from "../diffusion-graphs.ts";
 import type { Borrow } from "../painter.ts";
-import type { ImageAdapter } from "./adapter-file.ts";
+import { adapterBytes, type ImageAdapter } from "./adapter-file.ts";
 
 export interface AdapterPipelinesDeps {
   /** Throws AdapterRefusal, LoadFailure. */
@@ -25,7 +25,7 @@ interface Loaded {
   isLeaving: boolean;
 }
 
-/** While a graph is opened its file's bytes are held beside the graph itself. */
+/** While a graph is opened its file's bytes are held beside the graph itself, and an adapter's beside its tensors. */
 const copiesWhileLoading = 2;
 
 export interface AdapterPipelines extends AdapterHost {
@@ -38,13 +38,14 @@ export function createAdapterPipelines(deps: AdapterPipelinesDeps): AdapterPipel
 
   async function load(name: string, path: string): Promise<void> {
     if (loaded.has(name)) throw new AdapterRefusal(`the adapter ${name} is loaded already; unload it first`);
-    const needBytes = (await deps.ownBytes()) * copiesWhileLoading;
+    const adapter = { path, strength: 1 };
+    const needBytes = ((await deps.ownBytes()) + (await adapterBytes(adapter))) * copiesWhileLoading;
     if (deps.memoryBytes > 0 && deps.usedBytes() + needBytes > deps.memoryBytes)
       throw new AdapterRefusal(
         `there is no memory for one adapter more: it takes ${megabytes(needBytes)} while it is loaded, and ${megabytes(deps.usedBytes())} of ${megabytes(deps.memoryBytes)} are in use; unload another one first`,
         { needsRoom: true },
       );
-    loaded.set(name, { graphs: await deps.open({ path, strength: 1 }), users: 0, isLeaving: false });
+    loaded.set(name, { graphs: await deps.open(adapter), users: 0, isLeaving: false });
   }
 
   function closeIdle(one: Loaded): void {
