@@ -25,10 +25,15 @@ export interface Targets {
   mayConnectTo(address: string): boolean;
 }
 
-const mostCharacters = 2048;
+const mostOfWebhooks = 2048;
 const ports = new Set(["", "443", "8443"]);
 
-export function createTargets(rules: AddressRules, resolve: Resolve = resolveHost()): Targets {
+/** `mostCharacters`: of a URL; longer ones are as good as none. */
+export function createTargets(
+  rules: AddressRules,
+  resolve: Resolve = resolveHost(),
+  mostCharacters = mostOfWebhooks,
+): Targets {
   const mayConnectTo = addressTest(rules);
 
   function read(text: string): URL {

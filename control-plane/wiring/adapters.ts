@@ -11,6 +11,7 @@ import type { ChangeFeed } from "../store/change-feed.ts";
 import type { OpenDatabase } from "../store/database.ts";
 import type { AddressRules } from "../webhooks/addresses.ts";
 import { BadWebhookUrl, WebhookRefused } from "../webhooks/errors.ts";
+import { resolveHost } from "../webhooks/resolve-host.ts";
 import { createTargets } from "../webhooks/target.ts";
 import { answering } from "./answering.ts";
 import type { Fleet } from "./fleet.ts";
@@ -35,6 +36,8 @@ export interface AdapterParts {
 /** Uses of one adapter within this are written down once. */
 const noteEveryMs = 30_000;
 const mostNoted = 10_000;
+/** As hosts take them (agent/weights/public-web.ts). */
+const mostUrlCharacters = 4096;
 const tendEveryMs = 15_000;
 
 export function createAdapterParts(parts: AdapterParts) {
@@ -96,10 +99,11 @@ function createNoteUse(used: (id: AdapterId, account: AccountId) => Promise<void
   };
 }
 
-/** URLs of adapters go by the rules of webhooks. */
+/** URLs of adapters go by the rules of webhooks, and may be longer: signatures are in them. */
 function createUrlCheck(rules: AddressRules) {
-  const targets = createTargets(rules);
+  const targets = createTargets(rules, resolveHost(), mostUrlCharacters);
   return async (url: string): Promise<string | undefined> => {
+    if (url.length > mostUrlCharacters) return `it has more than ${mostUrlCharacters} characters`;
     try {
       await targets.check(url);
       return undefined;

@@ -26,6 +26,12 @@ const verdict = (url: string, of = targets) =>
     ({ code }) => code as string,
   );
 
+it("may be longer where its user says so, as adapters' are", async () => {
+  const longer = createTargets(strict, resolve, 4096);
+  expect(await verdict(`https://good.example/?${"x".repeat(4000)}`, longer)).toBe("taken");
+  expect(await verdict(`https://good.example/?${"x".repeat(4096)}`, longer)).toBe("webhook_invalid");
+});
+
 describe("a webhook's URL", () => {
   it.each([
     "https://good.example/hook?x=1",
