@@ -2,6 +2,7 @@
 import { hostname } from "node:os";
 import { join, resolve } from "node:path";
 import { type BackupSettings, readBackupSettings } from "./backup-settings.ts";
+import { networksIn } from "./networks.ts";
 import { type RentalSettings, readRentalSettings } from "./rental-settings.ts";
 import { Secret } from "./secret.ts";
 
@@ -40,6 +41,8 @@ export interface AgentConfig {
   readonly hfEndpoint: string | undefined;
   /** Customers' URLs of adapters may lead into private networks, by any port and plain http. */
   readonly allowsPrivateUrls: boolean;
+  /** Where customers' URLs never lead, in CIDR. */
+  readonly blockedNetworks: readonly string[];
   readonly hfToken: Secret | undefined;
   /** The hub is not asked: what is here, or at a neighbour, must do. */
   readonly hfOffline: boolean;
@@ -113,6 +116,11 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): A
   const advertise = text("STOKER_ADVERTISE");
   if (advertise !== undefined && !/^https?:$/.test(URL.parse(advertise)?.protocol ?? ""))
     problems.push("STOKER_ADVERTISE must be an origin such as http://10.0.0.7:9100");
+  const blockedNetworks = networksIn(text("STOKER_WEBHOOK_BLOCK") ?? "");
+  if (!blockedNetworks)
+    problems.push(
+      "STOKER_WEBHOOK_BLOCK must be addresses or networks with commas between, such as 192.0.2.7,2001:db8::/32",
+    );
   const hfToken = text("HF_TOKEN");
   const stopsInstances = text("STOKER_STOP_INSTANCES") === "1";
   const config: AgentConfig = {
@@ -141,6 +149,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): A
     gpuMemoryBytes: number("STOKER_GPU_MEMORY_BYTES", 1, Number.MAX_SAFE_INTEGER),
     hfEndpoint: text("HF_ENDPOINT"),
     allowsPrivateUrls: oneOf("STOKER_ADAPTER_URL_ALLOW_PRIVATE", ["0", "1"], "0") === "1",
+    blockedNetworks: blockedNetworks ?? [],
     hfToken: hfToken === undefined ? undefined : new Secret(hfToken),
     hfOffline: /^(1|true|yes|on)$/i.test(text("HF_HUB_OFFLINE") ?? ""),
     hfMetadataMs: seconds("HF_HUB_ETAG_TIMEOUT"),

@@ -11,6 +11,7 @@ import { keyOf } from "./kept.ts";
 import { findLocalFile } from "./local-file.ts";
 import { type AskNeighbours, createNeighbourhood } from "./neighbours.ts";
 import { type Progress, withFewerCalls } from "./progress.ts";
+import { listOf } from "./public-address.ts";
 import { createPublicWeb } from "./public-web.ts";
 import { createServeWeights, type ServeWeights } from "./serve-weights.ts";
 import { createSharedWork } from "./shared-work.ts";
@@ -33,6 +34,8 @@ export interface WeightsOptions extends CacheOptions {
   readonly pypiIndex?: string | undefined;
   /** Customers' URLs may lead into private networks: for installations without an outside. */
   readonly allowsPrivateUrls?: boolean;
+  /** Where they never lead, in CIDR. */
+  readonly blockedNetworks?: readonly string[];
   readonly neighbours?: AskNeighbours;
   readonly log: Logger;
 }
@@ -81,9 +84,9 @@ export function createWeights(options: WeightsOptions): WeightsStore {
   const hub = { endpoint, token: options.hfToken, isOffline, ...(metadataMs === undefined ? {} : { metadataMs }) };
   const fetchHub = createFetchHub({ cache, web, neighbourhood, hub, log });
   const fetchPackage = createFetchPackage({ cache, web, neighbourhood, index, log });
-  const allowsPrivate = options.allowsPrivateUrls ?? false;
-  const publicWeb = createPublicWeb({ allowsPrivate, ...(silenceMs === undefined ? {} : { silenceMs }) });
-  const fetchUrl = createFetchUrl({ cache, web: publicWeb, allowsPrivate, log });
+  const rules = { allowsPrivate: options.allowsPrivateUrls ?? false, blocked: listOf(options.blockedNetworks ?? []) };
+  const publicWeb = createPublicWeb({ ...rules, ...(silenceMs === undefined ? {} : { silenceMs }) });
+  const fetchUrl = createFetchUrl({ cache, web: publicWeb, rules, log });
   const together = createSharedWork<Fetched>();
 
   const keyIn = (weights: Weights): string | undefined => {

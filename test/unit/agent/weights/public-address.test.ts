@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
-import { isAddressAllowed } from "../../../../agent/weights/public-address.ts";
+import { networksIn } from "../../../../agent/networks.ts";
+import { isAddressAllowed, listOf } from "../../../../agent/weights/public-address.ts";
 import { readPublicUrl } from "../../../../agent/weights/public-web.ts";
 import { addressTest } from "../../../../control-plane/webhooks/addresses.ts";
 
@@ -27,9 +28,9 @@ const addresses = [
 
 it.each([false, true])("customers' URLs and webhooks reach the same addresses (private ones: %s)", (allowsPrivate) => {
   const ofWebhooks = addressTest({ allowsPrivate, blocked: [] });
-  const differing = addresses.filter((one) => ofWebhooks(one) !== isAddressAllowed(one, allowsPrivate));
+  const differing = addresses.filter((one) => ofWebhooks(one) !== isAddressAllowed(one, { allowsPrivate }));
   expect(differing).toEqual([]);
-  expect(addresses.filter((one) => isAddressAllowed(one, allowsPrivate)).length).toBeGreaterThan(10);
+  expect(addresses.filter((one) => isAddressAllowed(one, { allowsPrivate })).length).toBeGreaterThan(10);
 });
 
 it.each([
@@ -46,9 +47,18 @@ it.each([
   ["https://[::ffff:10.0.0.1]/", /not a public address/],
   ["https://[64:ff9b::7f00:1]/", /not a public address/],
 ])("%s is refused before anything is sent", (url, why) => {
-  expect(() => readPublicUrl(url, false)).toThrow(why);
+  expect(() => readPublicUrl(url, { allowsPrivate: false })).toThrow(why);
 });
 
 it("an ordinary address is taken as it is", () => {
-  expect(readPublicUrl("https://good.example/a.safetensors?key=1", false).search).toBe("?key=1");
+  expect(readPublicUrl("https://good.example/a.safetensors?key=1", { allowsPrivate: false }).search).toBe("?key=1");
+});
+
+it("what the operator blocks is blocked whatever else is allowed", () => {
+  const blocked = listOf(networksIn("93.184.216.99, 10.1.0.0/16,2606:4700::/32") ?? []);
+  const rules = { allowsPrivate: true, blocked };
+  const ones = ["93.184.216.99", "::ffff:93.184.216.99", "10.1.2.3", "2606:4700::1", "93.184.216.98", "10.2.0.1"];
+  expect(ones.filter((one) => isAddressAllowed(one, rules))).toEqual(["93.184.216.98", "10.2.0.1"]);
+  expect(() => readPublicUrl("https://93.184.216.99/a", rules)).toThrow(/not a public address/);
+  for (const none of ["example.com", "10.0.0.0/33", "10.0.0.0/x"]) expect(networksIn(none)).toBeUndefined();
 });
