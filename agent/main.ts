@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { pino } from "pino";
 import type { DesiredState__Output } from "../proto/gen/stoker/fleet/v1/DesiredState.ts";
+import { createLogDestination } from "../proto/log-destination.ts";
 import { createAdapterFiles } from "./adapters/adapter-files.ts";
 import { createAdapters } from "./adapters/adapters.ts";
 import { readConfig } from "./config.ts";
@@ -33,7 +34,6 @@ import { chooseDriver, containerRules, createDrivers, engineNames, isolationTrou
 import { dropOldGraphs } from "./wiring/graph-caches.ts";
 import { inspection } from "./wiring/inspection.ts";
 import { gpuFaults, watchInventory } from "./wiring/inventory-watch.ts";
-import { createLogDestination } from "./wiring/log-destination.ts";
 import { measuredDriver } from "./wiring/measured-driver.ts";
 import { createRentals } from "./wiring/rentals.ts";
 import { createSamples } from "./wiring/samples.ts";
@@ -47,7 +47,7 @@ const flushMs = 2_000;
 
 async function main(): Promise<void> {
   const config = readConfig(process.env);
-  const log = pino({ level: config.logLevel }, createLogDestination(2));
+  const log = pino({ level: config.logLevel }, createLogDestination(2, 64));
   dieOnDefect(log);
   const stopping = stopSignal({ withParent: config.stopsWithParent, log });
   const { version } = JSON.parse(readFileSync(join(import.meta.dirname, "../package.json"), "utf8"));
@@ -250,13 +250,8 @@ async function main(): Promise<void> {
     token: metricsTokenFile === undefined ? undefined : readFileSync(metricsTokenFile, "utf8").trim(),
   });
   metricsPort = page.port;
-  writeAgentFile(config.dataDir, {
-    pid: process.pid,
-    ingress_port: ingressPort,
-    metrics_host: config.metricsHost,
-    metrics_port: page.port,
-    host_id: hostId,
-  });
+  const address = { ingress_port: ingressPort, metrics_host: config.metricsHost, metrics_port: page.port };
+  writeAgentFile(config.dataDir, { pid: process.pid, ...address, host_id: hostId }, log);
   const loopEnding = new AbortController();
   const sessionEnding = new AbortController();
   const loop = Promise.all([

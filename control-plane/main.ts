@@ -4,6 +4,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { pino } from "pino";
 import { Registry } from "prom-client";
+import { createLogDestination } from "../proto/log-destination.ts";
 import { createAuthenticator } from "./accounts/authenticate.ts";
 import { checkSecrets } from "./accounts/check-secrets.ts";
 import { createAccounts } from "./accounts/create-account.ts";
@@ -48,7 +49,6 @@ import { createJobs } from "./wiring/jobs.ts";
 import { readJoinSecret } from "./wiring/join-secret.ts";
 import { createKekWatch } from "./wiring/kek-watch.ts";
 import { createDemoModels } from "./wiring/known-models.ts";
-import { createLogDestination } from "./wiring/log-destination.ts";
 import { createModelRecordVerbs } from "./wiring/model-records.ts";
 import { createMoney } from "./wiring/money.ts";
 import { answeringOperations } from "./wiring/node-operations.ts";
@@ -70,12 +70,12 @@ import { createTokens } from "./wiring/tokens.ts";
 import { wireVoices } from "./wiring/voices.ts";
 import { waitForDatabase } from "./wiring/wait-for-database.ts";
 import { createWebhookService } from "./wiring/webhooks.ts";
-import { writeFileAtomically } from "./wiring/write-file.ts";
+import { keepFile } from "./wiring/write-file.ts";
 
 async function main(): Promise<void> {
   const config = readConfig(process.env);
   // One line per request: written in the background, and whole at the end.
-  const log = pino({ level: config.logLevel }, createLogDestination());
+  const log = pino({ level: config.logLevel }, createLogDestination(1, 256));
   dieOnDefect(log);
   const stopping = stopSignal({ withParent: config.stopsWithParent, log });
   const { version } = JSON.parse(readFileSync(join(import.meta.dirname, "../package.json"), "utf8"));
@@ -116,6 +116,7 @@ async function main(): Promise<void> {
     standingSecret: joinSecret,
     secretsDir: config.secretsDir,
     certificateLifeMs: config.nodeCertificateMs,
+    log,
   });
   const money = await createMoney({
     db,
@@ -371,7 +372,7 @@ async function main(): Promise<void> {
     readiness.run(ending.signal),
     fleetMetrics.run(ending.signal),
   ]);
-  if (config.portsFile) await writeFileAtomically(config.portsFile, `${JSON.stringify(ports)}\n`);
+  if (config.portsFile) await keepFile(config.portsFile, `${JSON.stringify(ports)}\n`, log);
   log.info({ ...ports, version, replica: money.replica.id }, "the control plane serves");
 
   // The way out: nothing new, what runs is finished, slices go back.

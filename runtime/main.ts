@@ -18,11 +18,13 @@ const drainBoundMs = 600_000;
 const closeBoundMs = 3_000;
 
 function newLog(level: string, instanceId?: string): Logger {
-  return pino({
-    level,
-    base: { component: "runtime", instanceId },
-    formatters: { level: (label) => ({ level: label }) },
-  });
+  const out = pino.destination({ dest: 1, sync: true });
+  // A full disk costs lines of the log, never the streams: what cannot be written is tried again with the next line.
+  out.on("error", () => {});
+  return pino(
+    { level, base: { component: "runtime", instanceId }, formatters: { level: (label) => ({ level: label }) } },
+    out,
+  );
 }
 
 async function main(config: RuntimeConfig): Promise<void> {

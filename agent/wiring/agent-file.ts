@@ -3,6 +3,7 @@
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
+import type { Logger } from "pino";
 
 export interface AgentFile {
   readonly pid: number;
@@ -12,10 +13,15 @@ export interface AgentFile {
   readonly host_id: string;
 }
 
-export function writeAgentFile(dataDir: string, content: AgentFile): void {
+/** An agent whose disk is full serves on what it has: whoever looks for it finds the address of its last life. */
+export function writeAgentFile(dataDir: string, content: AgentFile, log: Pick<Logger, "warn">): void {
   const path = join(dataDir, "agent.json");
-  writeFileSync(`${path}.new`, `${JSON.stringify(content)}\n`, { mode: 0o600 });
-  renameSync(`${path}.new`, path);
+  try {
+    writeFileSync(`${path}.new`, `${JSON.stringify(content)}\n`, { mode: 0o600 });
+    renameSync(`${path}.new`, path);
+  } catch (error) {
+    log.warn({ err: error, path }, "where this agent listens could not be written down");
+  }
 }
 
 /** host:port under which others reach the metrics page; empty where it listens for this machine alone. */

@@ -16,6 +16,7 @@ const forPeople = new Set([
   "AdminKeyRefused",
   "ConfigRefused",
   "DatabaseNotReached",
+  "FileNotWritten",
   "MigrationRefused",
   "RotationRefused",
   "SecretsMissing",

@@ -1,6 +1,7 @@
 // The installation's authority and who comes in by it: its key sealed in the database, made once; the standing join token in
 // the secrets folder, for agents of those who may read that folder.
 import { join } from "node:path";
+import type { Logger } from "pino";
 import type { AccountSecrets } from "../accounts/envelope.ts";
 import { makeAuthority, openAuthority } from "../fleet/authority.ts";
 import { createEnrolment, type Enrolment, standingToken } from "../fleet/enrolment.ts";
@@ -9,7 +10,7 @@ import type { GrpcDeps } from "../rpc/grpc-server.ts";
 import type { OpenDatabase } from "../store/database.ts";
 import { createEnrolmentStore } from "../store/enrolment-store.ts";
 import { authoritySeal } from "./seals.ts";
-import { writeFileAtomically } from "./write-file.ts";
+import { keepFile } from "./write-file.ts";
 
 export interface Nodes {
   readonly enrolment: Enrolment;
@@ -27,6 +28,7 @@ export async function createNodes(parts: {
   /** Where `agent.token` is written. */
   readonly secretsDir: string;
   readonly certificateLifeMs: number;
+  readonly log: Logger;
 }): Promise<Nodes> {
   const store = createEnrolmentStore(parts.db);
   const seal = authoritySeal(parts.secrets);
@@ -39,7 +41,7 @@ export async function createNodes(parts: {
     { nowMs: Date.now, lifeMs: parts.certificateLifeMs },
   );
   const { standingSecret } = parts;
-  await writeFileAtomically(join(parts.secretsDir, "agent.token"), `${standingToken(standingSecret, authority)}\n`);
+  await keepFile(join(parts.secretsDir, "agent.token"), `${standingToken(standingSecret, authority)}\n`, parts.log);
   const enrolment = createEnrolment({ store, fleet: parts.fleetStore, authority, standingSecret, nowMs: Date.now });
   const { enroll, renew, admit } = enrolment;
   return { enrolment, rpc: { issueOwn: authority.issueOwn, enroll, renew, admit } };
