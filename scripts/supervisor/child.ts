@@ -4,6 +4,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { identify, type ProcessIdentity } from "../../agent/process/process-identity.ts";
+import { fullDiskNote } from "./disk.ts";
 import { endProcess, type StopStep } from "./end-process.ts";
 import { openLog } from "./log-file.ts";
 
@@ -78,7 +79,8 @@ export function keepAlive(spec: ChildSpec, dataDir: string, warn: (line: string)
         if (stopping) return;
         deaths += 1;
         if (performance.now() - startedMs > settledMs) pauseMs = firstPauseMs;
-        warn(`${spec.title} ended (${why}); starting it again in ${pauseMs / 1000} s. Its log: ${spec.name}.log`);
+        const when = `starting it again in ${pauseMs / 1000} s`;
+        warn(`${spec.title} ended (${why}); ${when}. Its log: ${spec.name}.log.${fullDiskNote(dataDir)}`);
         restart = setTimeout(again, pauseMs);
         pauseMs = Math.min(2 * pauseMs, longestPauseMs);
       };

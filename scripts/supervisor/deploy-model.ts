@@ -98,6 +98,19 @@ async function create(api: Api, model: DemoModel): Promise<string> {
   return (answer.body as Deployment).deploy_id;
 }
 
+/** Another model is deployed, or about to be. */
+export async function servesOthers(api: Api, modelName: string): Promise<boolean> {
+  const answer = await api.call("GET", "/deploy/list").catch(() => undefined);
+  const all = Array.isArray(answer?.body) ? (answer.body as Deployment[]) : [];
+  return all.some((one) => one.model_name !== modelName && !["deleted", "failed", "stopped"].includes(one.status));
+}
+
+/** What to do about a model that comes from nowhere but a hub, with a space before it; empty for the others. */
+export function wayOut({ weights, repo }: Pick<DemoModel, "weights" | "repo">, demoModelsDir: string): string {
+  if (weights.kind === "package" || weights.assembly) return "";
+  return ` The weights of ${repo} come from a model hub: set HF_ENDPOINT to one that this machine reaches, or put them into ${demoModelsDir}/${weights.name} (STOKER_DEMO_MODELS names that folder's parent).`;
+}
+
 /** What this machine offers: `other` where it has no NVIDIA GPU. */
 async function gpuType(api: Api): Promise<string> {
   const answer = await api.call("GET", "/v1/admin/nodes");

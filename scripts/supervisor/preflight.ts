@@ -1,28 +1,63 @@
-import { accessSync, chmodSync, constants, existsSync, mkdirSync, statfsSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { accessSync, chmodSync, constants, existsSync, mkdirSync } from "node:fs";
+import { join } from "node:path";
+import type { DemoModel } from "../../control-plane/catalog/demo-model.ts";
+import { diskOf } from "./disk.ts";
 import { UpError } from "./up-error.ts";
 
-const leastFreeBytes = 1e9;
+/** Logs, usage and records of a running installation, for a while. */
+const reserveBytes = 100e6;
+/** An empty cluster and the write-ahead log of its first hours. */
+const databaseBytes = 300e6;
+/** Weights come in a package that lies beside them until they are taken out of it. */
+const fetchedTwice = 2;
+
+export interface Installed {
+  readonly dataDir: string;
+  /** Where models that are folders lie. */
+  readonly demoModelsDir: string;
+  /** Undefined: none is deployed at the start. */
+  readonly model: Pick<DemoModel, "weights"> | undefined;
+  /** False with a database of the operator's. */
+  readonly keepsDatabase: boolean;
+}
 
 /** Checks what can be known before anything starts and makes the data folder. Throws UpError with one clear sentence. */
-export function preflight(dataDir: string): void {
+export function preflight(installed: Installed): void {
+  const { dataDir } = installed;
   const major = Number(process.versions.node.split(".")[0]);
   if (major < 24) throw new UpError(`Stoker needs Node 24 and this is ${process.version}; start it with ./scripts/up.`);
   if (process.platform === "win32") throw new UpError("Stoker runs on Linux and macOS; on Windows use WSL.");
-  demandSpace(dataDir);
+  demandSpace(dataDir, spaceNeeded(installed));
   makeFolders(dataDir);
 }
 
-function demandSpace(dataDir: string): void {
-  let place = dataDir;
-  while (!existsSync(place) && dirname(place) !== place) place = dirname(place);
-  const stats = statfsSync(place);
-  const free = stats.bavail * stats.bsize;
-  if (free < leastFreeBytes) {
-    throw new UpError(
-      `No disk space: ${place} has ${Math.floor(free / 1e6)} MB free and Stoker needs about 1000 MB; free some or choose another folder with --data.`,
-    );
-  }
+/** Bytes that this start may write: what a first one still lacks, and a reserve. */
+export function spaceNeeded({ dataDir, demoModelsDir, model, keepsDatabase }: Installed): number {
+  const hasDatabase = ["postgres/cluster", "postgres.location"].some((path) => existsSync(join(dataDir, path)));
+  return (
+    reserveBytes +
+    (keepsDatabase && !hasDatabase ? databaseBytes : 0) +
+    (model ? lacking(model, dataDir, demoModelsDir) : 0)
+  );
+}
+
+function lacking({ weights }: Pick<DemoModel, "weights">, dataDir: string, demoModelsDir: string): number {
+  const isThere =
+    weights.kind === "package"
+      ? existsSync(join(dataDir, "models/blobs", weights.sha256))
+      : existsSync(join(demoModelsDir, weights.name));
+  if (isThere) return 0;
+  // What a hub sends is weighed by the agent before the first byte.
+  return fetchedTwice * (weights.kind === "package" ? weights.sizeBytes : (weights.assembly?.sizeBytes ?? 0));
+}
+
+function demandSpace(dataDir: string, needed: number): void {
+  const { place, freeBytes } = diskOf(dataDir);
+  if (freeBytes >= needed) return;
+  const [has, needs] = [Math.floor(freeBytes / 1e6), Math.ceil(needed / 1e6)];
+  throw new UpError(
+    `No disk space: ${place} has ${has} MB free and this start needs about ${needs} MB; free some or choose another folder with --data.`,
+  );
 }
 
 function makeFolders(dataDir: string): void {

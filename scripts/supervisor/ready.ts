@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Child } from "./child.ts";
+import { fullDiskNote } from "./disk.ts";
 import { logTail } from "./log-file.ts";
 import { UpError } from "./up-error.ts";
 
@@ -21,7 +22,7 @@ export async function untilReady(wait: Wait, isReady: () => Promise<boolean>): P
   }
   const what = wait.child.deaths() > 0 ? "ends as soon as it starts" : `was not ready within ${wait.limitMs / 1000} s`;
   throw new UpError(
-    `${wait.title} ${what}. The last lines of ${wait.dataDir}/logs/${wait.child.name}.log:\n${logTail(wait.dataDir, wait.child.name)}`,
+    `${wait.title} ${what}.${fullDiskNote(wait.dataDir)} The last lines of ${wait.dataDir}/logs/${wait.child.name}.log:\n${logTail(wait.dataDir, wait.child.name)}`,
   );
 }
 

@@ -87,6 +87,7 @@ export async function startReplica(
     standingSecret,
     secretsDir,
     certificateLifeMs: options.certificateLifeMs ?? nodeLifeMs,
+    log,
   });
   const grpc = createGrpcServer({ ...nodes.rpc, onStream: fleet.sessions.accept, log });
   const port = await grpc.listen("127.0.0.1", options.port ?? 0);

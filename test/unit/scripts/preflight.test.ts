@@ -1,0 +1,67 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { demoModelByKey } from "../../../control-plane/catalog/demo-models.ts";
+import { wayOut } from "../../../scripts/supervisor/deploy-model.ts";
+import { spaceNeeded } from "../../../scripts/supervisor/preflight.ts";
+
+const model = (key: string) => {
+  const found = demoModelByKey(key);
+  if (!found) throw new Error(`there is no demo model ${key}`);
+  return found;
+};
+const smol = model("smollm2-135m");
+const megabytes = (bytes: number) => Math.ceil(bytes / 1e6);
+let dataDir: string;
+
+beforeEach(() => {
+  dataDir = mkdtempSync(join(tmpdir(), "stoker-preflight-"));
+});
+afterEach(() => rmSync(dataDir, { recursive: true }));
+
+const needs = (key: string | undefined, keepsDatabase = true) =>
+  megabytes(
+    spaceNeeded({
+      dataDir,
+      demoModelsDir: join(dataDir, "demo-models"),
+      model: key === undefined ? undefined : model(key),
+      keepsDatabase,
+    }),
+  );
+const put = (path: string) => {
+  mkdirSync(dirname(join(dataDir, path)), { recursive: true });
+  writeFileSync(join(dataDir, path), "");
+};
+
+test("a first start needs room for a database and the weights, one without a model for no weights", () => {
+  expect(needs("smollm2-135m")).toBe(597);
+  expect(needs(undefined)).toBe(400);
+  expect(needs(undefined, false)).toBe(100);
+});
+
+test("a start on data that has both needs a reserve only", () => {
+  put("postgres/cluster/PG_VERSION");
+  if (smol.weights.kind !== "package") throw new Error("the model of the first start comes in a package");
+  put(`models/blobs/${smol.weights.sha256}`);
+  expect(needs("smollm2-135m")).toBe(100);
+});
+
+test("a database that lies elsewhere is there as well", () => {
+  put("postgres.location");
+  expect(needs(undefined)).toBe(100);
+});
+
+test("a model made of several packages is counted until its folder is there", () => {
+  put("postgres.location");
+  expect(needs("piper-joe")).toBe(227);
+  put("demo-models/piper-joe/config.json");
+  expect(needs("piper-joe")).toBe(100);
+});
+
+test("only a model that comes from a hub alone is told with a way around the hub", () => {
+  expect(wayOut(model("all-minilm-l6-v2"), "/data/demo-models")).toMatch(
+    /HF_ENDPOINT.*\/data\/demo-models\/all-MiniLM/,
+  );
+  expect([wayOut(smol, "/data"), wayOut(model("piper-joe"), "/data")]).toEqual(["", ""]);
+});
