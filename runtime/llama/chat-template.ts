@@ -11,6 +11,8 @@ export interface SpecialTexts {
   readonly eos: string;
   /** Texts of all control tokens. */
   readonly control?: readonly string[];
+  /** Undefined: no prompt is too long to be rendered. */
+  readonly contextLength?: number;
 }
 
 /** What a deployment says of the model; `auto`: by the template. */
@@ -46,14 +48,14 @@ export class ChatTemplate {
   ) {
     this.#template = new Template(source);
     this.#texts = texts;
-    this.#control = new ControlTexts(texts.control ?? []);
+    this.#control = new ControlTexts(texts.control ?? [], texts.contextLength);
     const { toolCallParser: tools, reasoningParser: reasoning } = forms;
     const format = tools === "auto" ? toolFormatOf(source) : toolFormats[tools];
     this.toolFormat = this.#showsTools(source) ? format : undefined;
     this.#reasoning = reasoning === "auto" ? reasoningOf(source) : reasoning === "off" ? undefined : reasoning;
   }
 
-  /** Throws EngineRefusal("prompt"). */
+  /** Throws EngineRefusal("prompt"), and "context_length" for too many control texts. */
   prompt(prompt: ChatPrompt): RenderedPrompt {
     const parts = this.#control.render(prompt, (hidden) => this.render(hidden));
     const name = this.#reasoning;

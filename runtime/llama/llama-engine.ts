@@ -21,6 +21,7 @@ import {
 } from "../server/text-engine.ts";
 import type { ChatTemplate } from "./chat-template.ts";
 import { commonPrefix } from "./choose-sequence.ts";
+import type { PromptPart } from "./control-texts.ts";
 import { generateChoice } from "./generate-choice.ts";
 import { constraintGrammar } from "./grammar/constraint-grammar.ts";
 import { UnsupportedConstraint } from "./grammar/grammar-rules.ts";
@@ -30,6 +31,7 @@ import { AdapterSet } from "./lora/adapter-set.ts";
 import { baseOf } from "./lora/base-of.ts";
 import type { OpenModel } from "./open-model.ts";
 import type { Predictor } from "./predictor.ts";
+import { promptTokens, type TextBound, widestToken } from "./prompt-bound.ts";
 import { PromptLookup } from "./prompt-lookup.ts";
 import { PromptPace } from "./prompt-pace.ts";
 import { reportRawLogprobs } from "./raw-logprobs.ts";
@@ -74,6 +76,7 @@ export class LlamaEngine implements TextEngine {
   readonly #pool: SequencePool<LlamaSequence>;
   readonly #rounds: Rounds;
   readonly #pace: PromptPace;
+  readonly #bound: TextBound;
   readonly #slots: SlotStore;
   readonly #newPredictor: (() => Predictor) | undefined;
   readonly #onQueued: (seconds: number) => void;
@@ -88,6 +91,10 @@ export class LlamaEngine implements TextEngine {
     this.#onQueued = options.onQueued;
     this.#slots = new SlotStore(options.promptCacheBytes);
     this.#template = template;
+    this.#bound = {
+      mostTokens: open.contextLength,
+      widestToken: widestToken(open.model.fileInfo.metadata.tokenizer.ggml.tokens),
+    };
     this.contextLength = open.contextLength;
     this.maxBatchSize = open.context.totalSequences;
     this.provider = open.provider;
@@ -139,22 +146,26 @@ export class LlamaEngine implements TextEngine {
     return this.#template?.toolFormat;
   }
 
-  renderChat(prompt: ChatPrompt): RenderedChat {
+  async renderChat(prompt: ChatPrompt): Promise<RenderedChat> {
     if (!this.#template)
       throw new EngineRefusal("prompt", "this model has no chat template; use /v1/completions", { param: "messages" });
     const { parts, reasoning } = this.#template.prompt(prompt);
-    const [first, ...rest] = parts;
-    const { model } = this.#open;
-    const tokens = [
-      ...(first?.hasControl === false ? [] : this.tokenize(first?.text ?? "")),
-      ...(first?.hasControl === false ? parts : rest).flatMap(
-        ({ text, hasControl }) => model.tokenize(text, hasControl) as number[],
-      ),
-    ];
+    const tokens = await this.#tokensOf(parts);
     return { tokens, newReader: (tools) => answerReader(reasoning, tools ? this.toolFormat : undefined) };
   }
 
-  tokenize(text: string): readonly number[] {
+  tokenize(text: string): Promise<readonly number[]> {
+    return this.#tokensOf([{ text, hasControl: true }]);
+  }
+
+  #tokensOf(parts: readonly PromptPart[]): Promise<readonly number[]> {
+    const { model } = this.#open;
+    return promptTokens(parts, this.#bound, ({ text, hasControl }, index) =>
+      index === 0 && hasControl ? this.#beginning(text) : (model.tokenize(text, hasControl) as number[]),
+    );
+  }
+
+  #beginning(text: string): readonly number[] {
     const { tokens } = this.#open.model;
     const ids = this.#open.model.tokenize(text, true) as number[];
     const needsBos = tokens.bos !== null && (tokens.shouldPrependBosToken || ids.length === 0) && ids[0] !== tokens.bos;

@@ -40,7 +40,12 @@ async function openText(options: EngineOptions): Promise<TextEngine> {
   const { tokens, fileInfo } = open.model;
   const control = controlTexts(open.model);
   const source = replacement ?? fileInfo.metadata.tokenizer.chat_template;
-  const texts = { bos: tokens.bosString ?? "", eos: tokens.eosString ?? "", control };
+  const texts = {
+    bos: tokens.bosString ?? "",
+    eos: tokens.eosString ?? "",
+    control,
+    contextLength: open.contextLength,
+  };
   return new LlamaEngine(open, source === undefined ? undefined : template(source, texts, options), options);
 }
 

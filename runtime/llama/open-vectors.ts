@@ -1,13 +1,15 @@
 // Embeddings and relevance from GGUF models, one text at a time in the order of their coming.
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { LlamaModel, Token } from "node-llama-cpp";
 import type { Engine, TaskCall } from "../server/engine.ts";
-import { invalid } from "../server/request-error.ts";
+import { invalid, type RequestError } from "../server/request-error.ts";
 import { embeddingRoutes } from "../tasks/embedding-routes.ts";
 import { normalized, resized } from "../tasks/pooling.ts";
 import { rerankRoutes } from "../tasks/rerank-routes.ts";
 import { type OpenTask, TaskEngine } from "../tasks/task-engine.ts";
 import type { ModelOptions } from "./model-options.ts";
 import { explained, loadWeights } from "./open-model.ts";
+import { isTooLongInTurns, widestToken } from "./prompt-bound.ts";
 import { TurnQueue } from "./turn-queue.ts";
 import type { VectorKind } from "./vector-kind.ts";
 
@@ -39,22 +41,37 @@ interface Size {
   readonly threads: number;
 }
 
+/** For one text or a pair of them. Throws RequestError for a text that is too long to be worth counting. */
+function textCheck(model: LlamaModel, { contextSize }: Size) {
+  const bound = {
+    mostTokens: contextSize,
+    widestToken: widestToken(model.fileInfo.metadata.tokenizer.ggml.tokens),
+  };
+  return async (texts: readonly string[], name: string) => {
+    // Each text's turn: many of them together must not keep others waiting either.
+    await nextTurn();
+    for (const text of texts)
+      if (await isTooLongInTurns(text, bound, (piece) => model.tokenize(piece).length))
+        throw tooLong(name, `more than ${contextSize - 1}`, contextSize);
+  };
+}
+
 async function openEmbedding(model: LlamaModel, size: Size, queue: TurnQueue): Promise<OpenTask> {
   const context = await model.createEmbeddingContext(size);
+  const check = textCheck(model, size);
   const vocabulary = [...model.iterateAllTokens()].length;
   return {
     contextLength: size.contextSize,
     load: () => queue,
     routes: embeddingRoutes(async (request, call) => {
-      const inputs = request.inputs.map((input, i) => {
-        if (typeof input !== "string") request.checkTokens(input, vocabulary);
+      const inputs: { readonly tokens: Token[]; readonly length: number }[] = [];
+      for (const [i, input] of request.inputs.entries()) {
+        const name = `${request.field}[${i}]`;
+        if (typeof input === "string") await check([input], name);
+        else request.checkTokens(input, vocabulary);
         const tokens = typeof input === "string" ? model.tokenize(input) : ([...input] as Token[]);
-        return checked(
-          { tokens, length: context.calculateInputLength(tokens) },
-          size.contextSize,
-          `${request.field}[${i}]`,
-        );
-      });
+        inputs.push(checked({ tokens, length: context.calculateInputLength(tokens) }, size.contextSize, name));
+      }
       count(call, inputs);
       const found: Float32Array[] = [];
       for (const { tokens } of inputs) {
@@ -73,13 +90,17 @@ async function openEmbedding(model: LlamaModel, size: Size, queue: TurnQueue): P
 
 async function openRanking(model: LlamaModel, size: Size, queue: TurnQueue): Promise<OpenTask> {
   const context = await model.createRankingContext(size);
+  const check = textCheck(model, size);
   return {
     contextLength: size.contextSize,
     load: () => queue,
     routes: rerankRoutes(async (pairs, field, call) => {
-      const inputs = pairs.map(([query, document], i) =>
-        checked({ length: context.calculateInputLength(query, document) }, size.contextSize, `${field}[${i}]`),
-      );
+      const inputs: { readonly length: number }[] = [];
+      for (const [i, pair] of pairs.entries()) {
+        const name = `${field}[${i}]`;
+        await check(pair, name);
+        inputs.push(checked({ length: context.calculateInputLength(...pair) }, size.contextSize, name));
+      }
       count(call, inputs);
       const scores: number[] = [];
       for (const [query, document] of pairs)
@@ -90,9 +111,12 @@ async function openRanking(model: LlamaModel, size: Size, queue: TurnQueue): Pro
 }
 
 function checked<I extends { readonly length: number }>(input: I, limit: number, name: string): I {
-  if (input.length >= limit)
-    throw invalid(name, `${name} has ${input.length} tokens, and this model takes ${limit - 1}; shorten it`);
+  if (input.length >= limit) throw tooLong(name, input.length, limit);
   return input;
+}
+
+function tooLong(name: string, count: number | string, limit: number): RequestError {
+  return invalid(name, `${name} has ${count} tokens, and this model takes ${limit - 1}; shorten it`);
 }
 
 function count(call: TaskCall, inputs: readonly { readonly length: number }[]): void {

@@ -1,6 +1,7 @@
 // The model's own tokenizer, from its tokenizer.json.
 import { Tokenizer as HubTokenizer } from "@huggingface/tokenizers";
 import { LoadFailure } from "../llama/load-failure.ts";
+import { isTooLong, type TextBound, widestToken } from "../llama/prompt-bound.ts";
 import type { ModelFolder } from "./model-folder.ts";
 
 export interface Encoded {
@@ -14,7 +15,10 @@ export interface Tokenizer {
   readonly longest: number;
   readonly padId: number;
   readonly size: number;
+  /** Throws TextTooLong for one that is so much too long that it is not worth counting. */
   encode(text: string, pair?: string): Encoded;
+  /** However long it is. */
+  encodeLong(text: string, pair?: string): Encoded;
   /** Without the special tokens around. */
   encodeBare(text: string): readonly number[];
   /** Puts the special tokens around ids that are given as such. */
@@ -27,6 +31,8 @@ export interface Tokenizer {
   isUnknown(id: number): boolean;
   readonly maskToken: string | undefined;
 }
+
+export class TextTooLong extends Error {}
 
 /** Throws LoadFailure. */
 export async function openTokenizer(folder: ModelFolder): Promise<Tokenizer> {
@@ -51,21 +57,32 @@ export async function openTokenizer(folder: ModelFolder): Promise<Tokenizer> {
     const content = (value as { content?: unknown } | null | undefined)?.content;
     return typeof content === "string" ? content : undefined;
   };
-  const encode = (text: string, pair?: string): Encoded => {
+  const encodeLong = (text: string, pair?: string): Encoded => {
     const { ids, token_type_ids: typeIds } = inner.encode(text, {
       return_token_type_ids: true,
       text_pair: pair ?? null,
     });
     return { ids, typeIds };
   };
+  const bound: TextBound = {
+    mostTokens: longestInput(folder.config, settings, await folder.json("sentence_bert_config.json")),
+    widestToken: widestToken(inner.get_vocab(true).keys()),
+  };
+  const countOf = (piece: string) => inner.encode(piece, { add_special_tokens: false }).ids.length;
+  const encode = (text: string, pair?: string): Encoded => {
+    for (const one of [text, pair ?? ""])
+      if (isTooLong(one, bound, countOf)) throw new TextTooLong(`more than ${bound.mostTokens} tokens`);
+    return encodeLong(text, pair);
+  };
   const around = inner.encode("").ids;
   const unknown = inner.token_to_id(nameOf("unk_token") ?? "");
   const isBytes = JSON.stringify(source["decoder"] ?? {}).includes("ByteLevel");
   return {
-    longest: longestInput(folder.config, settings, await folder.json("sentence_bert_config.json")),
+    longest: bound.mostTokens,
     padId: inner.token_to_id(nameOf("pad_token") ?? "") ?? numberOf(folder.config["pad_token_id"]) ?? 0,
     size: inner.get_vocab(true).size,
     encode,
+    encodeLong,
     encodeBare: (text) => inner.encode(text, { add_special_tokens: false }).ids,
     surround: (ids) => {
       // The special tokens of an empty text are those of every text: half of them before, half after, the first one first.

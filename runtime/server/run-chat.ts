@@ -20,7 +20,7 @@ export async function runChat(engine: TextEngine, model: ServedModel, body: Body
   if (request.tools.length > 0 && !toolFormat)
     throw new RequestError(405, `Tool calling is not supported for model: ${model.name}`, { param: "tools" });
   const tools = request.toolChoice.kind === "none" ? [] : request.tools;
-  const { tokens: prompt, newReader } = engine.renderChat({
+  const { tokens: prompt, newReader } = await engine.renderChat({
     messages: request.messages,
     tools: tools.length > 0 ? tools.map((tool) => tool.wire) : undefined,
     continuesLastMessage: request.continuesLastMessage,

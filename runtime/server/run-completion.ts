@@ -16,7 +16,7 @@ export async function runCompletion(
   exchange: Exchange,
 ): Promise<void> {
   const request = readCompletionRequest(body, engine.takesImages);
-  const prompt = engine.tokenize(request.prompt);
+  const prompt = await engine.tokenize(request.prompt);
   if (prompt.length === 0) throw invalid("prompt", "prompt must not be empty: this model has no token to begin with");
   const hasLogprobs = request.topLogprobs !== undefined;
   const format = new CompletionAnswer({

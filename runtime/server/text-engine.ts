@@ -137,9 +137,10 @@ export interface TextEngine extends Engine, AdapterHost {
   readonly takesImages?: boolean;
   /** Undefined: the chat template has no place for tools. */
   readonly toolFormat: ToolFormat | undefined;
-  /** Throws EngineRefusal("prompt"). */
-  renderChat(prompt: ChatPrompt): RenderedChat;
-  tokenize(text: string): readonly number[];
+  /** Throws EngineRefusal("prompt"), and "context_length" for a prompt that is too long to be tokenised at all. */
+  renderChat(prompt: ChatPrompt): Promise<RenderedChat>;
+  /** Throws EngineRefusal("context_length") likewise. */
+  tokenize(text: string): Promise<readonly number[]>;
   tokenText(token: number): string;
   /** Throws EngineRefusal("constraint"). */
   compile(constraint: Constraint): Promise<CompiledConstraint>;

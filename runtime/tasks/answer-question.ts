@@ -15,6 +15,8 @@ import { numberByToken } from "./text-outputs.ts";
 import { countInputs, nativeAnswer } from "./token-usage.ts";
 
 const longestAnswer = 15;
+/** All of it is tokenised at once, and read window by window. */
+const mostCharacters = 100_000;
 
 interface Logits {
   readonly start: Float32Array;
@@ -51,12 +53,19 @@ export async function openQuestionAnswering(deps: TaskDeps, folder: ModelFolder)
   const route = jsonRoute("inference", async (fields, call) => {
     const question = requiredText(fields, "question");
     const context = requiredText(fields, "context");
+    for (const [param, text] of Object.entries({ question, context }))
+      if (text.length > mostCharacters)
+        throw new RequestError(
+          400,
+          `${param} has ${text.length} characters and one request reads ${mostCharacters}; send it in parts`,
+          { param, code: "context_length_exceeded" },
+        );
     const ids = tokenizer.encodeBare(context);
     const windows = windowsOf(tokenizer, question, context, ids);
     const encoded = windows.map((window) => window.encoded);
     countInputs(call, encoded);
     // What windows share is the model server's own expense.
-    call.usage.inputTokens = tokenizer.encode(question, context).ids.length;
+    call.usage.inputTokens = tokenizer.encodeLong(question, context).ids.length;
     const found = await graph.run(encoded, call.signal);
     const answers = found.map((logits, index) => bestAnswer(logits, windows[index] as Window));
     const best = answers.reduce((a, b) => (b.score > a.score ? b : a));
@@ -75,7 +84,7 @@ export async function openQuestionAnswering(deps: TaskDeps, folder: ModelFolder)
 }
 
 function windowsOf(tokenizer: Tokenizer, question: string, context: string, ids: readonly number[]): Window[] {
-  const whole = tokenizer.encode(question, context);
+  const whole = tokenizer.encodeLong(question, context);
   const after =
     whole.ids.length - 1 - whole.ids.findLastIndex((id) => !tokenizer.isSpecial(id) || tokenizer.isUnknown(id));
   const before = whole.ids.length - after - ids.length;

@@ -4,7 +4,7 @@ import { type BatchEvent, MicroBatcher, type Outcome } from "../batch/micro-batc
 import { checkIo, type IoNeed } from "../onnx/check-io.ts";
 import { graphOf, type ModelFolder } from "../onnx/model-folder.ts";
 import { type Feeds, type Session, SessionError, type TensorValue } from "../onnx/session.ts";
-import { type Encoded, openTokenizer, type Tokenizer } from "../onnx/tokenizer.ts";
+import { type Encoded, openTokenizer, TextTooLong, type Tokenizer } from "../onnx/tokenizer.ts";
 import { RequestError } from "../server/request-error.ts";
 import type { TaskDeps } from "./task-deps.ts";
 
@@ -43,8 +43,8 @@ const tokenInputs: readonly IoNeed[] = ["input_ids", "attention_mask", "token_ty
     rank: 2,
   }),
 );
-/** Texts encoded before others get a turn of the event loop. */
-const textsPerTurn = 16;
+/** Texts are encoded for so long before others get a turn of the event loop. */
+const turnMs = 5;
 /** Tokens that a run by itself is worth; measured with MiniLM on a CPU. */
 const perRunTokens = 48;
 /** A run of so few tokens is over on few threads before more of them have woken up; measured likewise. */
@@ -141,16 +141,25 @@ export async function encodeAll<Text>(
   name: string,
 ): Promise<Encoded[]> {
   const encoded: Encoded[] = [];
+  let turnAt = performance.now();
   for (const [index, text] of texts.entries()) {
-    if (index > 0 && index % textsPerTurn === 0) await nextTurn();
-    const one = encode(text);
+    if (performance.now() - turnAt > turnMs) {
+      await nextTurn();
+      turnAt = performance.now();
+    }
     const where = texts.length > 1 ? `${name}[${index}]` : name;
-    if (one.ids.length > tokenizer.longest)
-      throw new RequestError(
-        400,
-        `${where} has ${one.ids.length} tokens and this model takes ${tokenizer.longest}; shorten it`,
-        { param: name, code: "context_length_exceeded" },
-      );
+    const tooLong = (count: number | string) =>
+      new RequestError(400, `${where} has ${count} tokens and this model takes ${tokenizer.longest}; shorten it`, {
+        param: name,
+        code: "context_length_exceeded",
+      });
+    let one: Encoded;
+    try {
+      one = encode(text);
+    } catch (error) {
+      throw error instanceof TextTooLong ? tooLong(`more than ${tokenizer.longest}`) : error;
+    }
+    if (one.ids.length > tokenizer.longest) throw tooLong(one.ids.length);
     encoded.push(one);
   }
   return encoded;

@@ -11,7 +11,8 @@ export function speechPieces(text: string): readonly string[] {
   let open = "";
   for (const { segment } of sentences.segment(text)) {
     open += segment;
-    if (abbreviation.test(open)) continue;
+    // An abbreviation with what is before it: looking at all of what is open would take the square of its length.
+    if (abbreviation.test(open.trimEnd().slice(-8))) continue;
     pieces.push(...cutLong(open, pieces.length === 0));
     open = "";
   }

@@ -42,6 +42,9 @@ export interface Transcript {
 /** Quieter than 16 bits can tell from nothing, the last of them being rounded: a model asked about silence makes words up. */
 const silence = 1.5 / 0x8000;
 
+/** Characters per token of the prompt that are looked at. */
+const widestHint = 64;
+
 /** Throws the signal's reason when it aborts. */
 export async function transcribe(
   recogniser: Recogniser,
@@ -51,7 +54,9 @@ export async function transcribe(
 ): Promise<Transcript> {
   const { rate, timestampBegin, tokenSeconds } = recogniser;
   const { seconds } = recording;
-  const prompt = ask.prompt ? recogniser.tokenize(` ${ask.prompt.trim()}`).slice(-recogniser.maxPromptTokens) : [];
+  const { maxPromptTokens } = recogniser;
+  const hint = ask.prompt?.trim().slice(-maxPromptTokens * widestHint);
+  const prompt = hint ? recogniser.tokenize(` ${hint}`).slice(-maxPromptTokens) : [];
   let language = recogniser.languages.length === 1 ? recogniser.languages[0] : ask.language;
   const segments: Segment[] = [];
   const words: Word[] = [];

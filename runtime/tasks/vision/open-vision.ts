@@ -2,6 +2,7 @@
 import { Tokenizer } from "@huggingface/tokenizers";
 import { ChatTemplate } from "../../llama/chat-template.ts";
 import { LoadFailure } from "../../llama/load-failure.ts";
+import { widestToken } from "../../llama/prompt-bound.ts";
 import type { Json, ModelFolder } from "../../onnx/model-folder.ts";
 import { PictureTiler } from "../../onnx/picture-tiler.ts";
 import type { TextEngine } from "../../server/text-engine.ts";
@@ -27,7 +28,9 @@ export async function openVision(deps: TaskDeps, folder: ModelFolder): Promise<T
     textIn(settings, "chat_template") ??
     textIn(await folder.json("chat_template.json"), "chat_template");
   const imageTokens: ImageTokens = { ...ideficsTexts, perTile: await featuresPerTile(folder) };
-  const texts = { bos: tokenText(settings["bos_token"]), eos: tokenText(settings["eos_token"]), control: special };
+  const contextLength = await longestText(folder, settings);
+  const [bos, eos] = [tokenText(settings["bos_token"]), tokenText(settings["eos_token"])];
+  const texts = { bos, eos, control: special, contextLength };
   const template = templateText === undefined ? undefined : readTemplate(templateText, texts);
   const graphs = await openVisionGraphs(deps, folder);
   const tiler = await PictureTiler.open(folder);
@@ -36,7 +39,6 @@ export async function openVision(deps: TaskDeps, folder: ModelFolder): Promise<T
   // The first run of a graph is slow: it allocates, and a GPU compiles.
   const { memory } = await graphs.read(await graphs.embed([imageToken]), graphs.nothing, true);
   graphs.forget(memory);
-  const contextLength = await longestText(folder, settings);
   return new VisionEngine(
     { graphs, tiler, tokenizer, template, imageTokens, imageToken, ends, contextLength },
     {
@@ -75,6 +77,7 @@ function tokenizerOf(inner: Tokenizer): VisionTokenizer {
       ? ""
       : inner.decode([...tokens], { skip_special_tokens: hidesSpecial, clean_up_tokenization_spaces: false });
   return {
+    widestToken: widestToken(inner.get_vocab(true).keys()),
     encode,
     // Cut in two, no special token is found in it.
     encodePlain: (text) => [...encode(text.slice(0, 1)), ...encode(text.slice(1))],

@@ -4,6 +4,7 @@ import { setImmediate as turn } from "node:timers/promises";
 import type { ChatTemplate } from "../../llama/chat-template.ts";
 import { ChoiceText } from "../../llama/choice-text.ts";
 import { PieceDecoder } from "../../llama/piece-decoder.ts";
+import { promptTokens, type TextBound } from "../../llama/prompt-bound.ts";
 import { seedOf } from "../../llama/sampler-options.ts";
 import { answerReader } from "../../llama/tools/answer-syntax.ts";
 import type { ToolFormat } from "../../llama/tools/tool-format.ts";
@@ -26,6 +27,8 @@ import { logprobsOf, sampleToken, seededRandom } from "./sample.ts";
 import type { Memory, VisionGraphs } from "./vision-graphs.ts";
 
 export interface VisionTokenizer {
+  /** Characters that one token stands for at most. */
+  readonly widestToken: number;
   /** Special tokens of the text are taken as such. */
   encode(text: string): readonly number[];
   /** What reads like a special token stays text. */
@@ -86,23 +89,28 @@ export class VisionEngine implements TextEngine {
     this.warnings = facts.warnings;
   }
 
+  get #bound(): TextBound {
+    return { mostTokens: this.contextLength, widestToken: this.#parts.tokenizer.widestToken };
+  }
+
   get toolFormat(): ToolFormat | undefined {
     return this.#parts.template?.toolFormat;
   }
 
-  renderChat(prompt: ChatPrompt): RenderedChat {
+  async renderChat(prompt: ChatPrompt): Promise<RenderedChat> {
     const { template, tokenizer } = this.#parts;
     if (!template)
       throw new EngineRefusal("prompt", "this model has no chat template; use /v1/completions", { param: "messages" });
     const { parts, reasoning } = template.prompt(prompt);
-    const tokens = parts.flatMap(({ text, hasControl }) =>
+    const tokens = await promptTokens(parts, this.#bound, ({ text, hasControl }) =>
       hasControl ? tokenizer.encode(text) : tokenizer.encodePlain(text),
     );
     return { tokens, newReader: (tools) => answerReader(reasoning, tools ? this.toolFormat : undefined) };
   }
 
-  tokenize(text: string): readonly number[] {
-    return this.#parts.tokenizer.encode(text);
+  tokenize(text: string): Promise<readonly number[]> {
+    const { tokenizer } = this.#parts;
+    return promptTokens([{ text, hasControl: true }], this.#bound, (part) => tokenizer.encode(part.text));
   }
 
   tokenText(token: number): string {

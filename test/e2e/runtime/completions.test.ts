@@ -190,6 +190,40 @@ describe.runIf(hasModel("completions and chat of the model server"))("the model 
     expect(rows[2][0].body.error.code).toBe("context_length_exceeded");
   });
 
+  it("refuses prompts of megabytes without keeping others from their answers", async () => {
+    const size = 9 * 1024 * 1024;
+    const texts = ["a", "<|im_start|>", " word"].map((text) => text.repeat(size / text.length));
+    let isOver = false;
+    let answered = 0;
+    const neighbour = (async () => {
+      for (; !isOver; answered += 1) expect((await complete({ ...paris, max_tokens: 1 })).status).toBe(200);
+    })();
+    const startedAt = performance.now();
+    const answers = await Promise.all(
+      texts.flatMap((text) => [
+        complete({ ...paris, prompt: text, max_tokens: 1 }),
+        chat({ messages: [{ role: "user", content: text }], max_tokens: 1 }),
+      ]),
+    );
+    const seconds = (performance.now() - startedAt) / 1000;
+    isOver = true;
+    await neighbour;
+    for (const { status, body } of answers) {
+      expect(status).toBe(400);
+      expect(body.error.code).toBe("context_length_exceeded");
+      expect(body.error.message).toMatch(/context is 1024 tokens.*more than 1024/);
+    }
+    // Tokenising all of them takes more than a minute.
+    expect(seconds).toBeLessThan(30);
+    expect(answered).toBeGreaterThan(0);
+  });
+
+  it("tells the tokens of a prompt that is longer than the context by less than its half", async () => {
+    const { status, body } = await complete({ ...paris, prompt: "extraordinary ".repeat(1_300) });
+    expect(status).toBe(400);
+    expect(body.error.message).toMatch(/has 1\d{3}; shorten it by at least \d+/);
+  });
+
   it("never runs more than max_batch_size sequences, whatever waits", async () => {
     let isOver = false;
     const seen: number[] = [];

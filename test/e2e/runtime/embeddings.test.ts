@@ -66,6 +66,15 @@ describe.runIf(model)("a model server with a sentence embedding model", () => {
     expect(bad.body.error.message).toMatch(/input\[1\] has 602 tokens and this model takes 512/);
   });
 
+  it("refuses a text of megabytes at once", async () => {
+    const startedAt = performance.now();
+    const { status, body } = await runtime.post("/v1/embeddings", { input: "a".repeat(9 * 1024 * 1024) });
+    expect(status).toBe(400);
+    expect(body.error).toMatchObject({ code: "context_length_exceeded", param: "input" });
+    expect(body.error.message).toBe("input has more than 512 tokens and this model takes 512; shorten it");
+    expect(performance.now() - startedAt).toBeLessThan(9_000);
+  });
+
   it("answers in the native form, with length one only where it is asked for", async () => {
     const { body } = await runtime.post("/v1/infer", { inputs: ["a", "b"], normalize: false });
     expect(body.embeddings).toHaveLength(2);

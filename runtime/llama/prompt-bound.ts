@@ -1,0 +1,98 @@
+// Prompts that cannot fit are refused before all of them is tokenised: on the thread that serves everybody, 9 MiB would
+// take many seconds. Others get their turns meanwhile.
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { EngineRefusal } from "../server/text-engine.ts";
+import type { PromptPart } from "./control-texts.ts";
+
+export interface TextBound {
+  readonly mostTokens: number;
+  /** Characters (UTF-16) that one token stands for at most. */
+  readonly widestToken: number;
+}
+
+/** Characters tokenised at a time. */
+const pieceLength = 16_384;
+/** A text cut into pieces has some more tokens than the whole, never twice as many. */
+const slack = 2;
+/** What the call for a part costs besides its text, in characters. */
+const perPart = 64;
+/** Tokenizers of words make one token of a long one they do not know, and drop white space: this much is always let pass. */
+const leastWidth = 64;
+
+/** `vocabulary` as its file spells it: a byte or a character is one character there, or more. */
+export function widestToken(vocabulary: Iterable<string>): number {
+  let widest = leastWidth;
+  for (const { length } of vocabulary) if (length > widest) widest = length;
+  return widest;
+}
+
+/** Whether a text has certainly more tokens than allowed; a short one is never looked at. */
+export function isTooLong(text: string, bound: TextBound, countOf: (piece: string) => number): boolean {
+  const pieces = overlong(text, bound, countOf);
+  for (;;) {
+    const { done, value } = pieces.next();
+    if (done) return value;
+  }
+}
+
+export async function isTooLongInTurns(
+  text: string,
+  bound: TextBound,
+  countOf: (piece: string) => number,
+): Promise<boolean> {
+  const pieces = overlong(text, bound, countOf);
+  for (;;) {
+    const { done, value } = pieces.next();
+    if (done) return value;
+    await nextTurn();
+  }
+}
+
+function* overlong(
+  text: string,
+  { mostTokens, widestToken: width }: TextBound,
+  countOf: (piece: string) => number,
+): Generator<void, boolean, void> {
+  if (text.length > mostTokens * width) return true;
+  if (text.length <= pieceLength) return false;
+  let count = 0;
+  for (let at = 0; at < text.length; at += pieceLength) {
+    count += countOf(text.slice(at, at + pieceLength));
+    if (count > mostTokens * slack) return true;
+    yield;
+  }
+  return false;
+}
+
+/** Tokens of all parts. Throws EngineRefusal("context_length") for far too many; a few too many are for `generate` to refuse. */
+export async function promptTokens(
+  parts: readonly PromptPart[],
+  bound: TextBound,
+  tokensOf: (part: PromptPart, index: number) => readonly number[],
+): Promise<readonly number[]> {
+  const { mostTokens, widestToken: width } = bound;
+  const length = parts.reduce((sum, { text }) => sum + text.length, 0);
+  if (length > mostTokens * width) throw promptTooLong(mostTokens);
+  const found: (readonly number[])[] = [];
+  let [count, work] = [0, 0];
+  for (const [index, part] of parts.entries()) {
+    const countOf = (text: string) => tokensOf({ ...part, text }, index).length;
+    if (await isTooLongInTurns(part.text, bound, countOf)) throw promptTooLong(mostTokens);
+    const tokens = tokensOf(part, index);
+    found.push(tokens);
+    count += tokens.length;
+    if (count > mostTokens * slack) throw promptTooLong(mostTokens);
+    work += part.text.length + perPart;
+    if (work < pieceLength || index === parts.length - 1) continue;
+    work = 0;
+    await nextTurn();
+  }
+  return found.length === 1 ? (found[0] as readonly number[]) : found.flat();
+}
+
+export function promptTooLong(contextLength: number): EngineRefusal {
+  return new EngineRefusal(
+    "context_length",
+    `this model's context is ${contextLength} tokens, but the prompt has more than ${contextLength}; shorten it`,
+  );
+}
