@@ -48,6 +48,7 @@ export function NewDeployment(): View {
       args = "",
       check,
     } = fields;
+    if (config === "") throw new Error("The GPUs are still being listed: choose one of them, then send it again.");
     const [numGpus = "1", gpu] = config.split(/x(.*)/s);
     const wish = {
       model_name: name,

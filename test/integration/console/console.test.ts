@@ -195,7 +195,10 @@ describe.skipIf(browserPath === undefined)("the console in a browser", () => {
     await page.getByRole("navigation").getByRole("link", { name: "Deploy a model" }).click();
     await page.getByLabel("Name of the model").fill("admin/nothing");
     await page.getByLabel(/^Weights/).fill("admin/nothing");
+    const offered = page.waitForResponse((one) => one.url().includes("gpu_availability?source="));
     await page.getByLabel(/^Requests at once/).fill("32");
+    await offered;
+    await page.getByRole("radio").first().waitFor();
     await page.getByLabel(/^At least/).fill("0");
     await page.getByLabel(/^At most/).fill("3");
     const [answer] = await Promise.all([
