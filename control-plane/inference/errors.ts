@@ -63,8 +63,8 @@ export class EngineOverloaded extends ServiceError {
 /** Every instance that was tried refused or could not be reached; nothing ran. */
 export class InstancesUnreachable extends ServiceError {
   readonly code = "model_unavailable";
-  constructor(facts: ErrorFacts) {
-    super("The model's instances cannot be reached at the moment. Try again in a few seconds.", {
+  constructor(facts: ErrorFacts, why = "The model's instances cannot be reached at the moment.") {
+    super(`${why} Try again in a few seconds.`, {
       retryAfterSeconds: 2,
       ...facts,
     });

@@ -253,6 +253,9 @@ function unitRateTexts(units: UnitRates | undefined): TicketUnits["rates"] {
   return [String(units.characters), String(units.audio), String(units.images), String(units.imageUnit)];
 }
 
+/** For one, its disk is full. */
+const noRecords = "The model's host cannot record usage at the moment, so it takes no requests.";
+
 function noInstance({ model }: Admission, last: AttemptEnd | undefined, busySeconds: number | undefined): ServiceError {
   // A busy instance can serve in a moment, whatever became of the others.
   if (busySeconds !== undefined) return new EngineOverloaded(busySeconds);
@@ -263,7 +266,8 @@ function noInstance({ model }: Admission, last: AttemptEnd | undefined, busySeco
       return new InstancesUnreachable({ cause: last.cause });
     case "refused":
       if (last.refusal === "spool" || last.refusal === "ticket") {
-        return new InstancesUnreachable({ cause: new Error(`the agent refused: ${last.refusal}`) });
+        const cause = new Error(`the agent refused: ${last.refusal}`);
+        return new InstancesUnreachable({ cause }, last.refusal === "spool" ? noRecords : undefined);
       }
       return new ModelNotReady(model.name, model.status, last.retryAfterSeconds ?? 2);
     default:
