@@ -146,6 +146,14 @@ export function relaySuite(shared: boolean): void {
       },
     );
 
+    it("when no host can record usage the caller hears it", async () => {
+      for (const agent of [first(), second()]) agent.script({ kind: "refuse", refusal: "spool", status: 503 });
+      const answer = await edge.post(path, chat());
+      expect(answer.status).toBe(503);
+      expect(await answer.text()).toContain("cannot record usage at the moment");
+      expect(edge.budgets.holds[0]?.end).toEqual({ how: "released" });
+    });
+
     it("when one is busy; when all are, the caller hears when to come back", async () => {
       first().script({ kind: "refuse", refusal: "busy", status: 429, retryAfter: 7 });
       expect((await edge.post(path, chat())).status).toBe(200);
