@@ -6,7 +6,7 @@ import { type EveryTaskEngine, startEveryTaskEngine } from "../../fakes/every-ta
 import { type Stack, startStack } from "../../fakes/processes.ts";
 
 const model = "fake/chat";
-const patience = 30_000;
+const patience = 60_000;
 
 if (browserPath === undefined)
   console.warn(
