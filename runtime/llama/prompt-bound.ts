@@ -3,6 +3,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { EngineRefusal } from "../server/text-engine.ts";
 import type { PromptPart } from "./control-texts.ts";
+import { TurnQueue } from "./turn-queue.ts";
 
 export interface TextBound {
   readonly mostTokens: number;
@@ -18,6 +19,17 @@ const slack = 2;
 const perPart = 64;
 /** Tokenizers of words make one token of a long one they do not know, and drop white space: this much is always let pass. */
 const leastWidth = 64;
+
+/** Long texts that may fit are tokenised one at a time, and between two of them others get their turns. */
+const longTexts = new TurnQueue();
+const never = new AbortController().signal;
+
+function inTurn<T>(work: () => T): Promise<T> {
+  return longTexts.run(async () => {
+    await nextTurn();
+    return work();
+  }, never);
+}
 
 /** `vocabulary` as its file spells it: a byte or a character is one character there, or more. */
 export function widestToken(vocabulary: Iterable<string>): number {
@@ -78,7 +90,7 @@ export async function promptTokens(
   for (const [index, part] of parts.entries()) {
     const countOf = (text: string) => tokensOf({ ...part, text }, index).length;
     if (await isTooLongInTurns(part.text, bound, countOf)) throw promptTooLong(mostTokens);
-    const tokens = tokensOf(part, index);
+    const tokens = part.text.length > pieceLength ? await inTurn(() => tokensOf(part, index)) : tokensOf(part, index);
     found.push(tokens);
     count += tokens.length;
     if (count > mostTokens * slack) throw promptTooLong(mostTokens);

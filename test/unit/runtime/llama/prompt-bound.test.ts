@@ -58,6 +58,20 @@ describe("a prompt's tokens", () => {
     expect(await promptTokens([], bound, perCharacter)).toEqual([]);
   });
 
+  it("are made one long text at a time, with turns for others in between", async () => {
+    const text = "a".repeat(16_385);
+    const order: string[] = [];
+    const tokensOf = (given: { readonly text: string }) => {
+      if (given.text === text) {
+        order.push("long");
+        setImmediate(() => order.push("other"));
+      }
+      return [1];
+    };
+    await Promise.all(Array.from({ length: 3 }, () => promptTokens([part(text)], bound, tokensOf)));
+    expect(order.slice(0, 5)).toEqual(["long", "other", "long", "other", "long"]);
+  });
+
   it("are refused for many parts as for a long one", async () => {
     const many = Array.from({ length: 20_001 }, () => part("a"));
     for (const parts of [many, [part("a".repeat(100_000))], [part("a".repeat(640_000)), part("a")]])
