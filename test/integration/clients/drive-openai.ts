@@ -121,8 +121,9 @@ async function batches(client: OpenAI, { CHAT }: Names, { engine }: Server) {
       if (!isThere(batch.status)) throw new Error(`the batch is ${batch.status}`);
       return batch;
     }, patient);
-  const linesOf = async (id: string | undefined) =>
-    id === undefined
+  // A batch that was cancelled before any line ended has no file of answers: null, which the client's types call undefined.
+  const linesOf = async (id: string | null | undefined) =>
+    !id
       ? []
       : (await (await client.files.content(id)).text())
           .trimEnd()
