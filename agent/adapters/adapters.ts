@@ -202,6 +202,8 @@ export function createAdapters(deps: AdapterDeps): Adapters {
     const list = spec.adapters.filter(({ id }) => idForm.test(id));
     const engine = engineAdapters(spec.engine);
     if (!engine) {
+      // Nothing to ask it, now or in a second.
+      life.isRead = true;
       for (const { id } of list) if (!life.ones.has(id)) set(life, id, unsupported(spec.engine));
       return;
     }
