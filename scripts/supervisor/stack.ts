@@ -34,7 +34,14 @@ export function createStack(options: StackOptions, env: NodeJS.ProcessEnv, scree
   const controlPlanes: Child[] = [];
   const agents: Child[] = [];
   const controls: string[] = [];
-  const program = (path: string): string[] => ["--disable-warning=ExperimentalWarning", join(root, path)];
+  // Beside the thread that serves, one for each core that is left: with V8's own four, two cores are taken from whoever serves
+  // by helpers that wait for each other at every collection.
+  const helpers = Math.min(4, Math.max(1, availableParallelism() - 1));
+  const program = (path: string): string[] => [
+    "--disable-warning=ExperimentalWarning",
+    `--v8-pool-size=${helpers}`,
+    join(root, path),
+  ];
 
   return {
     async startDatabase(signal) {
