@@ -5,10 +5,10 @@ import { wantOf } from "../../../control-plane/deployments/choose-hosts.ts";
 import { whyNot } from "../../../control-plane/deployments/place-reasons.ts";
 import { createGpuTimeStore } from "../../../control-plane/store/gpu-time-store.ts";
 import { gpuMinuteId } from "../../../proto/gpu-minute.ts";
-import type { DeploymentId, InstanceId, RequestId } from "../../../proto/ids.ts";
+import type { InstanceId, RequestId } from "../../../proto/ids.ts";
 import { workspace } from "../../fakes/agent-instance-ports.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
-import { ada, bob, hostView, openWorld, type World } from "./world.ts";
+import { ada, bob, hostView, ip, made, openWorld, saved, type World, wish } from "./world.ts";
 
 let postgres: TestPostgres;
 let world: World;
@@ -20,28 +20,7 @@ afterAll(async () => {
   await world?.close();
   await postgres?.stop();
 });
-beforeEach(async () => {
-  await sql`truncate instance_backup, agent_instance, host_command cascade`.execute(world.db);
-  await sql`delete from instance`.execute(world.db);
-  await sql`delete from deployment_spec`.execute(world.db);
-  await sql`delete from deployment`.execute(world.db);
-  Object.assign(world.given, { funds: 1_000_000_000n, needed: 0n, hosts: [hostView], nowMs: Date.now() });
-});
-
-const ip = "203.0.113.9";
-const wish = { name: "mine", type: "workspace", plan: "standard" };
-const made = async (name = "mine") => {
-  const id = await world.instances.create(ada, { ...wish, name }, ip);
-  await world.runs(id);
-  return id;
-};
-/** A backup that is ready. */
-const saved = async (id: DeploymentId) => {
-  const backup = await world.backups.backup(ada, id, "");
-  await world.told("volume.backup", "done", { sha256: "ab", sizeBytes: 1234 });
-  await world.backups.settle();
-  return backup;
-};
+beforeEach(() => world.empty());
 
 test("a dashboard that is not there is told to whoever owns the instance, and to nobody else that it exists", async () => {
   const id = await world.instances.create(ada, wish, ip);
@@ -96,7 +75,7 @@ describe("creating an agent instance", () => {
   });
 
   test("is written into the audit log with the address it was asked from, as is its end", async () => {
-    const id = await made();
+    const id = await made(world);
     await world.instances.remove(ada, id, "203.0.113.10");
     const rows = await world.db
       .selectFrom("audit")
@@ -122,7 +101,7 @@ describe("creating an agent instance", () => {
 
 describe("an agent instance's price", () => {
   test("is the one it is billed by, also after the catalogue changed", async () => {
-    const id = await made();
+    const id = await made(world);
     await sql`insert into price (kind, subject, hour_rate) select 'container', price_subject, 123 from deployment
       where deploy_id = ${id}`.execute(world.db);
     expect((await world.instances.get(ada, id)).hourRate).toBe(123n);
@@ -131,7 +110,7 @@ describe("an agent instance's price", () => {
 
 describe("an agent instance's life", () => {
   test("stops, starts, is updated to the catalogue's version, renamed and deleted, each from the states it may", async () => {
-    const id = await made();
+    const id = await made(world);
     const { instances } = world;
     const status = async () => (await instances.get(ada, id)).deployment.status;
     await expect(instances.start(ada, id)).rejects.toThrow(errors.AgentWrongState);
@@ -154,7 +133,7 @@ describe("an agent instance's life", () => {
   });
 
   test("a minute of it costs its plan's price, whatever its GPUs", async () => {
-    const id = await made();
+    const id = await made(world);
     await sql`insert into instance (instance_id, deploy_id, account_id, host_id, generation, gpu_uuids)
       values ('i1', ${id}, ${ada.account}, 'host-1', 1, '{}')`.execute(world.db);
     await sql`insert into price (kind, subject, hour_rate, effective_from)
@@ -176,7 +155,7 @@ describe("an agent instance's life", () => {
 
 describe("an operation on its volume", () => {
   test("is told to the host that has the volume, and what it tells becomes a backup", async () => {
-    const id = await made();
+    const id = await made(world);
     const backup = await world.backups.backup(ada, id, "198.51.100.1");
     const [command] = await world.open();
     expect(command).toMatchObject({
@@ -203,7 +182,7 @@ describe("an operation on its volume", () => {
   });
 
   test("runs alone: of ten begun at once one is, and nothing else may change the instance meanwhile", async () => {
-    const id = await made();
+    const id = await made(world);
     const all = await Promise.allSettled(Array.from({ length: 10 }, () => world.backups.backup(ada, id, "")));
     const refused = all.flatMap((one) => (one.status === "rejected" ? [one.reason] : []));
     expect(refused).toHaveLength(9);
@@ -218,7 +197,7 @@ describe("an operation on its volume", () => {
 
   test("and a stop meet at once: one of them is refused", async () => {
     for (let round = 0; round < 5; round++) {
-      const id = await made(`round-${round}`);
+      const id = await made(world, `round-${round}`);
       const [backup, stop] = await Promise.allSettled([
         world.backups.backup(ada, id, ""),
         world.instances.stop(ada, id),
@@ -236,8 +215,8 @@ describe("an operation on its volume", () => {
     ["failed", /^restore_failed: it failed on the host; your data is as it was/],
     ["unknown_kind", /restore_failed.*refused it \(unknown_kind\)/],
   ])("that ends as %s frees the instance and says why", async (outcome, why) => {
-    const id = await made();
-    const backup = await saved(id);
+    const id = await made(world);
+    const backup = await saved(world, id);
     await world.backups.restore(ada, id, backup, "");
     await world.told("volume.restore", outcome, {}, "EACCES: open '/srv/agent/volumes/x'");
     await world.backups.settle();
@@ -256,7 +235,7 @@ describe("an operation on its volume", () => {
   });
 
   test("that failed for a reason its owner can act on says that reason", async () => {
-    const id = await made();
+    const id = await made(world);
     await world.backups.backup(ada, id, "");
     await world.told("volume.backup", "failed", {}, "The host has no disk space left.");
     await sql`update host_command set error_code = 'no_space'`.execute(world.db);
@@ -265,8 +244,8 @@ describe("an operation on its volume", () => {
   });
 
   test("brings a failed instance back", async () => {
-    const id = await made();
-    const backup = await saved(id);
+    const id = await made(world);
+    const backup = await saved(world, id);
     await world.runs(id, "failed");
     await world.backups.restore(ada, id, backup, "");
     await world.told("volume.restore", "done");
@@ -287,14 +266,14 @@ describe("an operation on its volume", () => {
     await world.told("volume.backup", "failed", {}, "no");
     await world.backups.settle();
     await expect(world.backups.restore(ada, id, backup, "")).rejects.toThrow(errors.BackupNotFound);
-    const good = await saved(id);
+    const good = await saved(world, id);
     await expect(world.backups.restore(bob, id, good, "")).rejects.toThrow(errors.AgentInstanceNotFound);
-    const other = await made("other");
+    const other = await made(world, "other");
     await expect(world.backups.restore(ada, other, good, "")).rejects.toThrow(errors.BackupNotFound);
   });
 
   test("of a host that says nothing for hours does not hold the instance for ever", async () => {
-    const id = await made();
+    const id = await made(world);
     await world.backups.backup(ada, id, "");
     await world.backups.settle();
     expect((await world.instances.get(ada, id)).operation).toBe("backup");
@@ -311,16 +290,16 @@ describe("an operation on its volume", () => {
   });
 
   test("makes ten backups by hand of one instance and says why there is no eleventh", async () => {
-    const id = await made();
-    for (let n = 0; n < 10; n++) await saved(id);
+    const id = await made(world);
+    for (let n = 0; n < 10; n++) await saved(world, id);
     await expect(world.backups.backup(ada, id, "")).rejects.toThrow(errors.TooManyBackups);
     expect(await world.open()).toEqual([]);
     expect(await world.backups.list(ada, id)).toHaveLength(10);
   });
 
   test("lets go of one backup when its owner says so, which makes room for another; its host is told at once", async () => {
-    const id = await made();
-    for (let n = 0; n < 10; n++) await saved(id);
+    const id = await made(world);
+    for (let n = 0; n < 10; n++) await saved(world, id);
     const [newest, next] = await world.backups.list(ada, id);
     const name = newest?.id ?? "";
     await expect(world.backups.remove(bob, id, name, ip)).rejects.toThrow(errors.AgentInstanceNotFound);

@@ -1,9 +1,8 @@
 // When backups of an agent instance are made by themselves, and when they go.
 import { sql } from "kysely";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import type { DeploymentId } from "../../../proto/ids.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
-import { ada, hostView, openWorld, type World } from "./world.ts";
+import { ada, ip, made, openWorld, saved, type World } from "./world.ts";
 
 let postgres: TestPostgres;
 let world: World;
@@ -15,34 +14,13 @@ afterAll(async () => {
   await world?.close();
   await postgres?.stop();
 });
-beforeEach(async () => {
-  await sql`truncate instance_backup, agent_instance, host_command cascade`.execute(world.db);
-  await sql`delete from instance`.execute(world.db);
-  await sql`delete from deployment_spec`.execute(world.db);
-  await sql`delete from deployment`.execute(world.db);
-  Object.assign(world.given, { funds: 1_000_000_000n, needed: 0n, hosts: [hostView], nowMs: Date.now() });
-});
-
-const ip = "203.0.113.9";
-const wish = { name: "mine", type: "workspace", plan: "standard" };
-const made = async (name = "mine") => {
-  const id = await world.instances.create(ada, { ...wish, name }, ip);
-  await world.runs(id);
-  return id;
-};
-/** A backup that is ready. */
-const saved = async (id: DeploymentId) => {
-  const backup = await world.backups.backup(ada, id, "");
-  await world.told("volume.backup", "done", { sha256: "ab", sizeBytes: 1234 });
-  await world.backups.settle();
-  return backup;
-};
+beforeEach(() => world.empty());
 
 describe("schedule and retention", () => {
   const dayMs = 24 * 3_600_000;
 
   test("a running instance is backed up when its time has come, a stopped one is not", async () => {
-    const id = await made();
+    const id = await made(world);
     await world.backups.tend();
     expect(await world.open()).toEqual([]);
     world.given.nowMs += dayMs + 60_000;
@@ -59,8 +37,8 @@ describe("schedule and retention", () => {
   });
 
   test("the oldest scheduled ones beyond their number go, those made by hand stay; a removal that failed is asked for again", async () => {
-    const id = await made();
-    const byHand = await saved(id);
+    const id = await made(world);
+    const byHand = await saved(world, id);
     for (let n = 1; n <= 4; n++)
       await sql`insert into instance_backup (backup_id, deploy_id, account_id, is_scheduled, state, blob_key, created_at)
         values (${`bk-s${n}`}, ${id}, ${ada.account}, true, 'ready', ${`backups/${id}/bk-s${n}`}, now() + ${`${n} minutes`}::interval)`.execute(
@@ -84,7 +62,7 @@ describe("schedule and retention", () => {
   });
 
   test("a failed backup of a living instance is shown for a week and then removed from the store", async () => {
-    const id = await made();
+    const id = await made(world);
     await world.backups.backup(ada, id, "");
     await world.told("volume.backup", "failed");
     await world.backups.tend();
@@ -98,8 +76,8 @@ describe("schedule and retention", () => {
   });
 
   test("of a deleted instance everything goes, its volume only once its container is gone", async () => {
-    const id = await made();
-    await saved(id);
+    const id = await made(world);
+    await saved(world, id);
     await sql`insert into instance (instance_id, deploy_id, account_id, host_id, generation, gpu_uuids)
       values ('i2', ${id}, ${ada.account}, 'host-1', 1, '{}')`.execute(world.db);
     await world.instances.remove(ada, id, ip);

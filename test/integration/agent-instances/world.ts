@@ -31,6 +31,9 @@ export const hostView: HostView = {
   inventory: { drivers: ["docker"], gpus: [], memoryBytes: 8 * 1024 ** 3 },
 } as unknown as HostView;
 
+export const ip = "203.0.113.9";
+export const wish = { name: "mine", type: "workspace", plan: "standard" };
+
 export type World = Awaited<ReturnType<typeof openWorld>>;
 
 export async function openWorld(url: string) {
@@ -108,6 +111,29 @@ export async function openWorld(url: string) {
         .where("outcome", "is", null)
         .execute();
     },
+    /** As it was opened. */
+    async empty(): Promise<void> {
+      await sql`truncate instance_backup, agent_instance, host_command cascade`.execute(db);
+      await sql`delete from instance`.execute(db);
+      await sql`delete from deployment_spec`.execute(db);
+      await sql`delete from deployment`.execute(db);
+      Object.assign(given, { funds: 1_000_000_000n, needed: 0n, hosts: [hostView], nowMs: Date.now() });
+    },
     close: () => database.close(),
   };
+}
+
+/** An instance of ada's that runs. */
+export async function made(world: World, name = "mine"): Promise<DeploymentId> {
+  const id = await world.instances.create(ada, { ...wish, name }, ip);
+  await world.runs(id);
+  return id;
+}
+
+/** A backup that is ready. */
+export async function saved(world: World, id: DeploymentId) {
+  const backup = await world.backups.backup(ada, id, "");
+  await world.told("volume.backup", "done", { sha256: "ab", sizeBytes: 1234 });
+  await world.backups.settle();
+  return backup;
 }
