@@ -6,6 +6,7 @@ import { LoadFailure } from "../llama/load-failure.ts";
 import { checkGraph } from "./check-graph.ts";
 import { chooseProviders, fallbackWarning, type Provider } from "./choose-providers.ts";
 import type { ModelFolder } from "./model-folder.ts";
+import { type NearSession, openNear } from "./near-session.ts";
 import type { Session } from "./session.ts";
 import { SessionHost } from "./session-host.ts";
 
@@ -19,6 +20,11 @@ export interface GraphOptions {
   readonly graphCacheDir: string | undefined;
 }
 
+export interface Lanes {
+  readonly sessions: readonly [Session, ...Session[]];
+  readonly near: NearSession | undefined;
+}
+
 /** Part of a memory limit from which the arena must not double. */
 const tightShare = 4;
 const cacheVersion = 1;
@@ -29,6 +35,7 @@ export class Graphs {
   readonly warnings: string[] = [];
   readonly #host = new SessionHost();
   readonly #moreHosts: SessionHost[] = [];
+  readonly #near: NearSession[] = [];
   readonly #options: GraphOptions;
   #provider = "cpu";
 
@@ -62,26 +69,43 @@ export class Graphs {
   }
 
   /**
-   * The same with a second copy of a small graph on a CPU, on a thread and with half of the cores of its own: what the
-   * cores lose while the threads of one run wait for each other, and while answers go out, the other run uses. The first
-   * has all granted threads. Throws LoadFailure.
+   * The same with copies of a small graph on a CPU. A second lane, on a thread and with half of the cores of its own: what
+   * the cores lose while the threads of one run wait for each other, and while answers go out, the other run uses; the
+   * first has all granted threads. And one on the server's own thread, for runs that are over before a message to another
+   * thread comes back. Throws LoadFailure.
    */
-  async openLanes(folder: ModelFolder, graph: string): Promise<readonly [Session, ...Session[]]> {
+  async openLanes(folder: ModelFolder, graph: string): Promise<Lanes> {
     const path = folder.path(graph);
     const { hasAllWeights } = await checkGraph(path, folder.root);
     const { threads, memoryBytes } = this.#options;
     const whole = await this.#open(path, this.#host, { threads, isCached: true });
     const { size } = await stat(path);
-    const isSmall = hasAllWeights && size <= mostCopiedBytes;
-    const hasRoom = memoryBytes === 0 || memoryBytes >= size * tightShare * 2;
-    if (threads < 2 || whole.provider !== "cpu" || !isSmall || !hasRoom) return [whole];
-    const host = new SessionHost();
-    this.#moreHosts.push(host);
-    return [whole, await this.#open(path, host, { threads: Math.floor(threads / 2), isCached: true })];
+    const isSmall = whole.provider === "cpu" && hasAllWeights && size <= mostCopiedBytes;
+    const hasRoom = (copies: number) => isSmall && (memoryBytes === 0 || memoryBytes >= size * tightShare * copies);
+    const sessions: [Session, ...Session[]] = [whole];
+    if (threads > 1 && hasRoom(2)) {
+      const host = new SessionHost();
+      this.#moreHosts.push(host);
+      sessions.push(await this.#open(path, host, { threads: Math.floor(threads / 2), isCached: true }));
+    }
+    return { sessions, near: hasRoom(3) ? await this.#openNear(path) : undefined };
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.#host, ...this.#moreHosts].map((host) => host.close()));
+    await Promise.all([this.#host, ...this.#moreHosts, ...this.#near].map((one) => one.close()));
+  }
+
+  async #openNear(path: string): Promise<NearSession> {
+    const { threads } = this.#options;
+    const optimizedPath = await this.#optimizedPath(path, ["cpu"], threads);
+    const options = { path, providers: ["cpu"], threads, spins: threads > 1, isMemoryTight: false, optimizedPath };
+    try {
+      const near = await openNear(options);
+      this.#near.push(near);
+      return near;
+    } catch (error) {
+      throw graphFailure(path, error);
+    }
   }
 
   async #open(
@@ -95,7 +119,14 @@ export class Graphs {
     const isMemoryTight = memoryBytes > 0 && memoryBytes < size * tightShare;
     const optimizedPath = isCached ? await this.#optimizedPath(path, providers, threads) : undefined;
     try {
-      const { session, refused } = await host.open({ path, providers, threads, isMemoryTight, optimizedPath });
+      const { session, refused } = await host.open({
+        path,
+        providers,
+        threads,
+        spins: false,
+        isMemoryTight,
+        optimizedPath,
+      });
       this.opened(providers, session.provider, refused);
       return session;
     } catch (error) {

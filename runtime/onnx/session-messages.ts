@@ -6,6 +6,8 @@ export interface OpenOptions {
   /** Tried in this order; the first that can be had is used. */
   readonly providers: readonly string[];
   readonly threads: number;
+  /** Its threads spin between the steps of a run, and sleep after it. */
+  readonly spins: boolean;
   /** Grows by what is asked for, not by doubling, and gives memory back: where memory is bounded. */
   readonly isMemoryTight: boolean;
   /** Beginning of the name of the file of the graph as optimised for this machine: read when it is there, else written. */

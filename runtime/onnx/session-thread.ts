@@ -1,15 +1,12 @@
 // A thread that holds sessions: opens graphs, runs them one after the other, sends the outputs back without a copy.
-import { existsSync, renameSync, rmSync } from "node:fs";
 import { parentPort } from "node:worker_threads";
-import { env, InferenceSession, Tensor as OrtTensor, type Tensor, type TypedTensor } from "onnxruntime-node";
-import type { IoInfo, TensorRef, TensorValue } from "./session.ts";
+import type { InferenceSession, Tensor } from "onnxruntime-node";
+import { openGraph, tensorOf } from "./native-graph.ts";
+import type { TensorRef, TensorValue } from "./session.ts";
 import type { Answer, Opened, OpenOptions, Question } from "./session-messages.ts";
 
 const port = parentPort;
 if (!port) throw new Error("session-thread.ts runs as a worker thread");
-
-// What goes wrong is told in the answer; the library's own lines would stand between the log's.
-env.logLevel = "fatal";
 
 const sessions = new Map<number, InferenceSession>();
 const held = new Map<number, Tensor>();
@@ -43,66 +40,10 @@ async function answer(question: Question): Promise<void> {
 }
 
 async function open(options: OpenOptions): Promise<Opened> {
-  const refused: string[] = [];
-  for (const provider of options.providers) {
-    try {
-      const session = await create(options, provider);
-      lastSession += 1;
-      sessions.set(lastSession, session);
-      return {
-        session: lastSession,
-        inputs: session.inputMetadata.map(ioInfo),
-        outputs: session.outputMetadata.map(ioInfo),
-        provider,
-        refused,
-      };
-    } catch (error) {
-      refused.push(`${provider}: ${error instanceof Error ? error.message : String(error)}`);
-    }
-  }
-  throw new Error(refused.at(-1)?.replace(/^\w+: /, "") ?? "no execution provider was asked for");
-}
-
-async function create(options: OpenOptions, provider: string): Promise<InferenceSession> {
-  const { path, threads, isMemoryTight, optimizedPath } = options;
-  const base: InferenceSession.SessionOptions = {
-    executionProviders: provider === "cpu" ? [{ name: "cpu", useArena: !isMemoryTight }] : [provider, "cpu"],
-    intraOpNumThreads: threads,
-    interOpNumThreads: 1,
-    executionMode: "sequential",
-    logSeverityLevel: 4,
-    // Threads that spin between two steps take the cores from whoever shares the machine.
-    extra: { session: { intra_op: { allow_spinning: "0" } } },
-  };
-  const whole = { ...base, graphOptimizationLevel: "all" } as const;
-  if (optimizedPath === undefined) return InferenceSession.create(path, whole);
-  const kept = `${optimizedPath}-${env.versions.node ?? env.versions.common}.onnx`;
-  // What was optimised for this machine needs no second pass; what is broken is made anew.
-  if (existsSync(kept))
-    try {
-      return await InferenceSession.create(kept, { ...base, graphOptimizationLevel: "disabled" });
-    } catch {
-      rmSync(kept, { force: true });
-    }
-  const partial = `${kept}.${process.pid}.tmp`;
-  try {
-    const session = await InferenceSession.create(path, { ...whole, optimizedModelFilePath: partial });
-    keepOptimized(partial, kept);
-    return session;
-  } catch {
-    // A full disk, or a graph too large for one file, is no reason not to serve: whatever else it is, this tells.
-    rmSync(partial, { force: true });
-    return InferenceSession.create(path, whole);
-  }
-}
-
-function keepOptimized(partial: string, path: string): void {
-  try {
-    renameSync(partial, path);
-  } catch {
-    // A cache that cannot be kept costs the next start a moment.
-    rmSync(partial, { force: true });
-  }
+  const { graph, ...opened } = await openGraph(options);
+  lastSession += 1;
+  sessions.set(lastSession, graph);
+  return { ...opened, session: lastSession };
 }
 
 async function run({ id, session, feeds, outputs, keep }: Extract<Question, { kind: "run" }>): Promise<void> {
@@ -125,10 +66,6 @@ async function run({ id, session, feeds, outputs, keep }: Extract<Question, { ki
   port?.postMessage({ id, ...answer } satisfies Answer, [...buffers]);
 }
 
-function tensorOf({ type, data, dims }: TensorValue): Tensor {
-  return new OrtTensor(type as "float32", data as Float32Array, dims) as TypedTensor<"float32">;
-}
-
 function kept({ ref }: TensorRef): Tensor {
   const tensor = held.get(ref);
   if (!tensor) throw new Error("a tensor was used after its release");
@@ -149,11 +86,6 @@ function free(ref: number): void {
 function isHeld(buffer: ArrayBuffer): boolean {
   for (const tensor of held.values()) if ((tensor.data as TensorValue["data"]).buffer === buffer) return true;
   return false;
-}
-
-function ioInfo(metadata: InferenceSession.ValueMetadata): IoInfo {
-  if (!metadata.isTensor) return { name: metadata.name, type: "not a tensor", shape: [] };
-  return { name: metadata.name, type: metadata.type, shape: metadata.shape };
 }
 
 function send(message: Answer): void {

@@ -37,6 +37,13 @@ describe.runIf(model)("a model server with a sentence embedding model", () => {
     expect(alone.reduce((sum, { usage }) => sum + usage.prompt_tokens, 0)).toBe(tokens);
   });
 
+  it("gives them to a caller that asks for one after the other, which the server's own thread computes", async () => {
+    for (const { text, embedding } of sentences) {
+      const { data } = await embed({ input: text });
+      expect(cosine(data[0].embedding, embedding)).toBeGreaterThan(0.985);
+    }
+  });
+
   it("gives the same numbers as base64, from tokens, and cut to fewer dimensions", async () => {
     const text = sentences[0]?.text;
     const [plain, coded, cut, long] = await Promise.all([
