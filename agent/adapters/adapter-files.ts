@@ -1,10 +1,11 @@
 // Adapters as engines see them: one folder per instance, which a container has mounted before it starts, and in it one per adapter.
-import { chmod, copyFile, mkdir, readdir, rename, rm } from "node:fs/promises";
+import { chmod, copyFile, mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { adaptersTarget } from "../engines/adapters-mount.ts";
 
 export const adapterConfig = "adapter_config.json";
 export const adapterWeights = "adapter_model.safetensors";
+const heldNote = "held.json";
 
 /** Paths of what an engine is shown, and of nothing else that came with it. */
 export interface AdapterSource {
@@ -16,12 +17,26 @@ export interface AdapterFiles {
   /** Copies it, whole or not at all, under PEFT's names; returns the path as the instance's engine sees it. */
   show(source: AdapterSource, instanceId: string, id: string): Promise<string>;
   hide(instanceId: string, id: string): Promise<void>;
+  /**
+   * Writes down that this engine process or container holds it, and of which commit; whoever showed it since must say so anew.
+   * For an agent after this one.
+   */
+  noteHeld(instanceId: string, id: string, held: HeldAdapter): Promise<void>;
+  /** Empty where nobody said it of that engine. */
+  heldCommit(instanceId: string, id: string, engineIdentity: string): Promise<string>;
   /** Drops the folders of all other instances. */
   keep(instanceIds: ReadonlySet<string>): Promise<void>;
 }
 
+export interface HeldAdapter {
+  readonly engineIdentity: string;
+  readonly commit: string;
+}
+
 /** `isContained`: engines run in containers, which see their folder at `adaptersTarget`. */
 export function createAdapterFiles(folder: string, isContained: boolean): AdapterFiles {
+  // Inside the adapter's own folder: it goes with what it is about.
+  const noteOf = (instanceId: string, id: string) => join(folder, instanceId, id, heldNote);
   return {
     async show({ weights, config }, instanceId, id) {
       const own = join(folder, instanceId);
@@ -36,6 +51,20 @@ export function createAdapterFiles(folder: string, isContained: boolean): Adapte
       await rm(join(own, id), { recursive: true, force: true });
       await rename(fresh, join(own, id));
       return isContained ? `${adaptersTarget}/${id}` : join(own, id);
+    },
+    async noteHeld(instanceId, id, held) {
+      const note = noteOf(instanceId, id);
+      await writeFile(`${note}.new`, JSON.stringify(held));
+      await rename(`${note}.new`, note);
+    },
+    async heldCommit(instanceId, id, engineIdentity) {
+      try {
+        const held = JSON.parse(await readFile(noteOf(instanceId, id), "utf8")) as Partial<HeldAdapter>;
+        return held.engineIdentity === engineIdentity && typeof held.commit === "string" ? held.commit : "";
+      } catch {
+        // None was written, or by a hand that was interrupted: unknown, as it was.
+        return "";
+      }
     },
     hide: (instanceId, id) => rm(join(folder, instanceId, id), { recursive: true, force: true }),
     async keep(instanceIds) {

@@ -49,7 +49,7 @@ interface Fetched {
 
 type One =
   | { readonly phase: "downloading" | "loading"; readonly stop: AbortController }
-  /** `commit`: empty where an agent before this one loaded it. */
+  /** `commit`: empty where nobody knows it, such as of what an older agent loaded. */
   | { readonly phase: "ready"; readonly commit: string }
   | { readonly phase: "leaving"; readonly sinceMs: number; readonly commit: string }
   | { readonly phase: "unloading"; readonly commit: string }
@@ -137,6 +137,12 @@ export function createAdapters(deps: AdapterDeps): Adapters {
         set(life, id, { phase: "loading", stop });
         const path = await files.show(source, spec.instanceId, id);
         await engine.load(target.origin, id, path, signal);
+        // Best told, not needed: without it the next agent does not know which commit this is.
+        await files
+          .noteHeld(spec.instanceId, id, { engineIdentity: life.identity, commit })
+          .catch((error) =>
+            log.warn({ err: error, adapter: id }, "the commit of an adapter could not be written down"),
+          );
       });
       life.turn = mine.catch(() => {});
       await mine;
@@ -186,8 +192,11 @@ export function createAdapters(deps: AdapterDeps): Adapters {
   async function read(target: RouteTarget, life: Life, engine: EngineAdapters, signal: AbortSignal): Promise<void> {
     const names = await engine.list(target.origin, signal);
     life.isRead = true;
-    for (const name of names)
-      if (idForm.test(name) && !life.ones.has(name)) set(life, name, { phase: "ready", commit: "" });
+    for (const name of names) {
+      if (!idForm.test(name) || life.ones.has(name)) continue;
+      const commit = await files.heldCommit(target.instanceId, name, life.identity);
+      if (!life.ones.has(name)) set(life, name, { phase: "ready", commit });
+    }
   }
 
   /** What one gave back may be enough for those that found no room. */

@@ -164,6 +164,33 @@ it("are found where an agent before this one loaded them, and those that nobody 
   expect(calls.filter((call) => call === "/v1/load_lora_adapter ink")).toHaveLength(1);
 });
 
+it("keep their commit for the agent after this one, unless their engine is another by then", async () => {
+  const [first, second] = ["a".repeat(40), "b".repeat(40)];
+  commits.set("ada/ink", first);
+  want(["ink"]);
+  serve();
+  const told = (commit: string) => expect(adapters.report(instance)).toEqual([{ id: "ink", phase: "ready", commit }]);
+  await vi.waitFor(() => told(first), wait);
+  await end();
+  begin();
+  // As the set of all instances has it meanwhile: what is held is that, so nothing is loaded again.
+  want(["ink"], {}, first);
+  serve();
+  await vi.waitFor(() => told(first), wait);
+  expect(calls).toEqual(["/v1/load_lora_adapter ink"]);
+  await end();
+  begin();
+  commits.set("ada/ink", second);
+  want(["ink"], {}, second);
+  serve();
+  await vi.waitFor(() => told(second), wait);
+  await end();
+  begin();
+  want(["ink"]);
+  serve("another engine of this name");
+  await vi.waitFor(() => told(""), wait);
+});
+
 it("are refused for good with the reason: a rank too high, no repository, an engine that says no or takes none", async () => {
   refusal = { status: 400, text: "this adapter cannot be loaded: wrong shapes" };
   want(["large", "nothing", "ink"]);
