@@ -1,6 +1,8 @@
 // What the GPUs do now. Fields that the driver does not tell are absent.
 import type { GpuLoad } from "../../proto/gen/stoker/fleet/v1/GpuLoad.ts";
-import { createNvidiaSmi, numberIn, type Row } from "./nvidia-smi.ts";
+import { isSplit, type MigSlice, migSlices } from "./mig-slices.ts";
+import { parseReport } from "./nvidia-report.ts";
+import { createNvidiaSmi, type NvidiaSmi, numberIn, type Row } from "./nvidia-smi.ts";
 import type { Probe } from "./probe.ts";
 
 export interface GpuProcess {
@@ -12,6 +14,8 @@ export interface GpuProcess {
 /** In base units. */
 export interface GpuSample {
   readonly uuid: string;
+  /** Of a MIG slice, of which the driver tells the memory alone; its index is that of this GPU. */
+  readonly parentUuid?: string;
   readonly index: number;
   readonly pciBusId: string;
   readonly name: string;
@@ -59,6 +63,7 @@ const fields = [
   "name",
   "driver_version",
   "remapped_rows.failure",
+  "mig.mode.current",
   ...Object.values(numbers).map(([field]) => field),
 ];
 const processFields = ["gpu_uuid", "pid", "used_memory", "process_name"];
@@ -76,8 +81,34 @@ export function gpuLoadProbe(tool?: string): Probe<readonly GpuSample[]> {
       if (known.length === 0) return [];
       const processes = await smi.processes(processFields, signal);
       const running = Map.groupBy(processes.kind === "ok" ? processes.rows : [], (row) => row["gpu_uuid"] ?? "");
-      return known.map((row) => sampleOf(row, running.get(row["uuid"] ?? "") ?? []));
+      const slices = known.some(isSplit) ? await slicesOf(smi, signal) : undefined;
+      return known.flatMap((row) => {
+        const gpu = sampleOf(row, running.get(row["uuid"] ?? "") ?? []);
+        return [gpu, ...(slices?.get(gpu.uuid) ?? []).map((slice) => sampleOfSlice(gpu, slice))];
+      });
     },
+  };
+}
+
+async function slicesOf(smi: NvidiaSmi, signal: AbortSignal) {
+  const end = await smi.report(signal);
+  return migSlices(smi, end.kind === "ok" ? parseReport(end.output) : undefined, signal);
+}
+
+function sampleOfSlice(gpu: GpuSample, slice: MigSlice): GpuSample {
+  const { memoryBytes: memoryTotalBytes, memoryUsedBytes } = slice;
+  return {
+    uuid: slice.uuid,
+    parentUuid: gpu.uuid,
+    index: gpu.index,
+    pciBusId: gpu.pciBusId,
+    name: `${gpu.name} MIG ${slice.profile}`,
+    driverVersion: gpu.driverVersion,
+    memoryTotalBytes,
+    ...(memoryUsedBytes === undefined
+      ? {}
+      : { memoryUsedBytes, memoryFreeBytes: Math.max(0, memoryTotalBytes - memoryUsedBytes) }),
+    processes: slice.processes,
   };
 }
 

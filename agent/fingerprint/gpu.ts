@@ -4,7 +4,8 @@ import { readdir } from "node:fs/promises";
 import type { Gpu } from "../../proto/gen/stoker/fleet/v1/Gpu.ts";
 import { memoryFault } from "./gpu-faults.ts";
 import { gpuTypeOf } from "./gpu-type.ts";
-import { type MigDevice, type MigName, parseList, parseReport } from "./nvidia-report.ts";
+import { isSplit, type MigSlice, migSlices } from "./mig-slices.ts";
+import { parseReport } from "./nvidia-report.ts";
 import { createNvidiaSmi, type NvidiaSmi, numberIn, type Row } from "./nvidia-smi.ts";
 import type { Probe } from "./probe.ts";
 
@@ -77,33 +78,18 @@ export function gpuProbe(options: GpuProbeOptions = {}): Probe<GpuFacts> {
   };
 }
 
-type Slice = MigDevice & MigName;
-
 /** Without them the GPUs are still GPUs: a failure here leaves them empty. */
 async function furtherFacts(smi: NvidiaSmi, rows: readonly Row[], signal: AbortSignal) {
   const end = await smi.report(signal);
   const report = end.kind === "ok" ? parseReport(end.output) : undefined;
-  const slices = new Map<string, readonly Slice[]>();
-  if (rows.some(isSplit)) {
-    const list = await smi.list(signal);
-    const names = parseList(list.kind === "ok" ? list.output : "");
-    for (const [gpu, devices] of report?.migDevices ?? [])
-      slices.set(
-        gpu,
-        devices.flatMap((device) => {
-          const name = names.get(gpu)?.find((one) => one.index === device.index);
-          return name ? [{ ...device, ...name }] : [];
-        }),
-      );
-  }
+  const slices = rows.some(isSplit) ? await migSlices(smi, report, signal) : new Map<string, readonly MigSlice[]>();
   return { slices, cudaVersion: report?.cudaVersion ?? "" };
 }
 
 const isGpu = (row: Row) => /^\d+$/.test(row["index"] ?? "") && /^GPU-[\w-]+$/.test(row["uuid"] ?? "");
-const isSplit = (row: Row) => row["mig.mode.current"] === "Enabled";
 
 /** The GPU, or in its place the slices it is split into: nothing can be given the whole of it then. */
-function gpusOf(row: Row, slices: readonly Slice[], boot: string): FoundGpu[] {
+function gpusOf(row: Row, slices: readonly MigSlice[], boot: string): FoundGpu[] {
   const name = row["name"] ?? "";
   const memoryBytes = (numberIn(row, "memory.total") ?? 0) * mib;
   const eccUncorrected = numberIn(row, "ecc.errors.uncorrected.volatile.total") ?? 0;
@@ -138,7 +124,7 @@ function gpusOf(row: Row, slices: readonly Slice[], boot: string): FoundGpu[] {
   }));
 }
 
-function missing(row: Row, memoryBytes: number, slices: readonly Slice[]): string {
+function missing(row: Row, memoryBytes: number, slices: readonly MigSlice[]): string {
   if (memoryBytes === 0) return "nvidia-smi does not tell its memory";
   if (isSplit(row) && slices.length === 0)
     return "MIG mode is on and no slice was found: make MIG instances, or turn the mode off with nvidia-smi -mig 0";

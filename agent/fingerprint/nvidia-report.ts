@@ -13,6 +13,14 @@ export interface MigDevice {
   readonly index: number;
   readonly memoryBytes: number;
   readonly memoryUsedBytes: number | undefined;
+  readonly processes: readonly MigProcess[];
+}
+
+/** One that holds memory of the slice; 0 bytes where the driver does not tell how much. */
+export interface MigProcess {
+  readonly pid: number;
+  readonly name: string;
+  readonly memoryBytes: number;
 }
 
 /** Undefined when this is no such report. */
@@ -29,8 +37,23 @@ function migDevicesOf(gpu: Element): readonly MigDevice[] {
     const index = textAt(device, "index");
     const memoryBytes = bytesIn(textAt(device, "fb_memory_usage", "total"));
     if (index === undefined || memoryBytes === undefined) return [];
-    return [{ index: Number(index), memoryBytes, memoryUsedBytes: bytesIn(textAt(device, "fb_memory_usage", "used")) }];
+    const memoryUsedBytes = bytesIn(textAt(device, "fb_memory_usage", "used"));
+    return [{ index: Number(index), memoryBytes, memoryUsedBytes, processes: processesIn(gpu, device) }];
   });
+}
+
+/** The report lists the processes of all slices with the GPU; its two numbers name the slice. */
+function processesIn(gpu: Element, device: Element): readonly MigProcess[] {
+  const list = gpu.children.find((child) => child.name === "processes");
+  const isHere = (one: Element) =>
+    ["gpu_instance_id", "compute_instance_id"].every((name) => textAt(one, name) === textAt(device, name));
+  return childrenOf(list ?? gpu, "process_info")
+    .filter(isHere)
+    .map((one) => ({
+      pid: Number(textAt(one, "pid") ?? 0),
+      name: textAt(one, "process_name") ?? "",
+      memoryBytes: bytesIn(textAt(one, "used_memory")) ?? 0,
+    }));
 }
 
 function bytesIn(text: string | undefined): number | undefined {

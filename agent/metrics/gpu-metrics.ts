@@ -109,6 +109,8 @@ export function addGpuMetrics(registry: Registry, names: GpuMetricNames, facts: 
     function* (now: GpuFacts): Generator<readonly [Record<(typeof dcgmLabels)[number], string | number>, number]> {
       if (now.hasDcgmExporter) return;
       for (const sample of now.samples) {
+        // The exporter has other labels for slices, and figures that nvidia-smi does not tell.
+        if (sample.parentUuid !== undefined) continue;
         const value = read(sample, now);
         if (value !== undefined) yield [dcgmLabelsOf(sample, now.node), value];
       }

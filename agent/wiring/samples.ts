@@ -112,7 +112,8 @@ export function createSamples(parts: SamplesParts): Samples {
     const key = (list: readonly (readonly [string, number])[]) => JSON.stringify([...new Map(list)].sort());
     const known = (inventory.current().gpus ?? []).filter((gpu) => gpu.pciBusId && !gpu.faultId?.startsWith("gone:"));
     const told = known.map((gpu) => [gpu.parentUuid || gpu.uuid || "", Number(gpu.eccUncorrected ?? 0)] as const);
-    const seen = (gpus.value ?? []).map((gpu) => [gpu.uuid, gpu.eccUncorrected ?? 0] as const);
+    const whole = (gpus.value ?? []).filter((gpu) => gpu.parentUuid === undefined);
+    const seen = whole.map((gpu) => [gpu.uuid, gpu.eccUncorrected ?? 0] as const);
     if (key(told) !== key(seen)) inventory.lookSoon();
   }
 

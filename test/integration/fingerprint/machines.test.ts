@@ -1,9 +1,12 @@
 // The GPU probes on the machines of test/fixtures/nvidia-smi, through a stand-in that is run as nvidia-smi is. The answers
 // are written from the documented form: no such machine was at hand to record them.
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
 import { type FoundGpu, type GpuFacts, gpuProbe } from "../../../agent/fingerprint/gpu.ts";
 import { gpuLoadProbe } from "../../../agent/fingerprint/gpu-load.ts";
+import { heldMemory } from "../../../agent/reconcile/gpu-memory.ts";
 
 const tool = join(import.meta.dirname, "../../fixtures/nvidia-smi/nvidia-smi");
 const mib = 1024 * 1024;
@@ -113,6 +116,43 @@ describe("the load of a GPU", () => {
       driverVersion: expect.any(String),
       processes: [],
     });
+  });
+
+  it("has the memory of each MIG slice, so that a start waits for the one it is given and for no other", async () => {
+    const machine = mkdtempSync(join(tmpdir(), "stoker-mig-"));
+    try {
+      cpSync(join(tool, "../a100-mig"), machine, { recursive: true });
+      const report = join(machine, "report.xml");
+      const process = `<process_info><gpu_instance_id>5</gpu_instance_id><compute_instance_id>0</compute_instance_id>
+        <pid>4242</pid><type>C</type><process_name>python3</process_name><used_memory>17000 MiB</used_memory></process_info>`;
+      const busy = readFileSync(report, "utf8")
+        .replace("<used>25 MiB</used>", "<used>17025 MiB</used>")
+        .replace("<processes>", `<processes>${process}`);
+      writeFileSync(report, busy);
+      onMachine(machine);
+      const read = gpuLoadProbe(tool).read;
+      const samples = await read(bound());
+      const parent = "GPU-5a1c0d3e-4000-4b7a-9c11-000000000000";
+      const slice = (n: number) => `MIG-3e0c9a52-11d4-5c1a-9d0e-00000000000${n}`;
+      expect(samples.map(({ uuid }) => uuid)).toEqual([
+        parent,
+        ...[1, 2, 3].map(slice),
+        ...[1, 2].map((n) => `GPU-5a1c0d3e-4000-4b7a-9c11-00000000000${n}`),
+      ]);
+      expect(samples[2]).toMatchObject({
+        parentUuid: parent,
+        memoryUsedBytes: 17_025 * mib,
+        memoryTotalBytes: 19_968 * mib,
+        processes: [{ pid: 4242, name: "python3", memoryBytes: 17_000 * mib }],
+      });
+      expect(samples[1]).toMatchObject({ memoryUsedBytes: 37 * mib, processes: [] });
+      expect(await heldMemory([slice(2)], read, bound())).toBe(
+        `${slice(2)} still holds 16.6 of 19.5 GiB, by process 4242 (python3)`,
+      );
+      expect(await heldMemory([slice(1)], read, bound())).toBeUndefined();
+    } finally {
+      rmSync(machine, { recursive: true, force: true });
+    }
   });
 
   it("is refused in words by a driver that has failed", async () => {
