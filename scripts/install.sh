@@ -62,6 +62,9 @@ install_packages() {
   if is_installed; then
     find_node && return 0
   fi
+  # npm empties the folder before it fills it, through a link as well.
+  [ ! -L "$root/node_modules" ] ||
+    fail "$root/node_modules is a link to $(readlink "$root/node_modules"), whose packages are not those of this package-lock.json, and installing would empty that folder. Remove the link (rm '$root/node_modules') and run it again, or install there."
   command -v npm >/dev/null 2>&1 ||
     fail "npm is not installed: install Node.js 18 or newer, which brings it, then run it again."
   free_kb=$(df -Pk "$root" | awk 'NR == 2 { print $4 }')
