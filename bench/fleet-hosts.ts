@@ -28,7 +28,7 @@ export function hostView(id: HostId): HostView {
   return {
     ...{ id, hostname: id, advertise: "http://127.0.0.1:9", inventory: inventoryOf(id), nodeEpoch: 1n },
     ...{ generation: 0n, revision: 0n, schedulable: true, condition: "", agentVersion: "bench", claims: [] },
-    ...{ grantedMemoryBytes: 0, keptWeights: new Set<string>(), gpuMemoryUsed: new Map<string, number>() },
+    ...{ grantedMemoryBytes: 0, pool: "", keptWeights: new Set<string>(), gpuMemoryUsed: new Map<string, number>() },
     ...{ createdAtMs: 0, state: "live" as const, silentMs: 0 },
   };
 }

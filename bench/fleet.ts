@@ -68,6 +68,7 @@ function placementsPerSecond(size: number): number {
         ...then,
         claims: then.claims.filter((claim) => !gone.gpus.has(claim.gpuUuid)),
         grantedMemoryBytes: 0,
+        pool: "",
       });
   };
   let n = 0;

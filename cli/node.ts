@@ -52,6 +52,7 @@ export interface Spool {
 export interface Node {
   readonly node_id: string;
   readonly name: string;
+  readonly pool?: string;
   readonly state: string;
   readonly condition: string;
   readonly silent_seconds: number;

@@ -36,6 +36,8 @@ export interface Instance {
 export interface Node {
   readonly node_id: string;
   readonly name: string;
+  /** Label of the token it joined with; empty: none. */
+  readonly pool: string;
   readonly state: string;
   /** What speaks against placing on it; empty: nothing. */
   readonly condition: string;

@@ -19,7 +19,11 @@ export function addNodeEnrolment(program: Command): void {
     .description("tokens that hosts join with")
     .command("create")
     .description("make a token for one host; printed once")
-    .option("--pool <label>", "of the host that joins", "")
+    .option(
+      "--pool <label>",
+      "label of the host that joins: `stoker node list --pool`, and a filter of the console",
+      "",
+    )
     .option("--ttl <time>", "how long it may be used", seconds, 900)
     .option("--node <node>", "bring this host back, by id or name: revoked, or without its key", hostName)
     .action(async (flags: { pool: string; ttl: number; node?: string }, command: Command) => {
@@ -52,22 +56,42 @@ export function addNodeEnrolment(program: Command): void {
       await runAgent(given.trim(), flags);
     });
 
-  for (const [name, description, done] of [
-    ["revoke", "take a host's certificate back: no session and no route from here on", "is revoked"],
-    ["adopt", "take over a host that has obeyed a newer state than this database holds", "is adopted"],
-  ] as const) {
-    node
-      .command(name)
-      .description(description)
-      .argument("<node>", "id or name", hostName)
-      .option("--note <text>", "why, for the audit log", "")
-      .action(async (id: string, flags: { note: string }, command: Command) => {
-        const terminal = openTerminal(command);
-        const path = `${root}/${encodeURIComponent(id)}/${name}`;
-        const answer = await terminal.api.call<{ node_id: string }>("POST", path, { note: flags.note });
-        terminal.show(answer, ({ node_id: acted }) => `Host ${acted} ${done}.`);
-      });
-  }
+  node
+    .command("revoke")
+    .description("take a host's certificate back: no session and no route from here on")
+    .argument("<node>", "id or name", hostName)
+    .option("--note <text>", "why, for the audit log", "")
+    .action(async (id: string, flags: { note: string }, command: Command) => {
+      const terminal = openTerminal(command);
+      const path = `${root}/${encodeURIComponent(id)}/revoke`;
+      const answer = await terminal.api.call<{ node_id: string }>("POST", path, { note: flags.note });
+      terminal.show(answer, ({ node_id: acted }) => `Host ${acted} is revoked.`);
+    });
+
+  node
+    .command("adopt")
+    .description("take over a host that has obeyed a newer state than this database holds, with what runs there")
+    .argument("<node>", "id or name", hostName)
+    .option("--note <text>", "why, for the audit log", "")
+    .action(async (id: string, flags: { note: string }, command: Command) => {
+      const terminal = openTerminal(command);
+      const path = `${root}/${encodeURIComponent(id)}/adopt`;
+      terminal.show(await terminal.api.call<Adopted>("POST", path, { note: flags.note }), describeAdopted);
+    });
+}
+
+interface Adopted {
+  readonly node_id: string;
+  readonly instances: readonly string[];
+  readonly left: readonly { readonly instance_id: string; readonly deploy_id: string; readonly why: string }[];
+}
+
+function describeAdopted({ node_id: node, instances, left }: Adopted): string {
+  const known = instances.length === 0 ? [] : [`  known again: ${instances.join(", ")}`];
+  const unknown = left.map((one) => `  still unknown: ${one.instance_id} of ${one.deploy_id}: ${one.why}`);
+  const hint =
+    left.length === 0 ? [] : [`What is unknown holds its GPUs until it ends: stoker node end-unknown ${node}`];
+  return [`Host ${node} is adopted.`, ...known, ...unknown, ...hint].join("\n");
 }
 
 interface JoinFlags {

@@ -12,10 +12,12 @@ export function addNode(program: Command): void {
   node
     .command("list")
     .description("hosts, those that need attention first")
-    .action(async (_flags: object, command: Command) => {
+    .option("--pool <label>", "those that joined with a token of this pool")
+    .action(async (flags: { pool?: string }, command: Command) => {
       const terminal = openTerminal(command);
       const { nodes } = await terminal.api.call<{ nodes: Node[] }>("GET", root);
-      const sorted = [...nodes].sort((a, b) => rank(a) - rank(b) || a.name.localeCompare(b.name));
+      const chosen = nodes.filter(({ pool }) => flags.pool === undefined || pool === flags.pool);
+      const sorted = chosen.sort((a, b) => rank(a) - rank(b) || a.name.localeCompare(b.name));
       terminal.rows(sorted, ["NAME", "STATE", "GPUS", "FREE", "CPU", "MEMORY", "INST", "HEARD", "ID"], (one) => [
         one.name,
         one.state,
@@ -69,6 +71,7 @@ function describe(node: Node): string {
   const { usage_spool: spool, clock_skew_seconds: skew, figures_age_seconds: age } = node;
   const facts = [
     ["id", node.node_id],
+    ["pool", node.pool ?? ""],
     ["state", node.state],
     ["condition", node.condition],
     ["heard", `${Math.round(node.silent_seconds)} s ago`],

@@ -48,14 +48,25 @@ const filters: Readonly<Record<string, (gpu: Gpu) => boolean>> = {
 function Grid({ nodes }: { nodes: readonly Node[] }): View {
   const [type, setType] = useFilter("type");
   const [state, setState] = useFilter("gpu");
-  const all = nodes.flatMap((node) => node.gpus.map((gpu) => ({ gpu, host: { id: node.node_id, name: node.name } })));
+  const [pool, setPool] = useFilter("pool");
+  const pools = [...new Set(nodes.map((node) => node.pool))].filter((one) => one !== "").sort();
+  const all = nodes.flatMap((node) =>
+    node.gpus.map((gpu) => ({ gpu, pool: node.pool, host: { id: node.node_id, name: node.name } })),
+  );
   if (all.length === 0) return null;
   const has = filters[state] ?? (() => true);
-  const seen = all.filter(({ gpu }) => (type === "" || gpu.type === type) && has(gpu));
+  const seen = all.filter(
+    (one) => (type === "" || one.gpu.type === type) && (pool === "" || one.pool === pool) && has(one.gpu),
+  );
   return html`<h2>GPUs</h2>
     <div class="bar">
       <label>Type <select value=${type} onChange=${(event: { currentTarget: HTMLSelectElement }) => setType(event.currentTarget.value)}>
         <option value="">all</option>${capacityOf(nodes).map((one) => html`<option>${one.type}</option>`)}</select></label>
+      ${
+        (pools.length > 0 || pool !== "") &&
+        html`<label>Pool <select value=${pool} onChange=${(event: { currentTarget: HTMLSelectElement }) => setPool(event.currentTarget.value)}>
+        <option value="">all</option>${pools.map((one) => html`<option>${one}</option>`)}</select></label>`
+      }
       <label>State <select value=${state} onChange=${(event: { currentTarget: HTMLSelectElement }) => setState(event.currentTarget.value)}>
         <option value="">all</option><option value="free">free</option><option value="used">in use</option><option value="sick">at fault or cordoned</option>
       </select></label>

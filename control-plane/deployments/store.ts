@@ -123,7 +123,7 @@ export interface Observation {
   readonly adapters: readonly AdapterNews[];
 }
 
-export type Present = Pick<Observation, "instanceId" | "deployId" | "gpuUuids">;
+export type Present = Pick<Observation, "instanceId" | "deployId" | "gpuUuids" | "generation">;
 
 export interface DesiredRow {
   readonly instance: Pick<Instance, "id" | "deployId" | "generation" | "gpuUuids" | "gpuShare" | "gpuMemoryBytes">;

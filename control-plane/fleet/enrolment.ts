@@ -5,7 +5,7 @@ import { type HostId, randomId } from "../../proto/ids.ts";
 import type { Authority } from "./authority.ts";
 import { NodeBanned, NodeNotBehind, NodeNotFound, NodeRefused, NodeRevoked } from "./errors.ts";
 import { hostNamed } from "./find-host.ts";
-import type { EnrolmentStore, EnrolmentVerdict, FleetAct, FleetStore } from "./store.ts";
+import type { AdoptedHost, EnrolmentStore, EnrolmentVerdict, FleetAct, FleetStore, GrantOf } from "./store.ts";
 
 export interface EnrolmentRequest {
   readonly joinToken: string;
@@ -42,8 +42,8 @@ export interface Enrolment {
   ): Promise<JoinToken>;
   /** By id or name, as wherever an operator names a host. Throws NodeNotFound, NodeNameShared, NodeRevoked. */
   revoke(host: string, act: FleetAct): Promise<void>;
-  /** Throws NodeNotFound, NodeNameShared, NodeNotBehind. */
-  adopt(host: string, act: FleetAct): Promise<void>;
+  /** What runs there and is of a known deployment is known again. Throws NodeNotFound, NodeNameShared, NodeNotBehind. */
+  adopt(host: string, act: FleetAct): Promise<AdoptedHost & { readonly hostId: HostId }>;
 }
 
 /** Of the token that agents of this machine's own `up` come in with; its secret lies in the secrets folder. */
@@ -55,6 +55,7 @@ export function createEnrolment(deps: {
   readonly authority: Authority;
   /** For those who may read the secrets folder. */
   readonly standingSecret: string;
+  readonly grantOf: GrantOf;
   readonly nowMs: () => number;
 }): Enrolment {
   const { store, authority } = deps;
@@ -150,7 +151,9 @@ export function createEnrolment(deps: {
     async adopt(idOrName, act) {
       const host = await named(idOrName);
       await demandKnown(host);
-      if (!(await deps.fleet.adopt(host, act))) throw new NodeNotBehind(host);
+      const adopted = await deps.fleet.adopt(host, act, deps.grantOf);
+      if (!adopted) throw new NodeNotBehind(host);
+      return { ...adopted, hostId: host };
     },
   };
 }

@@ -84,6 +84,8 @@ export interface UnknownInstance {
   readonly instanceId: string;
   readonly deployId: string;
   readonly gpuUuids: readonly string[];
+  /** Of its deployment, as it runs; absent where a control plane before this one wrote it down. */
+  readonly generation?: number;
   /** It ended once: its host was told again to remove it. */
   readonly isEnding: boolean;
 }
@@ -104,6 +106,8 @@ export interface HostOperation {
 export interface HostRecord {
   readonly id: HostId;
   readonly hostname: string;
+  /** The label of the token it joined with; operators look at hosts by it, placement does not. Empty: none. */
+  readonly pool: string;
   /** Origin of the agent's data path. */
   readonly advertise: string;
   readonly inventory: Inventory;

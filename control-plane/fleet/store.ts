@@ -93,8 +93,11 @@ export interface FleetStore {
    * within it is alive.
    */
   register(registration: Registration, leaseMs: number): Promise<Registered>;
-  /** Lifts the host's epoch and generation above what its agent obeyed, audited. False: unknown, or not behind. */
-  adopt(host: HostId, act: FleetAct): Promise<boolean>;
+  /**
+   * Lifts the host's epoch and generation above what its agent obeyed, audited; what runs there of deployments that are known
+   * is known again. Undefined: the host is unknown, or not behind.
+   */
+  adopt(host: HostId, act: FleetAct, grantOf: GrantOf): Promise<AdoptedHost | undefined>;
   /** One statement for all hosts. */
   heard(beats: readonly HeartBeat[]): Promise<void>;
   /** Hosts whose certificate was taken back: they serve nobody, whatever they say. */
@@ -129,6 +132,18 @@ export interface FleetStore {
   neighbours(host: HostId, repo: string, limit: number): Promise<readonly NeighbourRow[]>;
   /** Instances that are ready and not on their way out. */
   readyInstances(): Promise<readonly RouteRow[]>;
+}
+
+/** Bytes of the host's memory that an instance with these GPUs is promised. */
+export type GrantOf = (gpuUuids: readonly string[], inventory: Inventory) => number;
+
+export interface AdoptedHost {
+  /** Known again. */
+  readonly instances: readonly InstanceId[];
+  /** Of these deployments. */
+  readonly deployIds: readonly string[];
+  /** What runs there and stays unknown, and why. */
+  readonly left: readonly { readonly instanceId: string; readonly deployId: string; readonly why: string }[];
 }
 
 /** Keeps ticket keys at rest under the operator's key. The host's id is bound to the ciphertext. */

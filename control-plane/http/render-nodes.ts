@@ -13,6 +13,7 @@ export function renderNode(node: NodeView): Node {
   return {
     node_id: node.id,
     name: node.hostname,
+    pool: node.pool,
     state: stateOf(node),
     condition: node.condition,
     silent_seconds: Math.round(node.silentMs) / 1000,

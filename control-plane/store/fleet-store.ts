@@ -23,7 +23,7 @@ export function createFleetStore(db: Kysely<Database>, seal: TicketKeySeal): Fle
   return asked<FleetStore>({
     register: (host, leaseMs) => inTransaction(db, (trx) => registerHost(trx, seal, host, leaseMs)),
 
-    adopt: (host, act) => inTransaction(db, (trx) => adoptHost(trx, host, act)),
+    adopt: (host, act, grantOf) => inTransaction(db, (trx) => adoptHost(trx, host, act, grantOf)),
 
     async heard(beats) {
       const rows = beats.map((beat) => ({
@@ -118,7 +118,9 @@ export function createFleetStore(db: Kysely<Database>, seal: TicketKeySeal): Fle
         only ? query.where("host_id", "in", [...only]) : query;
       if (only?.length === 0) return [];
       const rows = await among(
-        db.selectFrom("host").select([...recordColumns, "kept_weights", gpuMemoryUsed.as("gpu_memory_used")]),
+        db
+          .selectFrom("host")
+          .select([...recordColumns, "kept_weights", gpuMemoryUsed.as("gpu_memory_used"), poolOf.as("pool")]),
       )
         .orderBy("host_id")
         .execute();
@@ -148,6 +150,7 @@ export function createFleetStore(db: Kysely<Database>, seal: TicketKeySeal): Fle
           operations.get(row.host_id),
         ),
         grantedMemoryBytes: granted.get(row.host_id) ?? 0,
+        pool: row.pool ?? "",
         keptWeights: new Set(row.kept_weights),
         gpuMemoryUsed: new Map(Object.entries(row.gpu_memory_used ?? {})),
       }));
@@ -240,6 +243,8 @@ const gpuMemoryUsed = sql<Record<
   select jsonb_object_agg(gpu->>'uuid', gpu->'memoryUsedBytes') from jsonb_array_elements(host.live->'gpus') gpu
   where jsonb_typeof(gpu->'memoryUsedBytes') = 'number') end`;
 
+const poolOf = sql<string | null>`(select pool from node_identity n where n.host_id = host.host_id)`;
+
 const claimOf = (row: Selectable<Database["gpu_claim"]>): GpuClaim => ({
   gpuUuid: row.gpu_uuid,
   account: row.account_id as AccountId,
@@ -255,7 +260,7 @@ function hostRecord(
   row: Pick<Selectable<Database["host"]>, (typeof recordColumns)[number]>,
   claims: readonly GpuClaim[],
   cordons: Parameters<typeof withCordons>[1],
-): Omit<HostRecord, "grantedMemoryBytes" | "keptWeights" | "gpuMemoryUsed"> {
+): Omit<HostRecord, "grantedMemoryBytes" | "keptWeights" | "gpuMemoryUsed" | "pool"> {
   const inventory = withCordons(row.inventory as Inventory, cordons);
   return {
     id: row.host_id as HostId,

@@ -1,6 +1,15 @@
 // A host comes: which epoch it gets, whether this database is the one it obeyed last, whether its identity lives twice.
 import { type Selectable, sql, type Transaction } from "kysely";
-import type { FleetAct, Registered, Registration, TicketKeySeal } from "../fleet/store.ts";
+import type {
+  AdoptedHost,
+  FleetAct,
+  GrantOf,
+  Inventory,
+  Registered,
+  Registration,
+  TicketKeySeal,
+} from "../fleet/store.ts";
+import { adoptInstances } from "./adopt-instances.ts";
 import { writeAudit } from "./audit-rows.ts";
 import { announce } from "./change-feed.ts";
 import { cordonFaulty } from "./gpu-cordons.ts";
@@ -69,10 +78,18 @@ export async function registerHost(
   return { kind: "registered", nodeEpoch, isBehind, isClone };
 }
 
-/** False when there is nothing to adopt. */
-export async function adoptHost(trx: Transaction<Database>, host: string, act: FleetAct): Promise<boolean> {
+/** Undefined when there is nothing to adopt. */
+export async function adoptHost(
+  trx: Transaction<Database>,
+  host: string,
+  act: FleetAct,
+  grantOf: GrantOf,
+): Promise<AdoptedHost | undefined> {
   const row = await trx.selectFrom("host").selectAll().where("host_id", "=", host).forUpdate().executeTakeFirst();
-  if (!row || row.behind_epoch === null) return false;
+  if (!row || row.behind_epoch === null) return undefined;
+  const adopted = await adoptInstances(trx, { ...row, inventory: row.inventory as Inventory }, grantOf);
+  const known = new Set<string>(adopted.instances);
+  const unknown = row.unknown_instances.filter((one) => !known.has(one.instanceId));
   // A thousand above: whoever draws an epoch in this moment stays above as well.
   await sql`
     select setval('node_epoch', ${row.behind_epoch}::bigint + 1000)
@@ -84,6 +101,7 @@ export async function adoptHost(trx: Transaction<Database>, host: string, act: F
       generation: largest(row.generation, row.behind_generation) + 1n,
       behind_epoch: null,
       condition: "",
+      unknown_instances: JSON.stringify(unknown),
       revision: (eb) => eb("revision", "+", 1n),
     })
     .where("host_id", "=", host)
@@ -95,10 +113,12 @@ export async function adoptHost(trx: Transaction<Database>, host: string, act: F
     account: null,
     ip: act.ip,
     before: { node_epoch: `${row.node_epoch}`, obeyed_epoch: `${row.behind_epoch}` },
+    after: { instances: adopted.instances, left: adopted.left },
     note: act.note,
   });
+  for (const deployId of adopted.deployIds) await announce(trx, "deployment", deployId);
   await announce(trx, "host", host);
-  return true;
+  return adopted;
 }
 
 async function raiseAlert(trx: Transaction<Database>, host: Registration): Promise<void> {

@@ -18,10 +18,11 @@ export async function writeUnknown(
   const ended = ids.length === 0 ? [] : await endedOnes(trx, host).where("instance_id", "in", ids).execute();
   const ending = new Set(ended.map((row) => row.instance_id));
   const now = strangers.map(
-    ({ instanceId, deployId, gpuUuids }): UnknownInstance => ({
+    ({ instanceId, deployId, gpuUuids, generation }): UnknownInstance => ({
       instanceId,
       deployId,
       gpuUuids,
+      generation,
       isEnding: ending.has(instanceId),
     }),
   );
@@ -88,6 +89,6 @@ export function unknownCondition(unknown: readonly UnknownInstance[]): string {
 
 const textOf = (list: readonly UnknownInstance[]): string =>
   list
-    .map(({ instanceId, gpuUuids, isEnding }) => [instanceId, isEnding, ...gpuUuids].join(" "))
+    .map(({ instanceId, gpuUuids, generation, isEnding }) => [instanceId, generation, isEnding, ...gpuUuids].join(" "))
     .sort()
     .join("\n");

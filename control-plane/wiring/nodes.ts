@@ -3,6 +3,7 @@
 import { join } from "node:path";
 import type { Logger } from "pino";
 import type { AccountSecrets } from "../accounts/envelope.ts";
+import { resourcesOf } from "../deployments/resources.ts";
 import { makeAuthority, openAuthority } from "../fleet/authority.ts";
 import { createEnrolment, type Enrolment, standingToken } from "../fleet/enrolment.ts";
 import type { FleetStore } from "../fleet/store.ts";
@@ -42,7 +43,14 @@ export async function createNodes(parts: {
   );
   const { standingSecret } = parts;
   await keepFile(join(parts.secretsDir, "agent.token"), `${standingToken(standingSecret, authority)}\n`, parts.log);
-  const enrolment = createEnrolment({ store, fleet: parts.fleetStore, authority, standingSecret, nowMs: Date.now });
+  const enrolment = createEnrolment({
+    store,
+    fleet: parts.fleetStore,
+    authority,
+    standingSecret,
+    grantOf: (gpuUuids, inventory) => resourcesOf(gpuUuids, inventory).memoryBytes,
+    nowMs: Date.now,
+  });
   const { enroll, renew, admit } = enrolment;
   return { enrolment, rpc: { issueOwn: authority.issueOwn, enroll, renew, admit } };
 }

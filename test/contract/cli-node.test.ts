@@ -3,6 +3,7 @@ import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import type { HostId, InstanceId } from "../../proto/ids.ts";
 import { type Edge, startEdge } from "../fakes/edge.ts";
 import { adminKey, apiKey } from "../fakes/ports.ts";
 
@@ -25,6 +26,30 @@ it("lists hosts within 80 columns and says what is wrong with each", async () =>
   expect(out).toMatch(/^node-1 +ready +1xother +0 +50% .* \S*node-1$/m);
   expect(Math.max(...out.split("\n").map((line) => line.length))).toBeLessThanOrEqual(80);
   expect(err).toContain("node-1: GPU 0 GPU-0:");
+});
+
+it("lists the hosts of one pool alone", async () => {
+  const listed = async (pool: string) =>
+    JSON.parse((await stoker(adminKey, "--json", "node", "list", "--pool", pool)).out);
+  expect(await listed("")).toMatchObject([{ name: "node-1", pool: "" }]);
+  expect(await listed("elsewhere")).toEqual([]);
+});
+
+it("says of a host that is adopted what is known again, and what is not and why", async () => {
+  const { adopt } = edge.deps.enrolment;
+  const left = [{ instanceId: "i2", deployId: "d2", why: "this database knows no such deployment" }];
+  edge.deps.enrolment.adopt = async () => ({
+    hostId: "node-1" as HostId,
+    instances: ["i1" as InstanceId],
+    deployIds: ["d1"],
+    left,
+  });
+  const { out } = await stoker(adminKey, "node", "adopt", "node-1");
+  edge.deps.enrolment.adopt = adopt;
+  expect(out).toBe(
+    "Host node-1 is adopted.\n  known again: i1\n  still unknown: i2 of d2: this database knows no such deployment\n" +
+      "What is unknown holds its GPUs until it ends: stoker node end-unknown node-1\n",
+  );
 });
 
 it("tells of one host, and of one that is none", async () => {

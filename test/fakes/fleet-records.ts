@@ -61,6 +61,7 @@ export function hostView(id: string, over: Partial<HostView> = {}): HostView {
     agentVersion: "test",
     claims: [],
     grantedMemoryBytes: 0,
+    pool: "",
     keptWeights: new Set(),
     gpuMemoryUsed: new Map(),
     createdAtMs: 0,

@@ -311,7 +311,7 @@ export function fakePorts() {
     enrolment: {
       createToken: () => Promise.resolve({ token: "t.s.h", id: "t", expiresAtMs: 1_786_000_900_000 }),
       revoke: async () => {},
-      adopt: async () => {},
+      adopt: async () => ({ hostId: "host-1" as HostId, instances: [], deployIds: [], left: [] }),
     },
     quotas: fakeLimits(),
     webhooks: fakeWebhooks(ada),

@@ -1,7 +1,7 @@
 import { actOf } from "../act-of.ts";
 import type { Endpoints } from "../endpoint.ts";
 import { isoTime } from "../render-deployment.ts";
-import { JoinTokenAnswer, JoinTokenRequest, NodeAct, NodeActed, NodeId } from "../schemas/nodes.ts";
+import { JoinTokenAnswer, JoinTokenRequest, NodeAct, NodeActed, NodeAdopted, NodeId } from "../schemas/nodes.ts";
 import type { HttpDeps } from "../verbs.ts";
 
 const tag = "operator";
@@ -56,11 +56,19 @@ export function addNodeEnrolmentRoutes(endpoints: Endpoints, { enrolment }: Pick
     access,
     params: NodeId,
     body: NodeAct,
-    answer: NodeActed,
+    answer: NodeAdopted,
     refusals: [404, 409, 503],
     async handler({ caller, params, body, reply }) {
-      await enrolment.adopt(params.id, { ...actOf(caller, reply), note: body.note ?? "" });
-      return { node_id: params.id };
+      const adopted = await enrolment.adopt(params.id, { ...actOf(caller, reply), note: body.note ?? "" });
+      return {
+        node_id: adopted.hostId,
+        instances: [...adopted.instances],
+        left: adopted.left.map(({ instanceId, deployId, why }) => ({
+          instance_id: instanceId,
+          deploy_id: deployId,
+          why,
+        })),
+      };
     },
   });
 }

@@ -3,7 +3,11 @@ import { type Static, Type } from "typebox";
 export const JoinTokenRequest = Type.Object(
   {
     pool: Type.Optional(
-      Type.String({ maxLength: 64, pattern: "^[\\w.-]*$", description: "Label of the host that joins" }),
+      Type.String({
+        maxLength: 64,
+        pattern: "^[\\w.-]*$",
+        description: "Label of the host that joins, to look at hosts by",
+      }),
     ),
     ttl_seconds: Type.Optional(Type.Integer({ minimum: 60, maximum: 604_800, default: 900 })),
     node_id: Type.Optional(
@@ -35,3 +39,18 @@ export const NodeAct = Type.Object({
 });
 
 export const NodeActed = Type.Object({ node_id: Type.String() });
+
+export const NodeAdopted = Type.Object({
+  node_id: Type.String(),
+  instances: Type.Array(Type.String(), { description: "What runs there and is known again" }),
+  left: Type.Array(
+    Type.Object({
+      instance_id: Type.String(),
+      deploy_id: Type.String(),
+      why: Type.String({ description: "Why it is not" }),
+    }),
+    {
+      description: "What runs there and stays unknown: it holds its GPUs until it is ended (`stoker node end-unknown`)",
+    },
+  ),
+});

@@ -26,6 +26,7 @@ export const hostView: HostView = {
   revision: 1n,
   claims: [],
   grantedMemoryBytes: 0,
+  pool: "",
   keptWeights: new Set(),
   gpuMemoryUsed: new Map(),
   inventory: { drivers: ["docker"], gpus: [], memoryBytes: 8 * 1024 ** 3 },

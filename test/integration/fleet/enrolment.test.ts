@@ -299,6 +299,17 @@ describe("a revoked host", () => {
   });
 });
 
+it("has the pool of the token that it joined with", async () => {
+  const replica = await start();
+  await welcomed(await comes(replica, { token: await tokenOf(replica) }));
+  await welcomed(await comes(replica, { hostId: "host-2" }));
+  const pools = (await replica.fleetStore.hosts()).map(({ id, pool }) => [id, pool]);
+  expect(pools).toEqual([
+    ["host-1", "a"],
+    ["host-2", ""],
+  ]);
+});
+
 describe("a cloned identity", () => {
   it("is fenced when it comes back beside its successor: the newer one stays, the operator is told", async () => {
     const replica = await start();

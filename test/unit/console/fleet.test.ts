@@ -23,6 +23,7 @@ const gpu: Gpu = {
 const node: Node = {
   node_id: "n1",
   name: "node-1",
+  pool: "",
   state: "ready",
   condition: "",
   silent_seconds: 1,

@@ -1,0 +1,97 @@
+// What runs on a host that its operator takes over, and this database does not know: it was placed after the backup that was
+// restored. Where its deployment is known and is to run just that, it is known again, with its GPUs; the rest is told.
+import { sql, type Transaction } from "kysely";
+import type { InstanceId } from "../../proto/ids.ts";
+import type { AdoptedHost, GrantOf, Inventory, UnknownInstance } from "../fleet/store.ts";
+import type { Database } from "./schema.ts";
+
+interface Host {
+  readonly host_id: string;
+  readonly inventory: Inventory;
+  readonly unknown_instances: readonly UnknownInstance[];
+}
+
+/** The host's row is locked: whoever places there moves its revision, so that no claim comes in between. */
+export async function adoptInstances(trx: Transaction<Database>, host: Host, grantOf: GrantOf): Promise<AdoptedHost> {
+  const instances: InstanceId[] = [];
+  const left: AdoptedHost["left"][number][] = [];
+  const deployIds = new Set<string>();
+  // What ended once is told to go again by itself.
+  for (const one of host.unknown_instances.filter(({ isEnding }) => !isEnding)) {
+    const why = await adopt(trx, host, one, grantOf);
+    if (why === undefined) {
+      instances.push(one.instanceId as InstanceId);
+      deployIds.add(one.deployId);
+    } else left.push({ instanceId: one.instanceId, deployId: one.deployId, why });
+  }
+  return { instances, left, deployIds: [...deployIds].sort() };
+}
+
+const over = new Set(["stopped", "failed", "deleted"]);
+
+/** Why it is not known again; undefined: it is. */
+async function adopt(
+  trx: Transaction<Database>,
+  { host_id: host, inventory }: Host,
+  one: UnknownInstance,
+  grantOf: GrantOf,
+): Promise<string | undefined> {
+  const deployment = await trx
+    .selectFrom("deployment")
+    .select(["account_id", "kind", "status", "generation", "spec"])
+    .where("deploy_id", "=", one.deployId)
+    .where("deleted_at", "is", null)
+    .executeTakeFirst();
+  if (!deployment) return "this database knows no such deployment";
+  if (deployment.kind !== "model") return "it is no model server, and its disk or its money may be of another time";
+  if (over.has(deployment.status)) return `its deployment is ${deployment.status}`;
+  if (one.generation !== deployment.generation)
+    return `it runs generation ${one.generation ?? "unknown"} of its deployment, which is at ${deployment.generation} here`;
+  const gpus = inventory.gpus.filter((gpu) => one.gpuUuids.includes(gpu.uuid));
+  if (gpus.length < one.gpuUuids.length) return "it runs on a GPU that its host does not list";
+  const taken = await trx
+    .selectFrom("gpu_claim")
+    .select("gpu_uuid")
+    .where("host_id", "=", host)
+    .where("gpu_uuid", "in", [...one.gpuUuids, ""])
+    .executeTakeFirst();
+  if (taken) return `its GPU ${taken.gpu_uuid} is another instance's here`;
+  const { numInsertedOrUpdatedRows: made } = await trx
+    .insertInto("instance")
+    .values({
+      instance_id: one.instanceId,
+      deploy_id: one.deployId,
+      account_id: deployment.account_id,
+      host_id: host,
+      generation: deployment.generation,
+      spec: deployment.spec,
+      gpu_uuids: [...one.gpuUuids],
+      granted_bytes: BigInt(grantOf(one.gpuUuids, inventory)),
+      phase: "pending",
+    })
+    .onConflict((at) => at.column("instance_id").doNothing())
+    .executeTakeFirst();
+  if (!made) return "this database knows it at another host";
+  const account_id = deployment.account_id;
+  // Also one that shared its GPU: how much of it was its own is not known any more.
+  const shares = gpus.map(({ uuid, memoryBytes }) => {
+    const memory_bytes = BigInt(Math.max(1, memoryBytes));
+    return { host_id: host, gpu_uuid: uuid, account_id, memory_bytes };
+  });
+  if (shares.length === 0) return undefined;
+  await trx
+    .insertInto("gpu_claim")
+    .values(shares.map((share) => ({ ...share, claimed_bytes: share.memory_bytes })))
+    .execute();
+  await trx
+    .insertInto("gpu_share")
+    .values(shares.map((share) => ({ ...share, instance_id: one.instanceId })))
+    .execute();
+  // A controller that counts instances just now must look again.
+  await trx
+    .updateTable("deployment")
+    .set({ revision: sql<bigint>`revision + 1` })
+    .where("deploy_id", "=", one.deployId)
+    .execute();
+  return undefined;
+}

@@ -1,0 +1,93 @@
+// P20: a control plane restored from a backup finds hosts that run what was placed after it was made. Nothing of it ends; an
+// operator's word makes what the backup knows of known again.
+import { afterAll, afterEach, beforeAll, expect, it, vi } from "vitest";
+import { type FakeAgent, startFakeAgent } from "../../fakes/agent-session.ts";
+import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { type Replica, startReplica } from "./replica.ts";
+
+const wait = { timeout: 30_000, interval: 50 };
+const act = { by: "u:operator", ip: "10.0.0.1", note: "a test" };
+let postgres: TestPostgres;
+let replica: Replica | undefined;
+let agent: FakeAgent | undefined;
+
+beforeAll(async () => {
+  postgres = await startPostgres();
+});
+afterAll(() => postgres?.stop());
+afterEach(async () => {
+  await agent?.close();
+  await replica?.stop();
+  [agent, replica] = [undefined, undefined];
+});
+
+const instances = (at: Replica) =>
+  at.db
+    .selectFrom("instance")
+    .select(["instance_id", "deploy_id", "gpu_uuids", "generation", "tombstoned_at", "granted_bytes"])
+    .orderBy("instance_id")
+    .execute();
+
+it("restored from before a placement ends nothing, and knows it again once the host is adopted, or says why not", async () => {
+  const newest = await postgres.migratedDatabase();
+  replica = await startReplica(newest);
+  const { port, joinToken, address } = replica;
+  const kept = await replica.deploy({ modelName: "ada/kept" });
+  const changed = await replica.deploy({ modelName: "ada/changed" });
+  await replica.stop();
+  replica = undefined;
+  const backup = await postgres.createDatabase(newest);
+
+  // Placed, and one more made, after the backup.
+  replica = await startReplica(newest, { port });
+  const later = await replica.deploy({ modelName: "ada/later" });
+  agent = await startFakeAgent({ address, token: joinToken, hostId: "host-1" });
+  agent.obeyEach(({ gpuUuids }) => ({ phase: "ready", gpuUuids }));
+  agent.connect();
+  for (const { id } of [kept, changed, later])
+    await vi.waitFor(async () => expect((await replica?.get(id))?.status).toBe("deployed"), wait);
+  const placed = await instances(replica);
+  const of = (deployId: string) => placed.find((row) => row.deploy_id === deployId);
+  expect(placed).toHaveLength(3);
+  await replica.stop();
+  replica = undefined;
+
+  const older = await startReplica(backup, { port });
+  replica = older;
+  await older.db.updateTable("deployment").set({ generation: 7 }).where("deploy_id", "=", changed.id).execute();
+  agent.connect();
+  const host = async () => (await older.fleetStore.hosts())[0];
+  await vi.waitFor(async () => {
+    const condition = (await host())?.condition;
+    expect(condition).toContain("control_plane_behind");
+    for (const row of placed) expect(condition).toContain(row.instance_id);
+  }, wait);
+  expect(agent.welcome?.behind).toBe(true);
+  expect(await instances(older)).toEqual([]);
+
+  const adopted = await older.enrolment.adopt("host-1", act);
+  expect(adopted.instances).toEqual([of(kept.id)?.instance_id]);
+  expect([...adopted.left].sort((a, b) => a.why.localeCompare(b.why))).toEqual([
+    {
+      instanceId: of(changed.id)?.instance_id,
+      deployId: changed.id,
+      why: "it runs generation 1 of its deployment, which is at 7 here",
+    },
+    { instanceId: of(later.id)?.instance_id, deployId: later.id, why: "this database knows no such deployment" },
+  ]);
+  expect(await instances(older)).toEqual([of(kept.id)]);
+  const claims = await older.db.selectFrom("gpu_claim").select(["gpu_uuid", "account_id"]).execute();
+  expect(claims).toEqual([{ gpu_uuid: of(kept.id)?.gpu_uuids[0], account_id: "u:ada" }]);
+  expect((await host())?.condition).toMatch(/unknown_instances/);
+  expect((await host())?.condition).not.toContain(of(kept.id)?.instance_id ?? "?");
+
+  await vi.waitFor(() => expect(agent?.ended).toBeDefined(), wait);
+  const before = agent.desiredCount;
+  agent.connect();
+  await vi.waitFor(() => expect(agent?.desiredCount).toBeGreaterThan(before), wait);
+  await vi.waitFor(async () => expect((await older.get(kept.id))?.status).toBe("deployed"), wait);
+  const now = agent.desired?.instances.find((one) => one.deployId === kept.id);
+  expect(now).toMatchObject({ instanceId: of(kept.id)?.instance_id, gpuUuids: of(kept.id)?.gpu_uuids });
+  expect((await instances(older)).filter((row) => row.deploy_id === kept.id)).toEqual([of(kept.id)]);
+  expect(agent.tombstonesSeen).toEqual([]);
+}, 120_000);
