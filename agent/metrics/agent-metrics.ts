@@ -38,7 +38,8 @@ export interface AgentMetrics {
 
 const infoLabels = ["version", "node", "driver_version", "cuda_version", "docker_version"] as const;
 
-export function createAgentMetrics(): AgentMetrics {
+/** `lastBackupBefore`: in unix seconds, of the agent before this one. */
+export function createAgentMetrics(lastBackupBefore?: number): AgentMetrics {
   const registry = new Registry();
   const registers = [registry];
   let facts: AgentFacts | undefined;
@@ -147,10 +148,10 @@ export function createAgentMetrics(): AgentMetrics {
     labelNames: ["op"],
     buckets: [1, 5, 15, 60, 300, 900, 3600],
   });
-  let lastBackup: number | undefined;
+  let lastBackup = lastBackupBefore;
   new Gauge({
     name: "stoker_backup_last_success_timestamp_seconds",
-    help: "When a backup last succeeded here, in unix seconds; absent before the first since the agent started",
+    help: "When a backup last succeeded here, in unix seconds; absent before the first",
     registers,
     collect() {
       if (lastBackup === undefined) this.remove();

@@ -3,7 +3,8 @@
 // for every few seconds, and a fatal one is read into the inventory at once.
 import { setTimeout as wait } from "node:timers/promises";
 import type { Inventory } from "../../proto/gen/stoker/fleet/v1/Inventory.ts";
-import { xidFault } from "../fingerprint/gpu-faults.ts";
+import { type Fault, goneFault, memoryFault, xidFault } from "../fingerprint/gpu-faults.ts";
+import type { GpuSample } from "../fingerprint/gpu-load.ts";
 import type { HostInventory } from "../fingerprint/inventory.ts";
 import type { XidWatch } from "../fingerprint/xid-watch.ts";
 import type { GpuFaults } from "../reconcile/ports.ts";
@@ -74,21 +75,45 @@ export async function watchInventory(
   };
 }
 
-/** Faults of GPUs as they are known, the kernel log read up to now: a program may end before the next look for faults. */
-export function gpuFaults(inventory: Pick<InventoryWatch, "current" | "lookSoon">, xids: XidWatch): GpuFaults {
+/**
+ * Faults of GPUs as they are known, the kernel log read and the GPUs asked up to now: a program may end before the next look
+ * for faults. `sample`: what nvidia-smi says of each GPU; empty where there are none, rejects where it does not answer.
+ */
+export function gpuFaults(
+  inventory: Pick<InventoryWatch, "current" | "lookSoon">,
+  xids: Pick<XidWatch, "look" | "xids">,
+  sample: (signal: AbortSignal) => Promise<readonly GpuSample[]>,
+): GpuFaults {
   const boot = bootId().slice(0, 8);
   return async (uuids, signal) => {
-    if (uuids.length === 0) return [];
-    const bound = AbortSignal.any([signal, AbortSignal.timeout(faultLimitMs)]);
-    if (await xids.look(bound).catch(() => false)) inventory.lookSoon();
     const own = (inventory.current().gpus ?? []).filter(({ uuid }) => uuids.includes(uuid ?? ""));
-    return own.flatMap(({ uuid = "", pciBusId = "", faultId = "", unhealthyReason = "" }) => {
+    if (own.length === 0) return [];
+    const bound = AbortSignal.any([signal, AbortSignal.timeout(faultLimitMs)]);
+    const asked = own.some(({ pciBusId }) => pciBusId) ? sample(bound).catch(() => []) : [];
+    const [isNew, samples] = await Promise.all([xids.look(bound).catch(() => false), asked]);
+    const faults = own.flatMap(({ uuid = "", parentUuid = "", pciBusId = "", faultId = "", unhealthyReason = "" }) => {
       const xid = xidFault({ pciBusId }, xids.xids, boot);
       const known = faultId === "" ? undefined : { id: faultId, reason: unhealthyReason };
-      const fault = xid ?? known;
+      const fault = xid ?? known ?? (pciBusId === "" ? undefined : faultNow(samples, parentUuid || uuid, boot));
       return fault ? [{ uuid, ...fault }] : [];
     });
+    if (isNew || faults.some(({ id }) => own.every(({ faultId }) => faultId !== id))) inventory.lookSoon();
+    return faults;
   };
+}
+
+/** By the GPUs' own word; none where nobody answers, since a tool that broke tells nothing of one GPU. */
+function faultNow(samples: readonly GpuSample[], uuid: string, boot: string): Fault | undefined {
+  if (samples.length === 0) return undefined;
+  const found = samples.find((one) => one.uuid === uuid);
+  if (!found) return goneFault(boot);
+  return memoryFault(
+    {
+      uncorrected: found.eccUncorrected,
+      rowRemapFailure: found.rowRemapFailure === undefined ? undefined : String(found.rowRemapFailure),
+    },
+    boot,
+  );
 }
 
 /** Free space moves all the time; a gigabyte is news. */

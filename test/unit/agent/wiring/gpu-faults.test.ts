@@ -1,5 +1,6 @@
 import { pino } from "pino";
 import { expect, it } from "vitest";
+import type { GpuSample } from "../../../../agent/fingerprint/gpu-load.ts";
 import type { KernelRecord } from "../../../../agent/fingerprint/kernel-log.ts";
 import { createXidWatch } from "../../../../agent/fingerprint/xid-watch.ts";
 import { gpuFaults } from "../../../../agent/wiring/inventory-watch.ts";
@@ -10,12 +11,14 @@ const gpus = [
   { uuid: "GPU-1", pciBusId: "00000000:5E:00.0", faultId: "ecc:boot:1", unhealthyReason: "1 uncorrected memory error" },
 ];
 
-function machine() {
+const silent = async () => [];
+
+function machine(sample: (signal: AbortSignal) => Promise<readonly GpuSample[]> = silent) {
   const unread: KernelRecord[] = [];
   const xids = createXidWatch({ read: async () => unread.splice(0) }, pino({ level: "silent" }));
   let looks = 0;
   const inventory = { current: () => ({ gpus }), lookSoon: () => void looks++ };
-  return { unread, faults: gpuFaults(inventory, xids), looks: () => looks };
+  return { unread, faults: gpuFaults(inventory, xids, sample), looks: () => looks };
 }
 
 it("a fault that the kernel has told and nobody has read yet is known, and the inventory hears of it", async () => {
@@ -35,4 +38,21 @@ it("only those of the GPUs that are asked for are told, with what the inventory 
     { uuid: "GPU-1", id: "ecc:boot:1", reason: "1 uncorrected memory error" },
   ]);
   expect(await faults([], signal)).toEqual([]);
+});
+
+it("a GPU that is not listed any more, or counts new memory errors, is told at once; a tool that does not answer blames none", async () => {
+  const told = (samples: readonly object[]) => machine(async () => samples as readonly GpuSample[]);
+  const gone = told([{ uuid: "GPU-7" }]);
+  expect(await gone.faults(["GPU-0"], signal)).toMatchObject([
+    { uuid: "GPU-0", reason: expect.stringContaining("not listed any more") },
+  ]);
+  expect(gone.looks()).toBe(1);
+  const ill = told([{ uuid: "GPU-0", eccUncorrected: 2 }]);
+  expect(await ill.faults(["GPU-0"], signal)).toMatchObject([
+    { uuid: "GPU-0", reason: "2 uncorrected memory errors since the driver started: reset the GPU" },
+  ]);
+  expect(await told([{ uuid: "GPU-0", eccUncorrected: 0 }]).faults(["GPU-0"], signal)).toEqual([]);
+  const broken = machine(async () => Promise.reject(new Error("nvidia-smi: it has failed")));
+  expect(await broken.faults(["GPU-0"], signal)).toEqual([]);
+  expect(broken.looks()).toBe(0);
 });
