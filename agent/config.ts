@@ -62,6 +62,8 @@ export interface AgentConfig {
   readonly stopsInstances: boolean;
   /** How long running requests may take to finish at a stop. */
   readonly drainMs: number;
+  /** What the bodies of all requests that run or wait here may come to. */
+  readonly bodyMemoryBytes: number;
   /** Chaos tests only. */
   readonly fault: string | undefined;
 }
@@ -164,6 +166,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): A
     stopsInstances,
     // A supervisor that stops the whole machine's Stoker is not kept waiting as long as a rolling restart may take.
     drainMs: number("STOKER_DRAIN_MS", 0, 3_600_000) ?? (stopsInstances ? 8_000 : 30_000),
+    // The largest single body is 50 MiB.
+    bodyMemoryBytes: (number("STOKER_AGENT_BODY_MEMORY_MIB", 64, 1_048_576) ?? 512) * 1024 * 1024,
     fault: text("STOKER_FAULT"),
   };
   if (problems.length > 0) throw new ConfigError(problems);

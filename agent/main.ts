@@ -8,6 +8,7 @@ import type { DesiredState__Output } from "../proto/gen/stoker/fleet/v1/DesiredS
 import { createLogDestination } from "../proto/log-destination.ts";
 import { createAdapterFiles } from "./adapters/adapter-files.ts";
 import { createAdapters } from "./adapters/adapters.ts";
+import { lastSuccess } from "./backups/last-success.ts";
 import { readConfig } from "./config.ts";
 import { gpuLoadProbe } from "./fingerprint/gpu-load.ts";
 import { createInventory } from "./fingerprint/inventory.ts";
@@ -51,7 +52,8 @@ async function main(): Promise<void> {
   dieOnDefect(log);
   const stopping = stopSignal({ withParent: config.stopsWithParent, log });
   const { version } = JSON.parse(readFileSync(join(import.meta.dirname, "../package.json"), "utf8"));
-  const metrics = createAgentMetrics();
+  const lastBackup = lastSuccess(config.dataDir);
+  const metrics = createAgentMetrics(lastBackup.read());
 
   // State and what this host has.
   mkdirSync(config.dataDir, { recursive: true, mode: 0o700 });
@@ -96,7 +98,13 @@ async function main(): Promise<void> {
   // Control, data path and loop know each other through these.
   let reconciler: Reconciler;
   let ingressPort = 0;
-  const backups = await volumes?.backups(() => reconciler, metrics.backedUp);
+  const backups = await volumes?.backups(
+    () => reconciler,
+    (op, seconds) => {
+      metrics.backedUp(op, seconds);
+      if (op === "create") lastBackup.note();
+    },
+  );
   const weights = createHostWeights(config, (repo, signal) => control.neighbours(repo, signal), metrics, log);
   const graphsDir = join(config.dataDir, "graphs");
   const adaptersDir = join(config.dataDir, "adapters");
@@ -160,6 +168,7 @@ async function main(): Promise<void> {
     weights: weights.serve,
     log,
     metrics: metrics.registry,
+    limits: { maxHeldBodyBytes: config.bodyMemoryBytes },
     fault: config.fault,
   });
   const meter = createGpuMeter({
@@ -185,7 +194,7 @@ async function main(): Promise<void> {
     probe: createProbe(),
     progress: { canary: createCanary(), limits: watchLimits },
     gpuMemory: { read: (signal) => gpuLoad.read(signal), limitMs: 60_000, everyMs: 1_000 },
-    gpuFaults: gpuFaults(inventory, xids),
+    gpuFaults: gpuFaults(inventory, xids, gpuLoad.read),
     host: {
       driver: driverName,
       runtimeImage: config.runtimeImage,

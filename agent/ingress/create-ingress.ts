@@ -183,9 +183,14 @@ export function createIngress(options: IngressOptions): Ingress {
     shared.add(connection);
   }
 
-  const server = createServer({ keepAlive: true, noDelay: true, requestTimeout: 120_000 }, route);
-  // Longer than a gateway keeps an idle connection: the side that sends must be the one that closes.
-  server.keepAliveTimeout = 75_000;
+  const bounds = {
+    requestTimeout: 120_000,
+    headersTimeout: limits.headMs,
+    keepAliveTimeout: limits.idleMs,
+    // What is past the first two is looked for so often.
+    connectionsCheckingInterval: limits.headMs / 2,
+  };
+  const server = createServer({ keepAlive: true, noDelay: true, ...bounds }, route);
   server.on("upgrade", upgrade);
 
   return {

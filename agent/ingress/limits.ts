@@ -15,6 +15,10 @@ export interface Limits {
   readonly stalledClientMs: number;
   /** Longest wait for a usage record to be durable. */
   readonly recordMs: number;
+  /** A connection may take so long for the head of a request, its first included. */
+  readonly headMs: number;
+  /** Longer than a gateway keeps an idle connection: the side that sends must be the one that closes. */
+  readonly idleMs: number;
 }
 
 export const defaultLimits: Limits = {
@@ -26,4 +30,6 @@ export const defaultLimits: Limits = {
   gapMs: 120_000,
   stalledClientMs: 120_000,
   recordMs: 10_000,
+  headMs: 60_000,
+  idleMs: 75_000,
 };

@@ -7,6 +7,8 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { type FakeAgent, startFakeAgent } from "../../fakes/agent-session.ts";
+import { allowedConnections, holdIdle, residentMiB } from "../../fakes/idle-connections.ts";
+import { isNightly, longer } from "../../fakes/nightly.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 
 const wait = { timeout: 40_000, interval: 50 };
@@ -169,6 +171,26 @@ describe("the control plane's process", () => {
     expect((await call(later, "DELETE", path)).status).toBe(200);
     await vi.waitFor(() => expect(agent?.tombstonesSeen).toHaveLength(1), wait);
   });
+
+  it("answers among clients that connect and say nothing, spends little memory on them, and closes them (F14)", async () => {
+    const count = allowedConnections(longer(400, 10_000));
+    const ports = await serving();
+    const ask = () => call(ports, "GET", "/v1/me");
+    for (let i = 0; i < 20; i += 1) expect((await ask()).status).toBe(200);
+    const before = residentMiB(ports.pid);
+    const idle = await holdIdle(ports.http, count);
+    try {
+      expect((await ask()).status).toBe(200);
+      const grown = residentMiB(ports.pid) - before;
+      process.stdout.write(`${count} idle connections at the control plane: +${grown.toFixed(0)} MiB\n`);
+      expect(grown).toBeLessThan(60 + (count * 32) / 1024);
+      if (!isNightly) return;
+      await vi.waitFor(() => expect(idle.open).toBe(0), { timeout: 180_000, interval: 1_000 });
+      expect((await ask()).status).toBe(200);
+    } finally {
+      idle.close();
+    }
+  }, 300_000);
 
   it("says in one sentence what is wrong with its environment, its database or its secrets", async () => {
     const fails = async (over: Record<string, string>) => {
