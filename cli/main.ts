@@ -35,6 +35,7 @@ import { addNodeWeights } from "./commands/node-weights.ts";
 import { addToken } from "./commands/token.ts";
 import { addTop } from "./commands/top.ts";
 import { addUp } from "./commands/up.ts";
+import { addRequest } from "./commands/usage-log.ts";
 import { addVersion } from "./commands/version.ts";
 import { addVoice } from "./commands/voice.ts";
 import { addWebhook } from "./commands/webhook.ts";
@@ -64,6 +65,7 @@ for (const add of [
   addBatch,
   addLog,
   addAccountCommands,
+  addRequest,
   addBillingCommands,
   addLimits,
   addAuth,

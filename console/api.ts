@@ -3,6 +3,8 @@ import { createContext } from "preact";
 import { useContext } from "preact/hooks";
 
 const limitMs = 30_000;
+/** As long as the server gives a body to arrive. */
+const uploadMs = 900_000;
 
 export class ApiError extends Error {
   /** 0: there was no answer. */
@@ -22,7 +24,7 @@ export class ApiError extends Error {
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 
 export interface Api {
-  /** Throws ApiError. */
+  /** `body`: a form as it is, anything else as JSON. Throws ApiError. */
   call<Answer>(
     method: Method,
     path: string,
@@ -47,17 +49,19 @@ export function createApi(onSignedOut: () => void): Api {
     body: unknown,
     headers: Readonly<Record<string, string>>,
   ): Promise<Answer> => {
+    const isForm = body instanceof FormData;
+    const mostMs = isForm ? uploadMs : limitMs;
     const answer = await fetch(path, {
       method,
       headers: {
         ...headers,
-        ...(body === undefined ? {} : { "content-type": "application/json" }),
+        ...(body === undefined || isForm ? {} : { "content-type": "application/json" }),
         ...(method === "GET" ? {} : { "x-csrf-token": csrfToken }),
       },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-      signal: AbortSignal.timeout(limitMs),
+      ...(body === undefined ? {} : { body: isForm ? body : JSON.stringify(body) }),
+      signal: AbortSignal.timeout(mostMs),
     }).catch((error: unknown) => {
-      throw unanswered(error);
+      throw unanswered(error, mostMs);
     });
     if (!answer.ok) throw await refusalOf(answer);
     const value = (await answer.json()) as Answer;
@@ -87,9 +91,9 @@ export function createApi(onSignedOut: () => void): Api {
   };
 }
 
-function unanswered(error: unknown): ApiError {
+function unanswered(error: unknown, mostMs: number): ApiError {
   const isTimeout = error instanceof DOMException && error.name === "TimeoutError";
-  const what = isTimeout ? `The server did not answer within ${limitMs / 1000} s.` : "The server was not reached.";
+  const what = isTimeout ? `The server did not answer within ${mostMs / 1000} s.` : "The server was not reached.";
   return new ApiError(`${what} Is this machine online, and the server running? Try again.`, 0);
 }
 

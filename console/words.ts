@@ -44,8 +44,9 @@ export const suspensionInWords = (reason: SuspendReason): Suspension => suspensi
 
 /** A sign beside each colour: pages are read without it. */
 export function signOf(status: string): string {
-  if (["deployed", "ready", "running", "paid", "delivered", "approved", "done"].includes(status)) return "●";
-  if (["failed", "overdue", "exhausted", "unreachable", "revoked", "rejected"].includes(status)) return "✕";
-  if (["stopped", "deleted", "inactive", "withdrawn"].includes(status)) return "○";
+  if (["deployed", "ready", "running", "paid", "delivered", "approved", "done", "completed"].includes(status))
+    return "●";
+  if (["failed", "overdue", "exhausted", "unreachable", "revoked", "rejected", "expired"].includes(status)) return "✕";
+  if (["stopped", "deleted", "inactive", "withdrawn", "cancelled"].includes(status)) return "○";
   return "◐";
 }

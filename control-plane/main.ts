@@ -315,6 +315,8 @@ async function main(): Promise<void> {
     speechModel: config.speechModel,
     trustedProxies: config.trustedProxies,
     usage: money.usage,
+    usageDays: money.usageDays,
+    requestLog: money.requestLog,
     ...billing.verbs,
     publicUrl: config.publicUrl,
     isSignUpOpen: config.isSignUpOpen,

@@ -33,6 +33,8 @@ const deps: HttpDeps = {
   scopedJwts: uncalled,
   idempotency: uncalled,
   usage: uncalled,
+  usageDays: uncalled,
+  requestLog: uncalled,
   checklists: uncalled,
   invoices: uncalled,
   limits: uncalled,

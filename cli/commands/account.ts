@@ -1,5 +1,7 @@
 import type { Command } from "commander";
+import { CliError, exitCode } from "../cli-error.ts";
 import { openTerminal } from "../terminal.ts";
+import { dayDimensions, showUsageDays } from "./usage-log.ts";
 
 interface Account {
   readonly uid: string;
@@ -42,11 +44,18 @@ export function addAccountCommands(program: Command): void {
     });
   program
     .command("usage")
-    .description("what this key used, by model and month, in USD")
-    .option("--from <month>", "YYYY.MM, current, or current-1", "current")
+    .description("what this key used, by model and month, in USD; or what the account used each day")
+    .option("--by <what>", "month; or day, day-key, day-token (one with a limit): of the whole account", "month")
+    .option("--from <month>", "YYYY.MM, current, or current-1; of days YYYY-MM-DD, by default the last 30", "current")
     .option("--to <month>", "the same")
-    .action(async (flags: { from: string; to?: string }, command: Command) => {
+    .action(async (flags: { by: string; from: string; to?: string }, command: Command) => {
       const terminal = openTerminal(command);
+      const by = dayDimensions[flags.by];
+      if (by !== undefined) {
+        const from = command.getOptionValueSource("from") === "default" ? undefined : flags.from;
+        return showUsageDays(terminal, by, from, flags.to);
+      }
+      if (flags.by !== "month") throw new CliError("Give --by month, day, day-key or day-token.", exitCode.wrongUsage);
       const query = new URLSearchParams(
         flags.to === undefined ? { from: flags.from } : { from: flags.from, to: flags.to },
       );

@@ -1,17 +1,19 @@
 // One deployment: what it does, why it does not, what it costs, and what can be done about it.
 import { useApi } from "../api.ts";
 import { type Deployment, gpusInWords, instancesInWords, progressInWords } from "../deployment.ts";
-import { count, usd } from "../format.ts";
+import { count, usd, usdOfCents } from "../format.ts";
 import { html, type View } from "../html.ts";
 import { shown, useLoaded } from "../loaded.ts";
 import { Act } from "../parts/act.ts";
 import { Ago } from "../parts/ago.ts";
+import { DeploymentSeries } from "../parts/deployment-series.ts";
 import { Field, Form } from "../parts/form.ts";
 import { Log } from "../parts/log.ts";
 import { Status } from "../parts/status.ts";
 
 interface Use {
   readonly requests: number;
+  /** Cents. */
   readonly total_amount: number;
   readonly errors: number;
   readonly input_tokens: number;
@@ -31,7 +33,7 @@ export function DeploymentPage({ id }: { id: string }): View {
   const money = useLoaded(
     async () => {
       const [use, offers] = await Promise.all([
-        api.call<Use>("GET", `${path}/stats`),
+        api.call<Use>("GET", `${path}/stats?from=${monthStart()}`),
         api.call<{ readonly gpus: readonly Offer[] }>("GET", "/deploy/llm/gpu_availability"),
       ]);
       return { use, offers: offers.gpus };
@@ -88,13 +90,20 @@ export function DeploymentPage({ id }: { id: string }): View {
         ({ use, offers }) => html`<dl>
         <dt>Requests</dt><dd>${count(use.requests)}, of which ${count(use.errors)} failed</dd>
         <dt>Tokens</dt><dd>${count(use.input_tokens)} in, ${count(use.output_tokens)} out</dd>
-        <dt>Billed</dt><dd>${usd(use.total_amount)}</dd>
+        <dt>Billed</dt><dd>${usdOfCents(use.total_amount)}</dd>
         <dt>Costs now</dt><dd>${hourly(one, offers)}</dd>
       </dl>`,
       )}
       ${!isGone && html`<h2>Scale</h2><${Scale} one=${one} onSet=${(body: object) => then(api.call("PUT", path, body))} />`}
+      ${!isGone && html`<h2>Requests and latency</h2><${DeploymentSeries} id=${id} />`}
       <h2>Log</h2><${Log} id=${id} />`;
   });
+}
+
+/** Of the UTC month, in unix seconds. */
+function monthStart(): number {
+  const now = new Date();
+  return Date.UTC(now.getUTCFullYear(), now.getUTCMonth()) / 1000;
 }
 
 function hourly({ config, instances }: Deployment, offers: readonly Offer[]): string {

@@ -1,9 +1,11 @@
-// What was used, by model or by key, of the months in the address.
+// What was used, by model, key or day, of the time in the address.
 import { useApi } from "../api.ts";
 import { count, inUtc, usdOfCents } from "../format.ts";
 import { html, type View } from "../html.ts";
 import { shown, useLoaded } from "../loaded.ts";
+import { Choice } from "../parts/choice.ts";
 import { type Column, Table } from "../parts/table.ts";
+import { type DayDimension, UsageByDay } from "../parts/usage-by-day.ts";
 import { useFilter } from "../place.ts";
 
 interface Item {
@@ -38,9 +40,28 @@ interface Line {
   readonly cost: number;
 }
 
+const dimensions = [
+  ["", "month and model"],
+  ["key", "month and key"],
+  ["day-model", "day and model"],
+  ["day-key", "day and key"],
+  ["day-token", "day and scoped token"],
+] as const;
+const periods = [
+  ["", "this one"],
+  ["2", "the last 3"],
+  ["11", "the last 12"],
+] as const;
+
 export function UsagePage(): View {
-  const api = useApi();
   const [by, setBy] = useFilter("by");
+  const day = /^day-(model|key|token)$/.exec(by)?.[1] as DayDimension | undefined;
+  return html`<div class="bar"><${Choice} label="By" value=${by} options=${dimensions} onChoice=${setBy} /></div>
+    ${day ? html`<${UsageByDay} by=${day} />` : html`<${UsageByMonth} by=${by} />`}`;
+}
+
+function UsageByMonth({ by }: { by: string }): View {
+  const api = useApi();
   const [from, setFrom] = useFilter("from");
   const query = new URLSearchParams({ from: from === "" ? "current" : `current(-${from})`, to: "current" });
   const usage = useLoaded(
@@ -56,12 +77,8 @@ export function UsagePage(): View {
     [api, by, from],
     30_000,
   );
-  return html`<div class="bar">
-      <label>By <select value=${by} onChange=${(event: { currentTarget: HTMLSelectElement }) => setBy(event.currentTarget.value)}>
-        <option value="">model</option><option value="key">key</option></select></label>
-      <label>Months (UTC) <select value=${from} onChange=${(event: { currentTarget: HTMLSelectElement }) => setFrom(event.currentTarget.value)}>
-        <option value="">this one</option><option value="2">the last 3</option><option value="11">the last 12</option></select></label>
-    </div>
+  return html`<div class="bar"><${Choice} label="Months (UTC)" value=${from} onChoice=${setFrom}
+      options=${periods} /></div>
     ${shown(
       usage,
       ({ whole, lines }) => html`<dl>${whole.months.map(

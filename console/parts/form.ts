@@ -7,8 +7,8 @@ interface FormProps {
   readonly act: string;
   /** What to say when it is done; nothing where the page shows it. */
   readonly done?: string;
-  /** The button that was pressed is a field too, where it has a name. */
-  readonly onSend: (fields: Readonly<Record<string, string>>) => Promise<unknown>;
+  /** The button that was pressed is a field too, where it has a name. `form`: the same with the files that were chosen. */
+  readonly onSend: (fields: Readonly<Record<string, string>>, form: FormData) => Promise<unknown>;
   readonly children?: View;
 }
 
@@ -22,11 +22,11 @@ export function Form({ act, done, onSend, children }: FormProps): View {
     event.preventDefault();
     if (state.isBusy) return;
     const fields: Record<string, string> = {};
-    for (const [name, value] of new FormData(event.currentTarget as HTMLFormElement, event.submitter))
-      fields[name] = typeof value === "string" ? value : "";
+    const form = new FormData(event.currentTarget as HTMLFormElement, event.submitter);
+    for (const [name, value] of form) fields[name] = typeof value === "string" ? value : "";
     setState({ isBusy: true, isDone: false, error: undefined });
     try {
-      await onSend(fields);
+      await onSend(fields, form);
       setState({ isBusy: false, isDone: true, error: undefined });
     } catch (error) {
       setState({ isBusy: false, isDone: false, error });

@@ -8,7 +8,10 @@ import { Field, Form } from "./form.ts";
 interface Scope {
   /** Unix seconds. */
   readonly expires_at: number;
-  readonly models: readonly string[];
+  /** As the usage of scoped tokens names it. */
+  readonly id: string;
+  /** Null: all. */
+  readonly models: readonly string[] | null;
   readonly spending_limit: number | null;
   readonly spending_current: number;
 }
@@ -42,13 +45,14 @@ export function ScopedTokens({ keyNames }: { keyNames: readonly string[] }): Vie
     <//>
     ${token && html`<${Code} text=${token} />`}
     <${Form} act="Inspect a token" onSend=${inspect}>
-      <${Field} label="A token that one of your keys signed" name="jwtoken" autocomplete="off" required />
+      <${Field} label="A token that one of your keys signed" name="jwtoken" autocomplete="off" placeholder="jwt:…" required />
     <//>
     ${
       scope &&
       html`<dl>
+        <dt>Id</dt><dd><code>${scope.id}</code> <a href="/console/usage?by=day-token">what was asked with it</a></dd>
         <dt>Expires</dt><dd>${inUtc(scope.expires_at * 1000)}</dd>
-        <dt>Models</dt><dd>${scope.models.join(", ") || "all"}</dd>
+        <dt>Models</dt><dd>${scope.models?.join(", ") || "all"}</dd>
         <dt>Spent</dt><dd>${usd(scope.spending_current)}${scope.spending_limit === null ? ", no limit" : ` of ${usd(scope.spending_limit)}`}</dd>
       </dl>`
     }`;

@@ -1,8 +1,7 @@
 // Scoped tokens as the account's owner makes them and looks at them. Others make the same with any JWT library.
-import { type AccountId, randomId } from "../../proto/ids.ts";
+import { type AccountId, type BudgetId, type KeyId, randomId } from "../../proto/ids.ts";
 import { fromUsd, type NanoUsd } from "../../proto/money.ts";
 import type { Act } from "./act.ts";
-import type { Caller } from "./caller.ts";
 import { type AccountSecrets, openApiKey, unwrapDek } from "./envelope.ts";
 import {
   budgetOf,
@@ -28,6 +27,8 @@ export interface ScopedJwtWish {
 }
 
 export interface ScopedJwtState {
+  /** What tells it from others wherever its spending is shown; nothing that opens anything. */
+  readonly budget: BudgetId;
   readonly expiresAtS: number;
   /** Null: any model. */
   readonly models: readonly string[] | null;
@@ -40,8 +41,11 @@ export interface ScopedJwtState {
 export interface ScopedJwts {
   /** Throws SigningKeyUnknown, BadExpiry, TooManyModels. */
   mint(account: AccountId, wish: ScopedJwtWish, act: Act): Promise<string>;
-  /** Of a token that the asking key signed, expired or not. Throws ScopedJwtNotFound for any other. */
-  inspect(caller: Pick<Caller, "account" | "key">, token: string): Promise<ScopedJwtState>;
+  /**
+   * Of a token that the asking key signed, expired or not; a session, which has no key, may ask for any of its account's.
+   * Throws ScopedJwtNotFound for any other.
+   */
+  inspect(caller: { readonly account: AccountId; readonly key: KeyId | "" }, token: string): Promise<ScopedJwtState>;
 }
 
 export function createScopedJwts(deps: {
@@ -89,12 +93,17 @@ export function createScopedJwts(deps: {
 
     async inspect(caller, text) {
       const token = readJwt(text.startsWith(jwtPrefix) ? text : jwtPrefix + text);
-      const row = token && (await store.findSealedKey(caller.account, caller.key));
+      const row =
+        token &&
+        (await (caller.key === ""
+          ? store.findSigningKey(caller.account, token.keyName)
+          : store.findSealedKey(caller.account, caller.key)));
       if (!row || token.account !== caller.account || !isSignedWith(token, secretOf(row)))
         throw new ScopedJwtNotFound();
       const claims = readClaims(token);
       if (!claims) throw new ScopedJwtNotFound();
-      return { ...claims, spent: await store.spentOf(caller.account, budgetOf(token)) };
+      const budget = budgetOf(token);
+      return { ...claims, budget, spent: await store.spentOf(caller.account, budget) };
     },
   };
 }

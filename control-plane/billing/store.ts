@@ -10,7 +10,9 @@ export type * from "./money-overview.ts";
 export type * from "./payment-store.ts";
 export type { BudgetRow, LeaseRow, Posting, Postings, UsageRow } from "./post.ts";
 export type { SettledRecord } from "./record.ts";
+export type { LoggedRequest, RequestLogStore } from "./request-log.ts";
 export type { BudgetScope } from "./scopes.ts";
+export type { UsageDayStore, UsageDimension } from "./usage-days.ts";
 
 import type { Purchase } from "./grant-size.ts";
 import type { FoundMoney, Postings } from "./post.ts";

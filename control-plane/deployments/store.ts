@@ -220,6 +220,23 @@ export interface UseStats {
   readonly chargeNano: bigint;
 }
 
+/** What requests on one deployment came to in each part of a period, and why they ended. */
+export interface UseSeries {
+  readonly steps: readonly {
+    /** Unix ms at which it begins. */
+    readonly fromMs: number;
+    readonly requests: number;
+    readonly errors: number;
+    readonly outputTokens: number;
+    /** To the first byte, of requests that had one; null: there was none. */
+    readonly firstMs: { readonly p50: number; readonly p95: number } | null;
+    readonly totalMs: { readonly p50: number; readonly p95: number } | null;
+    readonly queueP95Ms: number | null;
+  }[];
+  /** Requests by EndReason of proto/usage.ts, the most frequent first. */
+  readonly endReasons: readonly { readonly reason: string; readonly requests: number }[];
+}
+
 export interface DeploymentStatsStore {
   /** Of all the account's deployments that were asked in [fromMs, toMs), the busiest first. */
   requests(
@@ -229,6 +246,8 @@ export interface DeploymentStatsStore {
   ): Promise<readonly { readonly modelName: string; readonly requests: number }[]>;
   /** Of one deployment of the account's. */
   use(id: DeploymentId, account: AccountId, fromMs: number, toMs: number): Promise<UseStats>;
+  /** The same in `steps` equal parts; parts without a request are there too. */
+  series(id: DeploymentId, account: AccountId, fromMs: number, toMs: number, steps: number): Promise<UseSeries>;
 }
 
 export interface DeploymentStore {

@@ -66,6 +66,7 @@ import { addSignInRoutes } from "./routes/sign-in.ts";
 import { addSshKeyRoutes } from "./routes/ssh-keys.ts";
 import { addTextToSpeechRoutes } from "./routes/text-to-speech.ts";
 import { addTokenRoutes } from "./routes/tokens.ts";
+import { addUsageLogRoutes } from "./routes/usage-log.ts";
 import { addVoiceRoutes } from "./routes/voices.ts";
 import { addWebhookRoutes } from "./routes/webhooks.ts";
 import { errorSchemas } from "./schemas/error-responses.ts";
@@ -178,6 +179,7 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     addSshKeyRoutes(endpoints, deps);
     addTokenRoutes(endpoints, deps);
     addPaymentRoutes(endpoints, deps);
+    addUsageLogRoutes(endpoints, deps);
     addInvoiceRoutes(endpoints, deps);
     addSignInRoutes(endpoints, deps);
     addScopedJwtRoutes(endpoints, deps);

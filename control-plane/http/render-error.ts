@@ -15,6 +15,7 @@ import { BilledAccountGone, TopupRefused } from "../billing/paying.ts";
 import { BadPaymentEvent, NoPaymentEvents, PaymentProviderAway } from "../billing/payments.ts";
 import { BadPeriod } from "../billing/period.ts";
 import { PriceRefused } from "../billing/price-book.ts";
+import { RequestUnknown } from "../billing/request-log.ts";
 import { ModelNotOwned, ModelVersionUnknown } from "../catalog/model-records.ts";
 import { OfferedDeploymentUnknown, OfferRefused } from "../catalog/offer-model.ts";
 import * as containers from "../containers/errors.ts";
@@ -93,6 +94,7 @@ const statusOf = new Map<ErrorClass, number>([
   [CreditReferenceTaken, 409],
   [BadPeriod, 422],
   [UnknownInvoice, 404],
+  [RequestUnknown, 404],
   [LimitedKeyNotFound, 404],
   [ChargeNotFound, 404],
   [ChargeEnded, 409],

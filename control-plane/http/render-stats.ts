@@ -1,8 +1,8 @@
 import type { Static } from "typebox";
 import { nano, toUsd } from "../../proto/money.ts";
 import type { Deployment } from "../deployments/deployment.ts";
-import type { UseStats } from "../deployments/store.ts";
-import type { DeploymentStats, DeploymentStats2 } from "./schemas/deployment-stats.ts";
+import type { UseSeries, UseStats } from "../deployments/store.ts";
+import type { DeploymentSeries, DeploymentStats, DeploymentStats2 } from "./schemas/deployment-stats.ts";
 
 const centsOf = (use: UseStats) => Number((Number(toUsd(nano(use.chargeNano))) * 100).toFixed(7));
 const rounded = (ms: number) => Math.round(ms * 100) / 100;
@@ -49,5 +49,23 @@ export function renderStats2({ task }: Pick<Deployment, "task">, use: UseStats):
       : null,
     embeddings: isEmbeddings ? timed : null,
     time: isLlm || isEmbeddings ? null : timed,
+  };
+}
+
+export function renderSeries({ steps, endReasons }: UseSeries, stepMs: number): Static<typeof DeploymentSeries> {
+  const quantiles = (both: { readonly p50: number; readonly p95: number } | null) =>
+    both && { p50: rounded(both.p50), p95: rounded(both.p95) };
+  return {
+    step_seconds: stepMs / 1000,
+    steps: steps.map((step) => ({
+      from: step.fromMs / 1000,
+      requests: step.requests,
+      errors: step.errors,
+      output_tokens: step.outputTokens,
+      first_byte_ms: quantiles(step.firstMs),
+      total_ms: quantiles(step.totalMs),
+      queue_ms_p95: step.queueP95Ms === null ? null : rounded(step.queueP95Ms),
+    })),
+    end_reasons: Object.fromEntries(endReasons.map(({ reason, requests }) => [reason, requests])),
   };
 }

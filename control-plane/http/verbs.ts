@@ -33,6 +33,8 @@ import type { Limits } from "../billing/limits.ts";
 import type { MoneyOverviewStore } from "../billing/money-overview.ts";
 import type { Paying } from "../billing/paying.ts";
 import type { PriceBook } from "../billing/price-book.ts";
+import type { RequestLog } from "../billing/request-log.ts";
+import type { UsageDays } from "../billing/usage-days.ts";
 import type { UsageQueries } from "../billing/usage-queries.ts";
 import type { ModelRecords } from "../catalog/model-records.ts";
 import type { OfferedModel } from "../catalog/store.ts";
@@ -48,7 +50,7 @@ import type { ExternalRequest } from "../deployments/create-external.ts";
 import type { HfRequest } from "../deployments/create-hf.ts";
 import type { Deployment, DeploymentStatus } from "../deployments/deployment.ts";
 import type { LogLine, LogQuery } from "../deployments/logs.ts";
-import type { UseStats } from "../deployments/store.ts";
+import type { UseSeries, UseStats } from "../deployments/store.ts";
 import type { Files } from "../files/files.ts";
 import type { Enrolment } from "../fleet/enrolment.ts";
 import type { HostView } from "../fleet/host.ts";
@@ -85,6 +87,8 @@ export interface DeploymentVerbs {
     fromMs: number,
     toMs: number,
   ): Promise<{ readonly deployment: Deployment; readonly use: UseStats }>;
+  /** The same in `steps` equal parts. Throws also DeploymentGone. */
+  series(caller: Caller, id: DeploymentId, fromMs: number, toMs: number, steps: number): Promise<UseSeries>;
   /** Ascending, by instance. */
   instanceLogs(
     caller: Caller,
@@ -198,6 +202,8 @@ export interface HttpDeps {
   readonly scopedJwts: ScopedJwts;
   readonly idempotency: Idempotency;
   readonly usage: UsageQueries;
+  readonly usageDays: UsageDays;
+  readonly requestLog: RequestLog;
   readonly checklists: Checklists;
   readonly invoices: InvoiceQueries;
   readonly limits: Limits;

@@ -1,7 +1,8 @@
 // Statistics of deployments, counted from the records of usage. A dedicated deployment is asked by its owner alone, so the
 // account's own index bounds what is read; one that is offered to everybody is read by the partitions of the period.
 import { type Kysely, sql } from "kysely";
-import type { DeploymentStatsStore } from "../deployments/store.ts";
+import type { AccountId, DeploymentId } from "../../proto/ids.ts";
+import type { DeploymentStatsStore, UseSeries } from "../deployments/store.ts";
 import { asked } from "./asked.ts";
 import type { Database } from "./schema.ts";
 
@@ -20,7 +21,35 @@ interface UseRow {
   readonly charge: string | null;
 }
 
+/** Of one part of the period, or of one reason. */
+interface PartRow {
+  readonly part: number | null;
+  readonly end_reason: string | null;
+  readonly requests: bigint;
+  readonly errors: bigint;
+  readonly output: string;
+  readonly total: readonly [number, number];
+  readonly first: readonly [number, number] | null;
+  readonly queue: number;
+}
+
+/** Why a request ended that failed here. */
+const failures = sql`('engine_error', 'engine_timeout', 'lost', 'drained')`;
+
 export function createDeploymentStatsStore(db: Kysely<Database>): DeploymentStatsStore {
+  /** Which rows of usage, as `u`, are of the deployment in [fromMs, toMs): nobody's where it is not the account's. */
+  async function askedOf(id: DeploymentId, account: AccountId, fromMs: number, toMs: number) {
+    const offered = await db
+      .selectFrom("public_model")
+      .select("model_name")
+      .where("deploy_id", "=", id)
+      .executeTakeFirst();
+    const ofWhom = offered ? sql`true` : sql`u.account_id = ${account} and u.settled_at >= ${at(fromMs)}`;
+    return sql<boolean>`u.deploy_id = ${id} and ${ofWhom} and not u.voided
+      and u.admitted_at >= ${at(fromMs)} and u.admitted_at < ${at(toMs)}
+      and exists (select from deployment d where d.deploy_id = ${id} and d.account_id = ${account})`;
+  }
+
   return asked<DeploymentStatsStore>({
     async requests(account, fromMs, toMs) {
       const { rows } = await sql<{ model_name: string; requests: bigint }>`
@@ -33,16 +62,34 @@ export function createDeploymentStatsStore(db: Kysely<Database>): DeploymentStat
       return rows.map((row) => ({ modelName: row.model_name, requests: Number(row.requests) }));
     },
 
+    async series(id, account, fromMs, toMs, steps) {
+      const stepMs = (toMs - fromMs) / steps;
+      const { rows } = await sql<PartRow>`
+        select part, end_reason, count(*) as requests, sum(output_tokens) as output,
+          percentile_cont(array[0.5, 0.95]) within group (order by total_ms) as total,
+          percentile_cont(array[0.5, 0.95]) within group (order by first_byte_ms) filter (where first_byte_ms > 0) as first,
+          percentile_cont(0.95) within group (order by queue_ms) as queue,
+          count(*) filter (where end_reason in ${failures}) as errors
+        from (
+          select u.*, least(${steps - 1}::int,
+            floor((extract(epoch from u.admitted_at) * 1000 - ${fromMs}::float8) / ${stepMs}::float8)::int) as part
+          from usage u where ${await askedOf(id, account, fromMs, toMs)} and u.gpu_ms = 0
+        ) u group by grouping sets (part, end_reason)`.execute(db);
+      const byPart = new Map(rows.flatMap((row) => (row.part === null ? [] : [[row.part, row] as const])));
+      return {
+        steps: Array.from({ length: steps }, (_, i) => partOf(fromMs + i * stepMs, byPart.get(i))),
+        endReasons: rows
+          .flatMap(({ end_reason: reason, requests }) =>
+            reason === null ? [] : [{ reason, requests: Number(requests) }],
+          )
+          .sort((a, b) => b.requests - a.requests || (a.reason < b.reason ? -1 : 1)),
+      };
+    },
+
     async use(id, account, fromMs, toMs) {
-      const offered = await db
-        .selectFrom("public_model")
-        .select("model_name")
-        .where("deploy_id", "=", id)
-        .executeTakeFirst();
-      const ofWhom = offered ? sql`true` : sql`u.account_id = ${account} and u.settled_at >= ${at(fromMs)}`;
       const { rows } = await sql<UseRow>`
         select count(*) filter (where is_request) as requests,
-          count(*) filter (where is_request and end_reason in ('engine_error', 'engine_timeout', 'lost', 'drained')) as errors,
+          count(*) filter (where is_request and end_reason in ${failures}) as errors,
           sum(input_tokens) as input, sum(output_tokens) as output,
           sum(total_ms) filter (where is_request) as total_ms,
           (avg(total_ms) filter (where is_request))::float8 as avg_ms,
@@ -56,10 +103,7 @@ export function createDeploymentStatsStore(db: Kysely<Database>): DeploymentStat
           select u.*, u.gpu_ms = 0 as is_request, u.gpu_ms = 0 and u.first_byte_ms > 0 as has_first,
             case when u.output_tokens > 1 and u.first_byte_ms > 0
               then (u.total_ms - u.first_byte_ms)::float8 / (u.output_tokens - 1) end as per_token
-          from usage u
-          where u.deploy_id = ${id} and ${ofWhom} and not u.voided
-            and u.admitted_at >= ${at(fromMs)} and u.admitted_at < ${at(toMs)}
-            and exists (select from deployment d where d.deploy_id = ${id} and d.account_id = ${account})
+          from usage u where ${await askedOf(id, account, fromMs, toMs)}
         ) u`.execute(db);
       const row = rows[0] as UseRow;
       return {
@@ -78,6 +122,19 @@ export function createDeploymentStatsStore(db: Kysely<Database>): DeploymentStat
       };
     },
   });
+}
+
+function partOf(fromMs: number, row: PartRow | undefined): UseSeries["steps"][number] {
+  const pair = (both: readonly [number, number] | null | undefined) => (both ? { p50: both[0], p95: both[1] } : null);
+  return {
+    fromMs,
+    requests: Number(row?.requests ?? 0),
+    errors: Number(row?.errors ?? 0),
+    outputTokens: Number(row?.output ?? 0),
+    firstMs: pair(row?.first),
+    totalMs: pair(row?.total),
+    queueP95Ms: row?.queue ?? null,
+  };
 }
 
 const at = (ms: number) => sql`${new Date(ms).toISOString()}::timestamptz`;

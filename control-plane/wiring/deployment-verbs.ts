@@ -1,5 +1,5 @@
 // What the HTTP edge may ask of deployments and hosts, with its ports filled in.
-import type { AccountId } from "../../proto/ids.ts";
+import type { AccountId, DeploymentId } from "../../proto/ids.ts";
 import type { Caller } from "../accounts/caller.ts";
 import type { Directory } from "../catalog/directory.ts";
 import type { LookAtRepo } from "../catalog/hub-look.ts";
@@ -17,6 +17,7 @@ import { createBy } from "../deployments/create-by.ts";
 import { createExternal } from "../deployments/create-external.ts";
 import { createHf } from "../deployments/create-hf.ts";
 import type { FundsDeps } from "../deployments/dedicated-money.ts";
+import type { Deployment } from "../deployments/deployment.ts";
 import { AccountSuspended, DeploymentGone, DeploymentNotFound } from "../deployments/errors.ts";
 import { type AskForLogs, mergeLogs, readLogs } from "../deployments/logs.ts";
 import type { DeploymentStatsStore } from "../deployments/store.ts";
@@ -58,6 +59,12 @@ export function createDeploymentVerbs({ fleet, directory, tokens, stats, ...payi
   const ask: AskForLogs = (host, instance, query, signal) =>
     instanceLogs(fleet.fleetStore, host, instance, query, signal);
 
+  const undeleted = async (account: AccountId, id: DeploymentId): Promise<Deployment> => {
+    const deployment = await getDeployment(store, account, id);
+    if (deployment.status === "deleted") throw new DeploymentGone();
+    return deployment;
+  };
+
   const createDeps = {
     measuredMemory: fleet.measuredMemory.find,
     ...paying,
@@ -74,9 +81,13 @@ export function createDeploymentVerbs({ fleet, directory, tokens, stats, ...payi
     requestCounts: ({ account }, fromMs, toMs) => answering(() => stats.requests(account, fromMs, toMs)),
     use: ({ account }, id, fromMs, toMs) =>
       answering(async () => {
-        const deployment = await getDeployment(store, account, id);
-        if (deployment.status === "deleted") throw new DeploymentGone();
+        const deployment = await undeleted(account, id);
         return { deployment, use: await stats.use(id, account, fromMs, toMs) };
+      }),
+    series: ({ account }, id, fromMs, toMs, steps) =>
+      answering(async () => {
+        await undeleted(account, id);
+        return stats.series(id, account, fromMs, toMs, steps);
       }),
     instanceLogs: ({ account }, id, query, signal) =>
       answering(async () => {

@@ -9,15 +9,19 @@ import { createLostAttempts } from "../billing/lost-attempts.ts";
 import { createBillingMetrics } from "../billing/metrics.ts";
 import { createPriceBook } from "../billing/price-book.ts";
 import { createRequestLabels } from "../billing/request-labels.ts";
+import { createRequestLog } from "../billing/request-log.ts";
 import { createSettlement } from "../billing/settle.ts";
 import { scaledTiming } from "../billing/slice.ts";
 import { createBillingUpkeep } from "../billing/upkeep.ts";
+import { createUsageDays } from "../billing/usage-days.ts";
 import { createUsageQueries } from "../billing/usage-queries.ts";
 import type { OpenDatabase } from "../store/database.ts";
 import { createLeaseStore } from "../store/lease-store.ts";
 import { createPriceStore } from "../store/price-store.ts";
+import { createRequestLogStore } from "../store/request-log-store.ts";
 import { createSettlementStore } from "../store/settlement-store.ts";
 import { createUnrecordedStore } from "../store/unrecorded-store.ts";
+import { createUsageDayStore } from "../store/usage-day-store.ts";
 import { createUsageStore } from "../store/usage-store.ts";
 import { createGpuBilling } from "./gpu-time.ts";
 
@@ -77,6 +81,8 @@ export async function createMoney(deps: {
     discounts,
     gpu: createGpuBilling({ db, settlement, settlementStore, metrics, log }),
     usage: createUsageQueries({ store: usageStore }),
+    usageDays: createUsageDays({ store: createUsageDayStore(db) }),
+    requestLog: createRequestLog({ store: createRequestLogStore(db) }),
     async start() {
       await upkeep.start();
       budgets.start();

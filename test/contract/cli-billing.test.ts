@@ -5,6 +5,7 @@ import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { type Edge, startEdge } from "../fakes/edge.ts";
 import { ada, adminKey, apiKey } from "../fakes/ports.ts";
+import { dayOfUse } from "../fakes/usage-log-ports.ts";
 
 let edge: Edge;
 beforeAll(async () => {
@@ -47,6 +48,20 @@ it("lets an operator fulfil a top-up that was asked for, and nobody else see it"
   const done = await stoker(adminKey, "admin", "topup", "fulfil", "chg_1", "--note", "paid by wire");
   expect(done.out, done.err).toMatch(/^chg_1: USD \d+\.\d\d of u:\w+, done\n$/);
   expect(await stoker(apiKey, "admin", "topup", "list")).toMatchObject({ out: "", code: 3 });
+});
+
+it("tells what was used each day, and what became of a request, in the words of the edge", async () => {
+  const days = await stoker(apiKey, "usage", "--by", "day-token", "--from", dayOfUse, "--to", dayOfUse);
+  expect(days.out, days.err).toMatch(
+    /^DAY +TOKEN +REQUESTS +TOKENS +USD *\n2026-02-03 +of-ada of auto +1 +6\+3 +0\.000000\n$/,
+  );
+  const wrong = await stoker(apiKey, "usage", "--by", "week");
+  expect(wrong).toMatchObject({ code: 2, out: "" });
+  const shown = await stoker(apiKey, "request", "show", "RequestOfAda");
+  expect(shown.out, shown.err).toContain("5 ms waited, first byte after 20 ms, 250 ms in all\ntokens   6 in, 3 out\n");
+  expect((await stoker(apiKey, "request", "show", "unknown")).code).toBe(4);
+  const listed = await stoker(adminKey, "request", "list", "--account", ada.account, "--failed");
+  expect(listed.out, listed.err).toContain("RequestOfAda");
 });
 
 it("asks for funds by the dollar", async () => {

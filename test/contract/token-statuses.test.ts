@@ -132,7 +132,7 @@ const rows: readonly Row[] = [
   {
     call: "GET /v1/scoped-jwt?jwtoken=jwt:known",
     status: 200,
-    holds: { expires_at: 1_790_000_000, models: null, spending_limit: 2.5, spending_current: 1e-9 },
+    holds: { id: "of-ada", expires_at: 1_790_000_000, models: null, spending_limit: 2.5, spending_current: 1e-9 },
     headers: noStore,
   },
   { call: "GET /v1/scoped-jwt?jwtoken=jwt:known", status: 404, key: adminKey },

@@ -86,6 +86,12 @@ export function fakeDeployments(account: AccountId, one: Deployment): Deployment
       Promise.resolve(deployment({ modelName: request.modelName, type: provider === "cnt" ? "legacy" : "llm" })),
     requestCounts: () => Promise.resolve([{ modelName: one.modelName, requests: 12 }]),
     use: async (caller, id) => ({ deployment: await own(caller, id), use: useStats }),
+    series: async (caller, id, fromMs) => {
+      await own(caller, id);
+      const both = { p50: 20, p95: 30 };
+      const step = { fromMs, requests: 2, errors: 1, outputTokens: 50, firstMs: both, totalMs: both, queueP95Ms: null };
+      return { steps: [step], endReasons: [{ reason: "stop", requests: 1 }] };
+    },
     instanceLogs: async (caller, id) => {
       await own(caller, id);
       return new Map([["instance-1" as InstanceId, [{ at: "1682343934.123456789", line: "loading" }]]]);

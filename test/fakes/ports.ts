@@ -33,6 +33,7 @@ import { fakeNodeWeights } from "./node-weights.ts";
 import { fakeApplications, fakeOperator, fakePriceBook } from "./operator-ports.ts";
 import { fakeBilling } from "./payment-ports.ts";
 import { fakeIdempotency, fakeScopedJwts, fakeTokens } from "./tokens.ts";
+import { fakeUsageLog } from "./usage-log-ports.ts";
 import { fakeVoices } from "./voices.ts";
 import { fakeWebhooks } from "./webhooks.ts";
 
@@ -286,6 +287,7 @@ export function fakePorts() {
     speechModel: undefined,
     tokens: fakeTokens(ada, apiKey),
     ...billing,
+    ...fakeUsageLog(ada.account, ada.key),
     publicUrl: "https://stoker.example.com",
     isSignUpOpen: true,
     sessions: new FakeSessions(),

@@ -9,7 +9,7 @@ import {
   ScopedJwtNotFound,
   SigningKeyUnknown,
 } from "../../control-plane/accounts/token-errors.ts";
-import type { AccountId } from "../../proto/ids.ts";
+import type { AccountId, BudgetId } from "../../proto/ids.ts";
 import { nano } from "../../proto/money.ts";
 
 export function fakeTokens(owner: Caller, secret: string): ApiTokens {
@@ -45,7 +45,13 @@ export function fakeScopedJwts(owner: Caller): ScopedJwts {
     },
     inspect: async (caller, token) => {
       if (caller.account !== owner.account || token !== "jwt:known") throw new ScopedJwtNotFound();
-      return { expiresAtS: 1_790_000_000, models: null, limit: nano(2_500_000_000n), spent: nano(1n) };
+      return {
+        budget: "jwt/of-ada" as BudgetId,
+        expiresAtS: 1_790_000_000,
+        models: null,
+        limit: nano(2_500_000_000n),
+        spent: nano(1n),
+      };
     },
   };
 }

@@ -2,6 +2,7 @@ import { Type } from "typebox";
 import { toUsd } from "../../../proto/money.ts";
 import { actOf } from "../act-of.ts";
 import type { Endpoints } from "../endpoint.ts";
+import { tokenIdOf } from "../render-usage-log.ts";
 import { NewScopedJwt, ScopedJwtState } from "../schemas/tokens.ts";
 import type { HttpDeps } from "../verbs.ts";
 
@@ -38,8 +39,9 @@ export function addScopedJwtRoutes(endpoints: Endpoints, { scopedJwts }: Pick<Ht
     answer: ScopedJwtState,
     refusals: [404, 503],
     async handler({ caller, query }) {
-      const { expiresAtS, models, limit, spent } = await scopedJwts.inspect(caller, query.jwtoken);
+      const { budget, expiresAtS, models, limit, spent } = await scopedJwts.inspect(caller, query.jwtoken);
       return {
+        id: tokenIdOf(budget),
         expires_at: expiresAtS,
         models: models && [...models],
         spending_limit: limit === null ? null : toUsd(limit),

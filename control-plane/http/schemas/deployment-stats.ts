@@ -46,3 +46,33 @@ export const DeploymentStats2 = Type.Object({
   embeddings: Type.Union([Timed, Type.Null()]),
   time: Type.Union([Timed, Type.Null()]),
 });
+
+export const usualSteps = 48;
+
+export const SeriesRange = Type.Object({
+  ...StatsRange.properties,
+  steps: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: 500, default: usualSteps, description: "Equal parts of the period" }),
+  ),
+});
+
+const quantiles = (description: string) =>
+  Type.Union([Type.Object({ p50: Type.Number(), p95: Type.Number() }), Type.Null()], { description });
+
+export const DeploymentSeries = Type.Object({
+  step_seconds: figure("Length of a part"),
+  steps: Type.Array(
+    Type.Object({
+      from: figure("Unix seconds at which it begins"),
+      requests: count("That were admitted in it"),
+      errors: count("Requests that failed here"),
+      output_tokens: count("Reasoning included"),
+      first_byte_ms: quantiles("To the first byte, waiting included; null: no request had one"),
+      total_ms: quantiles("Of whole requests; null: there was none"),
+      queue_ms_p95: Type.Union([Type.Number(), Type.Null()], { description: "Waited for a place" }),
+    }),
+  ),
+  end_reasons: Type.Record(Type.String(), Type.Integer(), {
+    description: "Requests by why they ended: stop, client_gone, refused, engine_error, engine_timeout, drained, lost",
+  }),
+});

@@ -40,6 +40,7 @@ export const NewScopedJwt = Type.Object({
 });
 
 export const ScopedJwtState = Type.Object({
+  id: Type.String({ description: "As `GET /v1/usage/days?by=token` names it" }),
   expires_at: Type.Integer({ description: "Unix seconds" }),
   models: Type.Unsafe<string[] | null>({ type: ["array", "null"], items: { type: "string" } }),
   spending_limit: nullable.number({ description: "USD" }),

@@ -67,13 +67,16 @@ describe("a scoped token", () => {
       [budget, account],
     );
     expect(rows).toHaveLength(1);
-    expect(await scoped.inspect(caller, token.replace("jwt:", ""))).toMatchObject({ spent: 7n });
+    expect(await scoped.inspect(caller, token.replace("jwt:", ""))).toMatchObject({ spent: 7n, budget });
+    // Who is signed in has no key, and all of the account's.
+    expect(await scoped.inspect({ account, key: "" }, token)).toMatchObject({ spent: 7n });
 
     const second = await tokens.create(account, { name: "second", allowedIps: null }, act);
     const other = await world.account(0n);
     for (const stranger of [
       { account, key: second.key },
       { account: other, key: key.key },
+      { account: other, key: "" as KeyId },
       { account, key: "unknown" as KeyId },
     ])
       await expect(scoped.inspect(stranger, token)).rejects.toThrow(ScopedJwtNotFound);

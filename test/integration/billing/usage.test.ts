@@ -3,9 +3,13 @@ import { createChecklists } from "../../../control-plane/billing/checklist.ts";
 import { createMonthClosing } from "../../../control-plane/billing/months.ts";
 import { monthOf } from "../../../control-plane/billing/period.ts";
 import { createRequestLabels } from "../../../control-plane/billing/request-labels.ts";
+import { createRequestLog, RequestUnknown } from "../../../control-plane/billing/request-log.ts";
+import { createUsageDays } from "../../../control-plane/billing/usage-days.ts";
 import { createUsageQueries } from "../../../control-plane/billing/usage-queries.ts";
 import { createDeploymentStatsStore } from "../../../control-plane/store/deployment-stats-store.ts";
 import { createMoneyOverviewStore } from "../../../control-plane/store/money-overview-store.ts";
+import { createRequestLogStore } from "../../../control-plane/store/request-log-store.ts";
+import { createUsageDayStore } from "../../../control-plane/store/usage-day-store.ts";
 import type { DeploymentId, KeyId, RequestId } from "../../../proto/ids.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { log, openWorld, tokenPrice, usageRecord, type World } from "./world.ts";
@@ -71,6 +75,59 @@ describe("the usage page", () => {
     expect(after.months.map((month) => month.totalCost)).toEqual([50n * tokenPrice, -30n * tokenPrice]);
   });
 
+  it("comes to the same by day, model, key and scoped token, and shows nobody else's", async () => {
+    const world = await openWorld(postgres);
+    const account = await world.account(usd);
+    const stranger = await world.account(usd);
+    const key = await world.keyOf(account);
+    const use = (tokens: number, model: string, keyId: string, who = account) =>
+      usageRecord(who, { input: tokens, output: 0 }, { model, keyId: keyId as KeyId });
+    const mine = [use(10, "acme/a", key), use(2, "acme/a", "k2"), use(4, "acme/b", "k2")];
+    await world.settlement.settle([...mine, use(100, "acme/a", "k3", stranger)], "1");
+    // The last was asked with a token that has a limit, a day before.
+    await world.pool.query(
+      `insert into budget (budget_id, scope, account_id, lim, spent) values ('jwt/t', 'jwt', $1, 7000, 4000)`,
+      [account],
+    );
+    await world.pool.query("update usage set token_budget = 'jwt/t' where request_id = $1", [mine[2]?.requestId]);
+    await world.pool.query("update usage set settled_at = settled_at - interval '1 day' where model = 'acme/b'");
+    await world.pool.query(
+      `set session_replication_role = replica;
+       update ledger_entry set posted_at = posted_at - interval '1 day' where model = 'acme/b';
+       reset session_replication_role`,
+    );
+    const { rows } = await world.pool.query<{ day: string }>(
+      "select to_char(max(settled_at) at time zone 'UTC', 'YYYY-MM-DD') as day from usage",
+    );
+    const today = rows[0]?.day as string;
+    const read = createUsageDays({ store: createUsageDayStore(world.db), unixMs: () => Date.parse(today) });
+    const found = async (by: "model" | "key" | "token") =>
+      (await read.read(account, by, undefined, today)).days
+        .slice(-2)
+        .map(({ totalCost, items }) => [
+          totalCost,
+          items.map((item) => [item.of, item.name, item.requests, item.cost]),
+        ]);
+    expect(await found("model")).toEqual([
+      [4n * tokenPrice, [["acme/b", "acme/b", 1, 4n * tokenPrice]]],
+      [12n * tokenPrice, [["acme/a", "acme/a", 2, 12n * tokenPrice]]],
+    ]);
+    expect(await found("key")).toEqual([
+      [4n * tokenPrice, [["k2", "", 1, 4n * tokenPrice]]],
+      [
+        12n * tokenPrice,
+        [
+          [key, "auto", 1, 10n * tokenPrice],
+          ["k2", "", 1, 2n * tokenPrice],
+        ],
+      ],
+    ]);
+    expect(await found("token")).toEqual([
+      [4n * tokenPrice, [["jwt/t", "", 1, 4n * tokenPrice]]],
+      [0n, []],
+    ]);
+  });
+
   it("marks a past month without use as empty", async () => {
     const world = await openWorld(postgres);
     const account = await world.account(usd);
@@ -126,6 +183,57 @@ describe("request labels", () => {
   });
 });
 
+describe("the log of requests", () => {
+  const all = { fromMs: 0, toMs: Date.now() + 3_600_000, model: undefined, onlyFailed: false };
+
+  it("is read by page, by model and by failure, each request once and nobody else's", async () => {
+    const world = await openWorld(postgres);
+    const [account, stranger] = [await world.account(usd), await world.account(usd)];
+    const one = (more: object = {}, who = account) => usageRecord(who, { input: 1, output: 1 }, more);
+    const again = one();
+    // Settled together, so that only their ids tell them apart.
+    await world.settlement.settle([one(), one(), again, one({}, stranger)], "1");
+    await world.settlement.settle([one({ model: "acme/other", endReason: "engine_error" })], "1");
+    await world.settlement.settle([{ ...again, spoolId: "again", attempt: 2 }], "1");
+    const requests = createRequestLog({ store: createRequestLogStore(world.db) });
+    const pages = [await requests.list(account, all, undefined, 3)];
+    pages.push(await requests.list(account, all, pages[0]?.requests.at(-1)?.id, 3));
+    expect(pages.map((page) => [page.requests.length, page.hasMore])).toEqual([
+      [3, true],
+      [1, false],
+    ]);
+    expect(new Set(pages.flatMap((page) => page.requests.map(({ id }) => id))).size).toBe(4);
+    const failed = await requests.list(account, { ...all, onlyFailed: true }, undefined, 10);
+    expect(failed.requests.map(({ model, charge }) => [model, charge])).toEqual([["acme/other", 2n * tokenPrice]]);
+    expect((await requests.list(account, { ...all, model: "acme/model" }, undefined, 10)).requests).toHaveLength(3);
+
+    expect((await requests.find(again.requestId, account)).map(({ attempt, isVoided }) => [attempt, isVoided])).toEqual(
+      [
+        [1, true],
+        [2, false],
+      ],
+    );
+    expect(await requests.find(again.requestId, undefined)).toHaveLength(2);
+    await expect(requests.find(again.requestId, stranger)).rejects.toThrow(RequestUnknown);
+    await expect(requests.list(stranger, all, again.requestId, 10)).rejects.toThrow(RequestUnknown);
+  });
+
+  it("finds a request by the client's own id too, for its account alone", async () => {
+    const world = await openWorld(postgres);
+    const [account, stranger] = [await world.account(usd), await world.account(usd)];
+    const record = usageRecord(account, { input: 1, output: 1 });
+    await world.settlement.settle([record], "1");
+    const labels = createRequestLabels({ store: world.usageStore, log });
+    labels.start();
+    labels.note(record.requestId as RequestId, "mine", account);
+    await labels.stop();
+    const requests = createRequestLog({ store: createRequestLogStore(world.db) });
+    expect((await requests.find("mine", account)).map(({ id }) => id)).toEqual([record.requestId]);
+    await expect(requests.find("mine", stranger)).rejects.toThrow(RequestUnknown);
+    await expect(requests.find("mine", undefined)).rejects.toThrow(RequestUnknown);
+  });
+});
+
 describe("statistics of deployments", () => {
   const deployed = (world: World, account: string, id: string, name: string) =>
     world.pool.query(
@@ -173,6 +281,18 @@ describe("statistics of deployments", () => {
       { modelName: "ada/two", requests: 1 },
     ]);
     expect(await stats.use("d-1" as DeploymentId, stranger, fromMs, toMs)).toMatchObject({ requests: 0, averageMs: 0 });
+
+    // The same over time: all of it happened in the last of ten half hours.
+    const series = await stats.series("d-1" as DeploymentId, account, fromMs, toMs, 10);
+    expect(series.steps.map(({ requests }) => requests)).toEqual([0, 0, 0, 0, 0, 0, 0, 0, 0, 2]);
+    expect(series.steps.at(-1)).toMatchObject({ errors: 1, outputTokens: 22, firstMs: { p50: 200, p95: 290 } });
+    expect(series.steps.at(-1)?.totalMs).toEqual({ p50: 500, p95: 770 });
+    expect(series.steps[0]).toMatchObject({ fromMs, errors: 0, firstMs: null, totalMs: null, queueP95Ms: null });
+    expect(series.endReasons).toEqual([
+      { reason: "engine_error", requests: 1 },
+      { reason: "stop", requests: 1 },
+    ]);
+    expect((await stats.series("d-1" as DeploymentId, stranger, fromMs, toMs, 2)).endReasons).toEqual([]);
     expect(await stats.requests(stranger, fromMs, toMs)).toEqual([]);
   });
 

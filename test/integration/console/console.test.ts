@@ -7,6 +7,8 @@ import { type Stack, startStack } from "../../fakes/processes.ts";
 
 const model = "fake/chat";
 const patience = 60_000;
+const desk = { width: 1280, height: 720 };
+const telephone = { width: 390, height: 800 };
 
 if (browserPath === undefined)
   console.warn(
@@ -94,6 +96,39 @@ describe.skipIf(browserPath === undefined)("the console in a browser", () => {
     expect(funds).toBeGreaterThan(11.9);
     expect(await page.locator("#funds").textContent()).toMatch(/^\$1[12]\.\d\d left to spend$/);
 
+    // What it cost is found by day, by request, and by why it ended.
+    await vi.waitFor(
+      async () => {
+        const log = await stack.call("GET", "/v1/requests", undefined, { authorization: `Bearer ${key}` });
+        expect(log.body.requests.length).toBeGreaterThan(0);
+      },
+      { timeout: patience, interval: 200 },
+    );
+    await page.getByRole("link", { name: "Usage", exact: true }).click();
+    await page.getByLabel(/^By/).selectOption("day-model");
+    await page.getByRole("cell", { name: model }).first().waitFor();
+    await page.getByRole("img", { name: /^Cost of each day/ }).waitFor();
+    await page.getByRole("link", { name: "Request log" }).click();
+    await page.getByRole("cell", { name: "● answered" }).first().waitFor();
+    await page.getByRole("main").getByRole("table").getByRole("link").first().click();
+    await page.getByText("It was answered to its end.").waitFor();
+
+    // A file is stored and deleted again; a page without any says what to do.
+    await page.getByRole("link", { name: "Files" }).click();
+    await page.getByText("No file yet.").waitFor();
+    const requests = { name: "requests.jsonl", mimeType: "text/plain", buffer: Buffer.from("{}") };
+    await page.getByLabel(/^Requests of a batch/).setInputFiles(requests);
+    await page.getByRole("button", { name: "Store it" }).click();
+    const link = page.getByRole("link", { name: "requests.jsonl" });
+    await link.waitFor();
+    const [download] = await Promise.all([page.waitForEvent("download"), link.click()]);
+    expect(download.suggestedFilename()).toBe("requests.jsonl");
+    page.once("dialog", (dialog) => void dialog.accept());
+    await page.getByRole("button", { name: "Delete" }).click();
+    await page.getByText("No file yet.").waitFor();
+
+    await page.getByRole("link", { name: "Billing" }).click();
+    await page.locator("#funds", { hasText: "left to spend" }).waitFor();
     // What somebody types stays, however often the page is read anew.
     const limit = page.getByLabel(/^USD per month/);
     await limit.fill("50");
@@ -162,7 +197,8 @@ describe.skipIf(browserPath === undefined)("the console in a browser", () => {
 
     await page.getByRole("link", { name: "Money safety" }).click();
     await page.getByText("The ledger balances.").waitFor();
-    // What nothing serves as yet is still a page, and says so.
+    // What nothing serves as yet is still a page, and says so, also where there is little room.
+    await page.setViewportSize(telephone);
     for (const [link, text] of [
       ["Requests", "Nobody waits for you."],
       ["Webhooks", "No webhook was called"],
@@ -171,11 +207,26 @@ describe.skipIf(browserPath === undefined)("the console in a browser", () => {
       ["Models", model],
       ["Deployments", model],
       ["Keys", "Make the key"],
+      ["Adapters", "No adapter yet."],
+      ["Voices", "No voice yet"],
+      ["Files", "No file yet."],
+      ["Batches", "No batch yet."],
+      ["Containers", "A container is a machine with whole GPUs"],
+      ["Agents", "An agent instance is a program"],
+      ["Request log", "No request in this time."],
+      ["Requests of all", "Name an account to list its requests"],
+      ["Audit", "account.create"],
       ["Accounts", me.email],
     ] as const) {
       await page.getByRole("navigation").getByRole("link", { name: link, exact: true }).click();
       await page.getByRole("main").getByText(text).first().waitFor();
+      const width = await page.evaluate(() => document.documentElement.scrollWidth);
+      expect(width, `${link} on a telephone`).toBeLessThanOrEqual(telephone.width);
     }
+    await page.setViewportSize(desk);
+    await page.getByRole("navigation").getByRole("link", { name: "Deployments", exact: true }).click();
+    await page.getByRole("main").getByRole("link", { name: model }).click();
+    await page.getByText(/Why requests ended|No request has ended/).waitFor();
     // An act is on the account that stands in the form when it is sent, also one typed after another was chosen.
     await page.route("**/v1/admin/accounts/*/credit", (route) => route.fulfill({ json: {} }));
     await page.getByRole("button", { name: "Choose" }).first().click();

@@ -1,0 +1,69 @@
+import { useApi } from "../api.ts";
+import { bytes } from "../format.ts";
+import { html, type View } from "../html.ts";
+import { shown, useLoaded } from "../loaded.ts";
+import { Act } from "../parts/act.ts";
+import { Ago } from "../parts/ago.ts";
+import { Form } from "../parts/form.ts";
+import { type Column, Table } from "../parts/table.ts";
+
+export interface StoredFile {
+  readonly id: string;
+  readonly bytes: number;
+  readonly created_at: number;
+  readonly expires_at: number;
+  readonly filename: string;
+  readonly purpose: string;
+}
+
+export interface FilePage {
+  readonly data: readonly StoredFile[];
+}
+
+export const contentOf = (id: string): string => `/v1/files/${encodeURIComponent(id)}/content`;
+
+export function Files(): View {
+  const api = useApi();
+  const files = useLoaded(async () => (await api.call<FilePage>("GET", "/v1/files?limit=1000")).data, [api], 15_000);
+  const upload = async (_fields: object, form: FormData) => {
+    form.set("purpose", "batch");
+    await api.call("POST", "/v1/files", form);
+    await files.reload();
+  };
+  const columns: readonly Column<StoredFile>[] = [
+    {
+      name: "File",
+      value: (one) => one.filename,
+      show: (one) =>
+        html`<a href=${contentOf(one.id)} download=${one.filename}>${one.filename}</a><br /><code>${one.id}</code>`,
+    },
+    {
+      name: "For",
+      value: (one) => one.purpose,
+      show: (one) => (one.purpose === "batch" ? "a batch to read" : "results of a batch"),
+    },
+    { name: "Size", value: (one) => one.bytes, show: (one) => bytes(one.bytes) },
+    { name: "Stored", value: (one) => one.created_at, show: (one) => html`<${Ago} at=${one.created_at} />` },
+    { name: "Deleted", value: (one) => one.expires_at, show: (one) => html`<${Ago} at=${one.expires_at} />` },
+    {
+      name: "",
+      value: () => null,
+      show: (one) => html`<${Act} label="Delete" command=${`stoker file delete ${one.id}`}
+        sure=${`Delete ${one.filename} for good? While a batch reads it, it is refused.`}
+        onAct=${async () => {
+          await api.call("DELETE", `/v1/files/${encodeURIComponent(one.id)}`);
+          await files.reload();
+        }} />`,
+    },
+  ];
+  return html`${shown(
+    files,
+    (rows) => html`<${Table} name="files" rows=${rows} columns=${columns} keyOf=${(one: StoredFile) => one.id}
+      empty=${html`No file yet. Store one below: a <a href="/console/batches">batch</a> reads its requests from it, one a line.`} />`,
+  )}
+    <h2>Store a file</h2>
+    <${Form} act="Store it" done="Stored." onSend=${upload}>
+      <label>Requests of a batch, one JSON object a line<input type="file" name="file" accept=".jsonl,.json,.txt" required />
+        <small>Up to 200 MB, kept for 30 days. <code class="command">stoker file upload requests.jsonl</code></small></label>
+    <//>`;
+}

@@ -1,0 +1,54 @@
+// One request: what became of it, where its time went, and what it cost.
+import { useApi } from "../api.ts";
+import { count, inUtc, usdOfCents } from "../format.ts";
+import { html, type View } from "../html.ts";
+import { shown, useLoaded } from "../loaded.ts";
+import { endingOf, type LoggedRequest, phasesOf } from "../request-log.ts";
+
+export const RequestPage = ({ id }: { id: string }): View =>
+  html`<${Attempts} path=${`/v1/requests/${encodeURIComponent(id)}`} />`;
+
+export const AnyRequestPage = ({ id }: { id: string }): View =>
+  html`<${Attempts} path=${`/v1/admin/requests/${encodeURIComponent(id)}`} />`;
+
+function Attempts({ path }: { path: string }): View {
+  const api = useApi();
+  const found = useLoaded(
+    async () => (await api.call<{ readonly attempts: readonly LoggedRequest[] }>("GET", path)).attempts,
+    [api, path],
+  );
+  return shown(found, (attempts) =>
+    attempts.map(
+      (one) =>
+        html`<${Attempt} key=${`${one.request_id} ${one.attempt}`} one=${one} isOnly=${attempts.length === 1} />`,
+    ),
+  );
+}
+
+function Attempt({ one, isOnly }: { one: LoggedRequest; isOnly: boolean }): View {
+  const { is, isFailure, means } = endingOf(one.end_reason);
+  const { queue, prefill, decode } = phasesOf(one);
+  return html`<section>
+    <h2><code>${one.request_id}</code>${!isOnly && `, attempt ${one.attempt}`}</h2>
+    <p class="large">${isFailure ? "✕" : "●"} ${is}</p>
+    <p>${means}${!one.counts && " A later attempt counts in its place: nothing is billed for this one."}</p>
+    <dl>
+      <dt>Model</dt><dd>${one.model}</dd>
+      <dt>Accepted</dt><dd>${inUtc(one.created_at * 1000)}</dd>
+      <dt>Ended</dt><dd>${inUtc(one.ended_at * 1000)}</dd>
+      <dt>Waited for a place</dt><dd>${count(queue)} ms <meter min="0" max=${one.total_ms || 1} value=${queue}></meter></dd>
+      <dt>Until the first byte</dt><dd>${count(prefill)} ms <meter min="0" max=${one.total_ms || 1} value=${prefill}></meter></dd>
+      <dt>From there to the end</dt><dd>${count(decode)} ms <meter min="0" max=${one.total_ms || 1} value=${decode}></meter></dd>
+      <dt>Tokens in</dt><dd>${count(one.input_tokens)}${one.cached_input_tokens > 0 && `, of which ${count(one.cached_input_tokens)} cached`}</dd>
+      <dt>Tokens out</dt><dd>${count(one.output_tokens)}${one.reasoning_tokens > 0 && `, of which ${count(one.reasoning_tokens)} reasoning`}</dd>
+      <dt>Cost</dt><dd>${usdOfCents(one.cost)}</dd>
+      <dt>Key</dt><dd><code>${one.token_id || "–"}</code></dd>
+      ${
+        one.account !== undefined &&
+        html`<dt>Account</dt><dd><code>${one.account}</code></dd>
+        <dt>Deployment</dt><dd><code>${one.deploy_id}</code></dd>
+        <dt>Instance</dt><dd><code>${one.instance_id}</code></dd>`
+      }
+    </dl>
+  </section>`;
+}

@@ -1,0 +1,109 @@
+import { describe, expect, it } from "vitest";
+import { DeploymentGone } from "../../control-plane/deployments/errors.ts";
+import { ada, adminKey, deployment } from "../fakes/ports.ts";
+import { dayOfUse } from "../fakes/usage-log-ports.ts";
+import { answerTo, check, type Row, refuse } from "./status-row.ts";
+
+const away = Object.assign(new Error("the database cannot be reached"), { code: "store_away" });
+const series = `GET /v1/deployments/${deployment().id}/series` as const;
+const figures = { requests: 1, input_tokens: 6, output_tokens: 3, cost: 0.000007 };
+
+const days: readonly Row[] = [
+  {
+    call: `GET /v1/usage/days?from=${dayOfUse}`,
+    status: 200,
+    holds: {
+      days: [
+        {
+          day: dayOfUse,
+          total_cost: 0.000007,
+          items: [{ id: "org/model", name: "org/model", spending_limit: null, ...figures }],
+        },
+      ],
+      is_truncated: false,
+    },
+  },
+  {
+    call: `GET /v1/usage/days?by=key&from=${dayOfUse}&to=2026-02-04`,
+    status: 200,
+    holds: { days: [{ items: [{ id: ada.key, name: "auto", ...figures }] }, { day: "2026-02-04", items: [] }] },
+  },
+  {
+    call: `GET /v1/usage/days?by=token&from=${dayOfUse}&to=${dayOfUse}`,
+    status: 200,
+    holds: { days: [{ items: [{ id: "of-ada", name: "auto", spending_limit: 2.5, ...figures }] }] },
+  },
+  { call: "GET /v1/usage/days?by=weather", status: 422, holds: { detail: [{ loc: ["query", "by"] }] } },
+  { call: "GET /v1/usage/days?from=2026-02-30", status: 422, holds: { detail: [{ loc: ["query", "from"] }] } },
+  { call: "GET /v1/usage/days?from=2026-02-04", status: 422, holds: { detail: [{ loc: ["query", "from"] }] } },
+  { call: "GET /v1/usage/days?from=2025-01-01", status: 422, holds: { detail: [{ loc: ["query", "from"] }] } },
+  { call: "GET /v1/usage/days", status: 401, key: null },
+  { call: "GET /v1/usage/days", status: 503, given: refuse("usageDays", "read")(away) },
+];
+
+const record = { request_id: "RequestOfAda", counts: true, end_reason: "stop", queue_ms: 5, cost: 0.000007 };
+const requests: readonly Row[] = [
+  { call: "GET /v1/requests", status: 200, holds: { requests: [record], has_more: false } },
+  { call: "GET /v1/requests?failed=true&model=org/model&after=RequestOfAda&limit=1", status: 200 },
+  { call: "GET /v1/requests?limit=201", status: 422, holds: { detail: [{ loc: ["query", "limit"] }] } },
+  { call: "GET /v1/requests?from=yesterday", status: 422, holds: { detail: [{ loc: ["query", "from"] }] } },
+  { call: "GET /v1/requests?after=unknown", status: 404, holds: { code: "request_not_found" } },
+  { call: "GET /v1/requests", status: 401, key: null },
+  { call: "GET /v1/requests", status: 503, given: refuse("requestLog", "list")(away) },
+  { call: "GET /v1/requests/RequestOfAda", status: 200, holds: { attempts: [record] } },
+  { call: "GET /v1/requests/unknown", status: 404, holds: { code: "request_not_found" } },
+  { call: "GET /v1/requests/%00", status: 422 },
+  { call: "GET /v1/requests/RequestOfAda", status: 401, key: null },
+  { call: "GET /v1/requests/RequestOfAda", status: 503, given: refuse("requestLog", "find")(away) },
+];
+
+const whole = { ...record, account: ada.account, instance_id: "instance-1" };
+const operators: readonly Row[] = [
+  { call: `GET /v1/admin/requests?account=${ada.account}`, status: 200, holds: { requests: [whole] } },
+  { call: "GET /v1/admin/requests?account=u:1", status: 200, holds: { requests: [] } },
+  { call: "GET /v1/admin/requests", status: 422, holds: { detail: [{ loc: ["query", "account"] }] } },
+  { call: "GET /v1/admin/requests?account=u:1&after=unknown", status: 404 },
+  { call: "GET /v1/admin/requests?account=u:1", status: 401, key: null },
+  { call: "GET /v1/admin/requests?account=u:1", status: 503, given: refuse("requestLog", "list")(away) },
+  { call: "GET /v1/admin/requests/RequestOfAda", status: 200, holds: { attempts: [whole] } },
+  { call: "GET /v1/admin/requests/unknown", status: 404, holds: { code: "request_not_found" } },
+  { call: "GET /v1/admin/requests/RequestOfAda", status: 401, key: null },
+  { call: "GET /v1/admin/requests/RequestOfAda", status: 503, given: refuse("requestLog", "find")(away) },
+].map((row) => ({ key: adminKey, ...row }) as Row);
+
+const ofDeployments: readonly Row[] = [
+  {
+    call: `${series}?from=now-24h&steps=24`,
+    status: 200,
+    holds: {
+      step_seconds: 3600,
+      steps: [{ requests: 2, errors: 1, first_byte_ms: { p50: 20, p95: 30 }, queue_ms_p95: null }],
+      end_reasons: { stop: 1 },
+    },
+  },
+  { call: `${series}?steps=0`, status: 422, holds: { detail: [{ loc: ["query", "steps"] }] } },
+  { call: `${series}?from=now`, status: 422, holds: { detail: [{ loc: ["query", "from"] }] } },
+  { call: "GET /v1/deployments/unknown/series", status: 404 },
+  { call: series, status: 410, given: refuse("deployments", "series")(new DeploymentGone()) },
+  { call: series, status: 401, key: null },
+  { call: series, status: 503, given: refuse("deployments", "series")(away) },
+];
+
+describe("every endpoint of use by day and of the log of requests, and its statuses", () => {
+  it.each(
+    [...days, ...requests, ...operators, ...ofDeployments].map((row) => [`${row.call} ${row.status}`, row] as const),
+  )("%s", (_name, row) => check(row));
+});
+
+it("what an account is told of its requests names no host and no other account", async () => {
+  const { attempts } = (await answerTo({ call: "GET /v1/requests/RequestOfAda", status: 200 })).json();
+  expect(attempts).toHaveLength(1);
+  for (const field of ["account", "instance_id", "deploy_id"]) expect(attempts[0]).not.toHaveProperty(field);
+});
+
+it.each(["/v1/admin/requests?account=u:1", "/v1/admin/requests/RequestOfAda"])(
+  "GET %s is the operator's alone",
+  async (path) => {
+    expect((await answerTo({ call: `GET ${path}`, status: 403 })).statusCode).toBe(403);
+  },
+);

@@ -1,0 +1,61 @@
+// Use by day and the log of requests of one account, which asked once.
+import { type LoggedRequest, RequestUnknown } from "../../control-plane/billing/request-log.ts";
+import { createUsageDays } from "../../control-plane/billing/usage-days.ts";
+import type { HttpDeps } from "../../control-plane/http/verbs.ts";
+import type { AccountId, KeyId, RequestId } from "../../proto/ids.ts";
+
+/** A day of February 2026. */
+export const dayOfUse = "2026-02-03";
+const atMs = Date.UTC(2026, 1, 3, 12);
+
+export function fakeUsageLog(account: AccountId, key: KeyId): Pick<HttpDeps, "usageDays" | "requestLog"> {
+  const request: LoggedRequest = {
+    id: "RequestOfAda" as RequestId,
+    attempt: 1,
+    isVoided: false,
+    account,
+    key,
+    model: "org/model",
+    deployId: "DpM4BkrjEspUwmTa",
+    instanceId: "instance-1",
+    endReason: "stop",
+    admittedAtMs: atMs,
+    endedAtMs: atMs + 250,
+    queueMs: 5,
+    firstByteMs: 20,
+    totalMs: 250,
+    inputTokens: 6,
+    cachedInputTokens: 0,
+    outputTokens: 3,
+    reasoningTokens: 0,
+    charge: 70n,
+  };
+  const store = {
+    dayUse: async (_account: AccountId, by: string) => [
+      {
+        dayMs: Date.UTC(2026, 1, 3),
+        of: by === "model" ? "org/model" : by === "key" ? key : "jwt/of-ada",
+        key: by === "token" ? key : undefined,
+        limit: by === "token" ? 2_500_000_000n : null,
+        requests: 1,
+        inputTokens: 6,
+        outputTokens: 3,
+        cost: 70n,
+      },
+    ],
+    keysOf: async () => [{ key, name: "auto" }],
+  };
+  return {
+    usageDays: createUsageDays({ store, unixMs: () => atMs }),
+    requestLog: {
+      list: async (whose, _filter, after, limit) => {
+        if (after !== undefined && after !== request.id) throw new RequestUnknown();
+        return { requests: whose === account ? [request].slice(0, limit) : [], hasMore: false };
+      },
+      find: async (id, whose) => {
+        if (id !== request.id || (whose !== undefined && whose !== account)) throw new RequestUnknown();
+        return [request];
+      },
+    },
+  };
+}
