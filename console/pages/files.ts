@@ -44,7 +44,7 @@ export function Files(): View {
     },
     { name: "Size", value: (one) => one.bytes, show: (one) => bytes(one.bytes) },
     { name: "Stored", value: (one) => one.created_at, show: (one) => html`<${Ago} at=${one.created_at} />` },
-    { name: "Deleted", value: (one) => one.expires_at, show: (one) => html`<${Ago} at=${one.expires_at} />` },
+    { name: "Expires", value: (one) => one.expires_at, show: (one) => html`<${Ago} at=${one.expires_at} />` },
     {
       name: "",
       value: () => null,

@@ -224,9 +224,6 @@ describe.skipIf(browserPath === undefined)("the console in a browser", () => {
       expect(width, `${link} on a telephone`).toBeLessThanOrEqual(telephone.width);
     }
     await page.setViewportSize(desk);
-    await page.getByRole("navigation").getByRole("link", { name: "Deployments", exact: true }).click();
-    await page.getByRole("main").getByRole("link", { name: model }).click();
-    await page.getByText(/Why requests ended|No request has ended/).waitFor();
     // An act is on the account that stands in the form when it is sent, also one typed after another was chosen.
     await page.route("**/v1/admin/accounts/*/credit", (route) => route.fulfill({ json: {} }));
     await page.getByRole("button", { name: "Choose" }).first().click();
@@ -243,6 +240,9 @@ describe.skipIf(browserPath === undefined)("the console in a browser", () => {
     await page.locator(".done").waitFor();
     expect(await account.inputValue()).toBe("typed-by-hand");
     expect(await page.getByLabel(/^Credit, USD/).inputValue()).toBe("0");
+    await page.getByRole("navigation").getByRole("link", { name: "Deployments", exact: true }).click();
+    await page.getByRole("main").getByRole("link", { name: model }).click();
+    await page.getByText(/Why requests ended|No request has ended/).waitFor();
     await page.getByRole("navigation").getByRole("link", { name: "Deploy a model" }).click();
     await page.getByLabel("Name of the model").fill("admin/nothing");
     await page.getByLabel(/^Weights/).fill("admin/nothing");
