@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openDatabase } from "../../control-plane/store/database.ts";
 import { makeAgentInstance } from "../fakes/agent-instance-rows.ts";
 import { type Stack, startStack } from "../fakes/processes.ts";
+import { makeRequest } from "../fakes/request-rows.ts";
 
 interface Tenant {
   readonly uid: string;
@@ -153,45 +154,6 @@ async function callOf({ uid }: Tenant): Promise<string> {
   return webhook_id;
 }
 
-/** Written as the server would: no model is served here. */
-async function requestOf({ uid }: Tenant): Promise<string> {
-  const { db, close } = openDatabase(stack.databaseUrl, { maxConnections: 1, log: pino({ level: "silent" }) });
-  const request_id = "AdasSettledRequest000000";
-  const zero = { node_epoch: 1n, hold: 0n, input_tokens: 1n, cached_input_tokens: 0n, output_tokens: 1n };
-  await db
-    .insertInto("usage")
-    .values({
-      ...zero,
-      request_id,
-      attempt: 1,
-      admitted_at: new Date(),
-      account_id: uid,
-      key_id: "",
-      replica_id: "",
-      model: "m",
-      deploy_id: "",
-      instance_id: "",
-      lease_ids: [],
-      reasoning_tokens: 0n,
-      source: "engine",
-      end_reason: "stop",
-      price_version: 0n,
-      input_rate: 0n,
-      cached_input_rate: 0n,
-      output_rate: 0n,
-      discount_id: null,
-      cost: 0n,
-      charge: 0n,
-      queue_ms: 0,
-      first_byte_ms: 1,
-      total_ms: 2,
-      ended_at: new Date(),
-    })
-    .execute();
-  await close();
-  return request_id;
-}
-
 /** As a browser's form or a client library sends it. */
 async function fileOf({ key }: Tenant): Promise<string> {
   const form = new FormData();
@@ -253,7 +215,7 @@ beforeAll(async () => {
   things = {
     "/deploy deploy_id": own(deployed["deploy_id"]),
     "/v1/deployments deploy_id": own(deployed["deploy_id"]),
-    "/v1/requests request_id": own(await requestOf(ada)),
+    "/v1/requests request_id": own(await makeRequest(stack.databaseUrl, ada.uid)),
     "/v1/logs deploy_id": own(deployed["deploy_id"]),
     "/v1/deployment_logs deploy_id": own(deployed["deploy_id"]),
     "/v1/inference/deploy deploy_id": own(deployed["deploy_id"]),
