@@ -45,7 +45,7 @@ import { createFleet } from "./wiring/fleet.ts";
 import { createFleetMetrics } from "./wiring/fleet-metrics.ts";
 import { drain, listenOn } from "./wiring/http-edges.ts";
 import { createHubShape } from "./wiring/hub-shape.ts";
-import { createJobs } from "./wiring/jobs.ts";
+import { createJobs, jobsAddress } from "./wiring/jobs.ts";
 import { readJoinSecret } from "./wiring/join-secret.ts";
 import { createKekWatch } from "./wiring/kek-watch.ts";
 import { createDemoModels } from "./wiring/known-models.ts";
@@ -205,8 +205,10 @@ async function main(): Promise<void> {
   const memory = createRequestMemory(config.memory, registry);
   const files = await openFiles({ db, settings: config.files, log });
 
+  const queues = jobsAddress(config);
   const batches = openBatches({
     db,
+    jobs: queues,
     files,
     models: directory,
     routes: fleet.routing,
@@ -216,12 +218,12 @@ async function main(): Promise<void> {
     hasRoom: memory.hasRoom,
     clockScale: config.batchClockScale,
     log,
+    registry,
   });
 
   const jobs = createJobs({
     db,
-    databaseUrl,
-    redisUrl: config.redisUrl,
+    address: queues,
     retention: config.retention,
     closeMonths: billing.closeMonths,
     tendBackups: agents.tend,

@@ -48,6 +48,7 @@ const zones: Readonly<Record<string, Zone>> = {
   },
   "control-plane/jobs/": {
     may: ["inference/", "deployments/", "billing/", "assets/"].map((part) => `control-plane/${part}`).concat(refusal),
+    mayTypes: ["control-plane/batches/queue.ts"],
   },
   "control-plane/inference/": {
     may: ["accounts/", "quotas/", "billing/", "catalog/", "fleet/"]

@@ -21,6 +21,8 @@ export interface RunDeps extends LineDeps {
   readonly lockMs: number;
   /** Until a run that broke off is followed by the next, the first time; each time twice as long. */
   readonly firstPauseMs: number;
+  /** Unix time. */
+  readonly nowMs: () => number;
 }
 
 /** Lines that run when this control plane is to stop get so long. */
@@ -30,7 +32,7 @@ const mostBarrenRuns = 100;
 
 /** Resolves when the batch has ended or the run is over. `stopping`: nothing new begins, what runs gets a few seconds. */
 export async function runBatch(deps: RunDeps, run: BatchRun, stopping: AbortSignal): Promise<void> {
-  const { store, log, lockMs } = deps;
+  const { store, log, lockMs, nowMs } = deps;
   const { batch } = run;
   let status: BatchStatus = batch.status;
   /** Aborted when what runs is to break off. */
@@ -94,7 +96,7 @@ export async function runBatch(deps: RunDeps, run: BatchRun, stopping: AbortSign
     if ("code" in body) return body;
     const why = () => {
       if (status === "cancelling") return "batch_cancelled";
-      return Date.now() >= batch.times.expires ? "batch_expired" : undefined;
+      return nowMs() >= batch.times.expires ? "batch_expired" : undefined;
     };
     try {
       await workLines(deps, { run, body, results, why, over: over.signal, stopping });
@@ -112,7 +114,7 @@ export async function runBatch(deps: RunDeps, run: BatchRun, stopping: AbortSign
     } catch (error) {
       if (error instanceof RunOver || over.signal.aborted) throw error;
       isUnwritten = true;
-      if (!waitsTooLong(batch.times, Date.now())) throw error;
+      if (!waitsTooLong(batch.times, nowMs())) throw error;
       log.error({ err: error, batch: batch.id, account: batch.account }, "the output of a batch was given up");
       must(await store.failed(run, [outputNotWritten]));
     }
@@ -123,7 +125,7 @@ export async function runBatch(deps: RunDeps, run: BatchRun, stopping: AbortSign
   let isUnwritten = false;
   async function pause(): Promise<void> {
     const ms = pauseMs(run.barren, deps.firstPauseMs);
-    const atMs = Date.now() + ms;
+    const atMs = nowMs() + ms;
     await store.pause(run, ms, isUnwritten ? outputWaits(atMs) : undefined);
     log.info({ batch: batch.id, run: run.run, nextRunAt: new Date(atMs) }, "a batch waits for its next run");
   }

@@ -1,6 +1,8 @@
-// Takes up batches that nobody runs: those that are new, and those whose control plane died. The table says what there is to
-// do; being woken only saves the wait until the next look.
+// Runs the batches that the queue gives out, and puts into it those that nobody runs: new ones, those whose control plane died,
+// and those whose jobs were lost. The table says what there is to do; being woken only saves the wait until the next look.
 import { setTimeout as wait } from "node:timers/promises";
+import type { BatchId } from "./batch.ts";
+import type { BatchQueue } from "./queue.ts";
 import { type RunDeps, runBatch } from "./run-batch.ts";
 
 export interface BatchRunner {
@@ -12,45 +14,45 @@ export interface BatchRunner {
 }
 
 const stopLimitMs = 6_000;
+/** Queued at a look: enough that no worker waits for the next one. */
+const mostDue = 32;
 
 export function createBatchRunner(
   deps: Omit<RunDeps, "runLine"> & {
+    readonly queue: BatchQueue;
     /** Undefined before the edge is there. */
     readonly runLine: () => RunDeps["runLine"] | undefined;
-    /** Batches at a time. */
-    readonly mostBatches: number;
     readonly lookEveryMs: number;
   },
 ): BatchRunner {
+  const { queue, store, log } = deps;
   const stopping = new AbortController();
-  const running = new Set<Promise<void>>();
   let looked = new AbortController();
   let loop: Promise<void> | undefined;
   let isAway = false;
 
-  /** False: there was none. */
-  async function takeUp(): Promise<boolean> {
+  async function work(id: BatchId): Promise<void> {
     const runLine = deps.runLine();
-    const run = runLine && (await deps.store.claim(deps.lockMs));
-    if (!run) return false;
-    const task: Promise<void> = runBatch({ ...deps, runLine }, run, stopping.signal)
-      .catch((error) => deps.log.warn({ err: error, batch: run.batch.id }, "a batch broke off; it is taken up again"))
-      .finally(() => {
-        running.delete(task);
-        looked.abort();
-      });
-    running.add(task);
-    return true;
+    if (!runLine || stopping.signal.aborted) return;
+    const run = await store.claim(id, deps.lockMs);
+    if (!run) return;
+    try {
+      await runBatch({ ...deps, runLine }, run, stopping.signal);
+    } catch (error) {
+      log.warn({ err: error, batch: id }, "a batch broke off; it is taken up again");
+    }
+    looked.abort();
   }
 
   async function run(): Promise<void> {
     while (!stopping.signal.aborted) {
       looked = new AbortController();
       try {
-        while (running.size < deps.mostBatches && !stopping.signal.aborted && (await takeUp()));
+        const due = await store.due(mostDue);
+        if (due.length > 0) await queue.add(due);
         isAway = false;
       } catch (error) {
-        if (!isAway) deps.log.warn({ err: error }, "batches cannot be looked for; it is tried again");
+        if (!isAway) log.warn({ err: error }, "batches cannot be queued; it is tried again");
         isAway = true;
       }
       await wait(deps.lookEveryMs, undefined, { signal: AbortSignal.any([looked.signal, stopping.signal]) }).catch(
@@ -59,14 +61,16 @@ export function createBatchRunner(
     }
   }
 
+  const wake = () => looked.abort();
   return {
     start() {
+      queue.start(work, wake);
       loop ??= run();
     },
-    wake: () => looked.abort(),
+    wake,
     async stop() {
       stopping.abort();
-      const all = Promise.allSettled([loop, ...running]);
+      const all = Promise.allSettled([loop, queue.stop()]);
       const limit = new AbortController();
       await Promise.race([all, wait(stopLimitMs, undefined, { signal: limit.signal }).catch(() => {})]);
       limit.abort();

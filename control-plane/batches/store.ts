@@ -2,6 +2,7 @@
 // number, so that one that was overtaken changes nothing.
 import type { AccountId, KeyId } from "../../proto/ids.ts";
 import type { Batch, BatchEndpoint, BatchError, BatchId, BatchStatus, BatchTokens } from "./batch.ts";
+import type { DueBatch } from "./queue.ts";
 
 export type { Batch, BatchError, BatchId, BatchTokens } from "./batch.ts";
 
@@ -57,8 +58,10 @@ export interface BatchStore {
   /** The batch as it is afterwards, also where it had ended; undefined: unknown. */
   cancel(account: AccountId, id: BatchId): Promise<Batch | undefined>;
 
-  /** Takes up the one that waits longest and that nobody runs. */
-  claim(lockMs: number): Promise<BatchRun | undefined>;
+  /** Those that nobody runs, lowest rank first. */
+  due(limit: number): Promise<readonly DueBatch[]>;
+  /** Takes it up. Undefined: somebody runs it, it waits for its next run, or it has ended. */
+  claim(id: BatchId, lockMs: number): Promise<BatchRun | undefined>;
   /** Undefined: it is somebody else's now, or has ended. */
   renew(run: BatchRun, lockMs: number): Promise<BatchStatus | undefined>;
   /** Anybody may take it up at once, and this run does not count as barren. */

@@ -1,12 +1,25 @@
 // Where jobs are kept: BullMQ's PostgreSQL backend in a schema of its own, or Redis. A lost job costs nothing: whatever it
 // must do also stands in a table, and schedules are made anew when they are missing.
-import { createPostgresBackend, Queue, Worker, withBackend } from "bullmq";
+import { createPostgresBackend, Queue, Worker, type WorkerOptions, withBackend } from "bullmq";
 
 export type JobsAddress = { readonly databaseUrl: string } | { readonly redisUrl: string };
 
-type Work = (job: { readonly name: string }) => Promise<void>;
+export type Work = (job: { readonly name: string; readonly data: unknown }) => Promise<void>;
 
-const queueName = "stoker";
+/** How a worker of one queue works, in BullMQ's words. */
+export type WorkerWishes = Pick<
+  WorkerOptions,
+  | "concurrency"
+  | "lockDuration"
+  | "maxStalledCount"
+  | "removeOnComplete"
+  | "removeOnFail"
+  | "runRetryDelay"
+  | "stalledInterval"
+>;
+
+/** A server that is away is asked again so soon, also after a long outage. */
+const redisRetryMs = 1_000;
 /** Two for commands; a worker listens on one more of its own. */
 const maxConnections = 2;
 
@@ -18,7 +31,7 @@ interface Client {
 
 /** What is used of BullMQ, the same over either store. */
 export interface Backend {
-  readonly queue: Client & Pick<Queue, "getJobScheduler" | "upsertJobScheduler">;
+  readonly queue: Client & Pick<Queue, "addBulk" | "getJobCounts" | "getJobScheduler" | "upsertJobScheduler">;
   readonly worker: Client & Pick<Worker, "run">;
 }
 
@@ -48,15 +61,10 @@ const createListeningBackend: typeof createPostgresBackend = (...given) => {
 const Postgres = withBackend(createListeningBackend);
 
 /** Opens connections; nothing is worked on before `worker.run()`. Throws when the address cannot be understood. */
-export function openBackend(address: JobsAddress, work: Work, keepSeconds: number): Backend {
-  const worker = {
-    autorun: false,
-    concurrency: 2,
-    removeOnComplete: { age: keepSeconds },
-    removeOnFail: { age: keepSeconds },
-  };
+export function openBackend(address: JobsAddress, queueName: string, work: Work, wishes: WorkerWishes): Backend {
+  const worker = { ...wishes, autorun: false };
   if ("redisUrl" in address) {
-    const connection = { url: address.redisUrl, maxRetriesPerRequest: null };
+    const connection = { url: address.redisUrl, maxRetriesPerRequest: null, retryStrategy: () => redisRetryMs };
     return {
       queue: new Queue(queueName, { connection, prefix: "stoker-jobs" }),
       worker: new Worker(queueName, work, { ...worker, connection, prefix: "stoker-jobs" }),

@@ -26,6 +26,8 @@ export const periods = {
   "ended-instances": days(90, 1),
   /** Requests with a webhook, their results and the log of their calls, since the call was taken or given up. */
   webhooks: days(7, 1),
+  /** Batches that ended, and whose files are gone; with what could never be written of their results. */
+  batches: days(60, 1),
   /** Control planes that are gone. */
   replicas: days(35, 2),
   /** Answers kept for a day under an `Idempotency-Key`, after their expiry. */

@@ -105,18 +105,32 @@ export function createBatchStore(db: Kysely<Database>): BatchStore {
       });
     },
 
-    async claim(lockMs) {
-      // Those of accounts that have the fewest at work come first.
-      const { rows } = await sql<Row>`
-        update batch set run = run + 1, barren_runs = barren_runs + 1, locked_until = ${after(lockMs)}
-        where batch_id = (
-          select b.batch_id from batch b
-          where b.status in ('validating', 'in_progress', 'finalizing', 'cancelling') and b.locked_until <= now()
-          order by (select count(*) from batch o where o.account_id = b.account_id and o.locked_until > now()
-            and o.status in ('validating', 'in_progress', 'finalizing', 'cancelling')), b.created_at
-          limit 1 for update of b skip locked)
-        returning *`.execute(db);
-      const [row] = rows;
+    async due(limit) {
+      const { rows } = await sql<{ batch_id: string; run: number; rank: bigint }>`
+        select batch_id, run, rank from (
+          select b.batch_id, b.run, b.created_at,
+            row_number() over (partition by b.account_id order by b.created_at, b.batch_id)
+              + (select count(*) from batch o where o.account_id = b.account_id and o.locked_until > now()
+                and o.status in ('validating', 'in_progress', 'finalizing', 'cancelling')) as rank
+          from batch b
+          where b.status in ('validating', 'in_progress', 'finalizing', 'cancelling') and b.locked_until <= now()) as due
+        order by rank, created_at limit ${limit}`.execute(db);
+      return rows.map(({ batch_id, run, rank }) => ({ id: batch_id as BatchId, run, rank: Number(rank) }));
+    },
+
+    async claim(id, lockMs) {
+      const row = await db
+        .updateTable("batch")
+        .set((of) => ({
+          run: of("run", "+", 1),
+          barren_runs: of("barren_runs", "+", 1),
+          locked_until: after(lockMs),
+        }))
+        .where("batch_id", "=", id)
+        .where("status", "in", open)
+        .where("locked_until", "<=", now)
+        .returningAll()
+        .executeTakeFirst();
       return row && { batch: batchOf(row), run: row.run, barren: row.barren_runs };
     },
 

@@ -35,6 +35,12 @@ const old: Readonly<Record<Kept, (before: Date, limit: number) => RawBuilder<unk
       select j.request_id from webhook_job j left join webhook_delivery d using (request_id)
       where j.finished_at < ${before} and (d.webhook_id is null or d.finished_at < ${before})
       order by j.finished_at limit ${limit})`,
+  // Asked for again outside: an operator may set one going anew.
+  batches: (before, limit) => sql`
+    delete from batch where status in ('completed', 'failed', 'expired', 'cancelled') and batch_id in (
+      select batch_id from batch b where status in ('completed', 'failed', 'expired', 'cancelled')
+        and greatest(completed_at, failed_at, expired_at, cancelled_at) < ${before}
+        and not exists (select from file f where f.file_id in (b.output_file_id, b.error_file_id)) limit ${limit})`,
   replicas: (before, limit) => sql`
     delete from replica where replica_id in (
       select replica_id from replica r where seen_at < ${before}

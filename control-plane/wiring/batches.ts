@@ -1,5 +1,6 @@
 // Batches put together: their verbs, whoever runs them, and the spine as their lines take it.
 import type { Logger } from "pino";
+import type { Registry } from "prom-client";
 import type { AccountId, DeploymentId, KeyId } from "../../proto/ids.ts";
 import { callerOf } from "../accounts/authenticate.ts";
 import type { AccountStore } from "../accounts/store.ts";
@@ -14,6 +15,8 @@ import type { Files } from "../files/files.ts";
 import type { AgedLive } from "../fleet/live.ts";
 import type { Routes } from "../fleet/routes.ts";
 import type { Spine } from "../inference/complete.ts";
+import type { JobsAddress } from "../jobs/backend.ts";
+import { createBatchQueue } from "../jobs/batch-queue.ts";
 import { RateMeters } from "../quotas/rate-limiter.ts";
 import { createBatchStore } from "../store/batch-store.ts";
 import type { OpenDatabase } from "../store/database.ts";
@@ -29,6 +32,7 @@ const staleMs = 20_000;
 
 export function openBatches(deps: {
   readonly db: OpenDatabase["db"];
+  readonly jobs: JobsAddress;
   readonly files: Files;
   readonly models: ModelDirectory;
   readonly routes: Routes;
@@ -40,6 +44,7 @@ export function openBatches(deps: {
   /** 1, or less in tests: locks live that much shorter. */
   readonly clockScale: number;
   readonly log: Logger;
+  readonly registry: Registry;
 }) {
   const store = createBatchStore(deps.db);
   const waiting = waitingRequests(deps.live);
@@ -49,12 +54,13 @@ export function openBatches(deps: {
     ...deps,
     store,
     pace,
+    queue: createBatchQueue({ address: deps.jobs, mostBatches, log: deps.log, registry: deps.registry }),
     runLine: () => runLine,
     lockMs: lockMs * deps.clockScale,
     firstPauseMs: firstPauseMs * deps.clockScale,
     lookEveryMs: lookEveryMs * deps.clockScale,
-    mostBatches,
     mostAtOnce,
+    nowMs: Date.now,
     async callerOf(account: AccountId, key: KeyId) {
       const row = await deps.accountStore.findOwnKey(account, key);
       return row && callerOf(row);

@@ -1,6 +1,7 @@
 // The repeated jobs of this installation.
 import type { Logger } from "pino";
 import type { Registry } from "prom-client";
+import type { JobsAddress } from "../jobs/backend.ts";
 import { createRepeatedJobs, type RepeatedJobs } from "../jobs/repeated-jobs.ts";
 import type { Retention } from "../retention/periods.ts";
 import { sweepOld } from "../retention/sweep.ts";
@@ -10,10 +11,12 @@ import { createRetentionStore } from "../store/retention-store.ts";
 const minuteMs = 60_000;
 const keepFinishedMs = 7 * 24 * 60 * minuteMs;
 
+export const jobsAddress = (at: { readonly databaseUrl: string; readonly redisUrl: string | undefined }): JobsAddress =>
+  at.redisUrl ? { redisUrl: at.redisUrl } : { databaseUrl: at.databaseUrl };
+
 export function createJobs(deps: {
   readonly db: OpenDatabase["db"];
-  readonly databaseUrl: string;
-  readonly redisUrl: string | undefined;
+  readonly address: JobsAddress;
   readonly retention: Retention;
   /** Invoices of the months that ended; idempotent. */
   readonly closeMonths: () => Promise<unknown>;
@@ -27,7 +30,7 @@ export function createJobs(deps: {
   const { db, retention, log } = deps;
   const store = createRetentionStore(db);
   return createRepeatedJobs({
-    address: deps.redisUrl ? { redisUrl: deps.redisUrl } : { databaseUrl: deps.databaseUrl },
+    address: deps.address,
     jobs: [
       {
         name: "retention",

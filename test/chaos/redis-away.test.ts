@@ -1,7 +1,7 @@
 // Two control planes that share a Redis: one rate limit between them, and while Redis is killed, empty or back again no request
 // and no money is lost, only the precision of the limit.
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { ledgerFacts, usageRows } from "../e2e/spine/database.ts";
+import { ledgerFacts, query, usageRows } from "../e2e/spine/database.ts";
 import { type ExternalStack, startExternalStack } from "../fakes/external-stack.ts";
 import type { ControlPlane } from "../fakes/processes.ts";
 import { hasRedis, startRedis, type TestRedis, withoutRedis } from "../fakes/redis.ts";
@@ -14,11 +14,11 @@ let world: ExternalStack;
 let one: ControlPlane;
 let other: ControlPlane;
 
-withoutRedis("one rate limit over two control planes, and their life while Redis is killed and flushed");
+withoutRedis("one rate limit over two control planes, their life while Redis is killed and flushed, and batches meanwhile");
 beforeAll(async () => {
   if (!hasRedis) return;
   redis = await startRedis();
-  world = await startExternalStack({ replicas: 2, controlPlaneEnv: { REDIS_URL: redis.url } });
+  world = await startExternalStack({ replicas: 2, controlPlaneEnv: { REDIS_URL: redis.url, STOKER_BATCH_CLOCKS: "0.2" } });
   [one, other] = world.stack.controlPlanes as [ControlPlane, ControlPlane];
 });
 afterAll(async () => {
@@ -58,6 +58,31 @@ async function occupy(at: ControlPlane, count: number) {
     await Promise.all(asked);
   };
 }
+
+const lines = 60;
+
+async function createBatch(): Promise<string> {
+  const content = Array.from({ length: lines }, (_, n) =>
+    JSON.stringify({
+      custom_id: `r${n}`,
+      method: "POST",
+      url: "/v1/completions",
+      body: { model: world.model, prompt: "hello", max_tokens: 4 },
+    }),
+  ).join("\n");
+  const form = new FormData();
+  form.set("purpose", "batch");
+  form.set("file", new Blob([content]), "requests.jsonl");
+  const headers = { authorization: `Bearer ${world.stack.apiKey}` };
+  const file = await fetch(`${one.url}/v1/files`, { method: "POST", headers, body: form });
+  expect(file.status).toBe(200);
+  const { id } = (await file.json()) as { id: string };
+  const wish = { input_file_id: id, endpoint: "/v1/completions", completion_window: "24h" };
+  const made = await world.stack.call("POST", "/v1/batches", wish);
+  expect(made.status, JSON.stringify(made.body)).toBe(200);
+  return made.body.id;
+}
+const batch = async (id: string) => (await world.stack.call("GET", `/v1/batches/${id}`)).body;
 
 describe.skipIf(!hasRedis)("one rate limit over two control planes", () => {
   it("set by the operator at one counts at both, and what runs at one counts at the other", async () => {
@@ -113,5 +138,40 @@ describe.skipIf(!hasRedis)("one rate limit over two control planes", () => {
       expect(ids.filter((id) => !billed.has(id))).toEqual([]);
     }, patient);
     expect(await ledgerFacts(world.stack.databaseUrl)).toEqual({ sum: 0, overspent: 0, capturesPerRequest: 1 });
+  });
+});
+
+describe.skipIf(!hasRedis)("a batch of two control planes", () => {
+  it("goes on while Redis is away, one accepted meanwhile runs when it is back, and each line is billed once", async () => {
+    const patience = { timeout: 90_000, interval: 100 };
+    const completed = (id: string) =>
+      vi.waitFor(async () => {
+        const { status, request_counts } = await batch(id);
+        expect({ status, request_counts }).toEqual({
+          status: "completed",
+          request_counts: { total: lines, completed: lines, failed: 0 },
+        });
+      }, patience);
+    world.engine.behave({ firstByteMs: 3_000 });
+    const running = await createBatch();
+    await vi.waitFor(() => expect(world.engine.running).toBeGreaterThan(0), patience);
+    await redis.kill9();
+    const accepted = await createBatch();
+    world.engine.behave({ firstByteMs: 0 });
+    await completed(running);
+    expect((await batch(accepted)).status).toBe("validating");
+    await redis.start();
+    await completed(accepted);
+    for (const id of [running, accepted])
+      await vi.waitFor(async () => {
+        const [billed] = await query<{ requests: number; rows: number }>(
+          world.stack.databaseUrl,
+          `select count(distinct request_id)::int as requests, count(*)::int as rows
+           from usage where request_id like $1 and not voided`,
+          [`${id}\\_%`],
+        );
+        expect(billed).toEqual({ requests: lines, rows: lines });
+      }, patience);
+    expect(await ledgerFacts(world.stack.databaseUrl)).toMatchObject({ sum: 0, overspent: 0, capturesPerRequest: 1 });
   });
 });

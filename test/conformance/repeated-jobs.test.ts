@@ -4,67 +4,11 @@ import { Registry } from "prom-client";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import type { JobsAddress } from "../../control-plane/jobs/backend.ts";
 import { createRepeatedJobs, type RepeatedJob } from "../../control-plane/jobs/repeated-jobs.ts";
-import { query } from "../e2e/spine/database.ts";
-import { startPostgres, type TestPostgres } from "../fakes/postgres.ts";
-import { hasRedis, startRedis, type TestRedis, withoutRedis } from "../fakes/redis.ts";
+import { jobStores } from "../fakes/job-stores.ts";
+import { withoutRedis } from "../fakes/redis.ts";
 
 const patient = { timeout: 30_000, interval: 50 };
 const log = pino({ level: "silent" });
-let postgres: TestPostgres;
-let redis: TestRedis;
-
-withoutRedis("repeated jobs kept in Redis");
-
-interface Store {
-  readonly name: string;
-  open(): Promise<void>;
-  /** Of a queue that no other test has used. */
-  fresh(): Promise<JobsAddress>;
-  kill(): Promise<void>;
-  restart(): Promise<void>;
-  wipe(): Promise<void>;
-  close(): Promise<void>;
-}
-
-let databaseUrl = "";
-const inPostgres: Store = {
-  name: "PostgreSQL",
-  async open() {
-    postgres = await startPostgres({ onDisk: true });
-  },
-  async fresh() {
-    databaseUrl = await postgres.createDatabase();
-    return { databaseUrl };
-  },
-  kill: () => postgres.kill9(),
-  restart: () => postgres.restart(),
-  async wipe() {
-    const tables = await query<{ name: string }>(
-      databaseUrl,
-      `select format('%I.%I', schemaname, tablename) as name from pg_tables
-       where schemaname = 'stoker_jobs' and tablename not like '%migration%'`,
-    );
-    expect(tables.length).toBeGreaterThan(0);
-    await query(databaseUrl, `truncate ${tables.map(({ name }) => name).join(", ")} cascade`);
-  },
-  close: () => postgres?.stop(),
-};
-
-const inRedis: Store = {
-  name: "Redis",
-  async open() {
-    redis = await startRedis();
-  },
-  async fresh() {
-    await redis.flush();
-    return { redisUrl: redis.url };
-  },
-  kill: () => redis.kill9(),
-  restart: () => redis.start(),
-  wipe: () => redis.flush(),
-  close: () => redis?.stop(),
-};
-
 function start(address: JobsAddress, jobs: readonly RepeatedJob[]) {
   const registry = new Registry();
   const running = createRepeatedJobs({
@@ -80,7 +24,9 @@ function start(address: JobsAddress, jobs: readonly RepeatedJob[]) {
   return { registry, stop: () => running.stop() };
 }
 
-describe.each(hasRedis ? [inPostgres, inRedis] : [inPostgres])("repeated jobs in $name", (store) => {
+withoutRedis("repeated jobs kept in Redis");
+
+describe.each(jobStores)("repeated jobs in $name", (store) => {
   let address: JobsAddress;
   beforeAll(() => store.open());
   afterAll(() => store.close());
@@ -115,6 +61,10 @@ describe.each(hasRedis ? [inPostgres, inRedis] : [inPostgres])("repeated jobs in
     await store.wipe();
     const wiped = turns;
     await vi.waitFor(() => expect(turns).toBeGreaterThan(wiped + 1), patient);
+
+    await store.unmake();
+    const unmade = turns;
+    await vi.waitFor(() => expect(turns).toBeGreaterThan(unmade + 1), patient);
   });
 
   it("that fail are counted and tried again at their next turn, beside the others", async () => {

@@ -79,6 +79,12 @@ async function create(lines: readonly string[], metadata: Record<string, string>
   return verbs.create(caller, { endpoint: "/v1/completions", inputFile, metadata, outputExpiresAfterMs: undefined });
 }
 
+/** The lock it takes is over at once. */
+async function claimNext(lockMs = 0) {
+  const [next] = await store.due(1);
+  return next && store.claim(next.id, lockMs);
+}
+
 /** Takes up the only batch there is and runs it. */
 async function runOnce(runLine: RunDeps["runLine"], change: Partial<RunDeps> = {}, stopping = never): Promise<void> {
   const deps: RunDeps = {
@@ -91,17 +97,18 @@ async function runOnce(runLine: RunDeps["runLine"], change: Partial<RunDeps> = {
     mostAtOnce: 32,
     lockMs: 60_000,
     firstPauseMs: 0,
+    nowMs: Date.now,
     log,
     ...change,
   };
-  const run = await store.claim(0);
+  const run = await claimNext();
   if (!run) throw new Error("no batch can be taken up");
   await runBatch(deps, run, stopping);
 }
 
 /** Control planes that took it up and were never heard of again. */
 async function takenUpAndLost(times: number): Promise<void> {
-  for (let n = 0; n < times; n++) await store.claim(0);
+  for (let n = 0; n < times; n++) await claimNext();
 }
 
 const state = async (id: BatchId) => {
@@ -220,7 +227,8 @@ it("a batch whose files cannot be written is not taken up again before its pause
   for (const ms of [60_000, 60_000, 120_000, 240_000]) {
     const change = { ...unwritable(), firstPauseMs: 60_000 };
     await expect(runOnce(async () => answer(), change)).rejects.toThrow(FileStoreAway);
-    expect(await store.claim(0)).toBeUndefined();
+    expect(await store.due(1)).toEqual([]);
+    expect(await store.claim(id, 0)).toBeUndefined();
     const late = ms - (await pauseMs());
     expect(late >= 0 && late < 30_000).toBe(true);
     await world.pool.query("update batch set locked_until = now()");
@@ -251,7 +259,7 @@ it("a run that its control plane gave back, or that added a result, is not one t
   const id = await brokenOffAfter(requests(3), 1);
   for (let n = 0; n < 3; n++) await runOnce(async () => answer(), {}, AbortSignal.abort());
   expect((await state(id)).counts.completed).toBe(1);
-  expect(await store.claim(0)).toMatchObject({ run: 5, barren: 1 });
+  expect(await claimNext()).toMatchObject({ run: 5, barren: 1 });
 });
 
 it("two lines without funds end with 402", async () => {
@@ -385,7 +393,7 @@ it("long lines run by themselves", async () => {
 
 it("results are read in pages of so many bytes, and none is left out", async () => {
   const { id } = await create(requests(1));
-  const run = await store.claim(60_000);
+  const run = await claimNext(60_000);
   if (!run) throw new Error("it was not taken up");
   const body = "x".repeat(1000);
   const result = (line: number) => ({ line, isError: line === 3, body, tokens: undefined });
@@ -397,4 +405,87 @@ it("results are read in pages of so many bytes, and none is left out", async () 
   expect(await page(0, 9000, 3)).toEqual([1, 2, 4]);
   expect(await page(4, 9000)).toEqual([5]);
   expect(await page(5, 9000)).toEqual([]);
+});
+
+it("lines that have not begun 24 hours after their batch was made are not begun, and those that were done are kept", async () => {
+  const { id, times } = await create(requests(4));
+  let nowMs = times.created + 86_400_000 - 1;
+  const ran: number[] = [];
+  const runLine = async (work: LineWork) => {
+    ran.push(numberOf(work));
+    // The second one is at work when its time ends.
+    if (ran.length === 2) nowMs += 1;
+    return answer();
+  };
+  await runOnce(runLine, { mostAtOnce: 1, nowMs: () => nowMs });
+  expect(ran).toEqual([1, 2]);
+  const ended = await state(id);
+  expect(ended).toMatchObject({ status: "expired", counts: { total: 4, completed: 2, failed: 2 } });
+  expect(ended.times.expired).not.toBeNull();
+  expect(await idsOf(ended.outputFile)).toEqual(["r1", "r2"]);
+  expect(await idsOf(ended.errorFile)).toEqual(["r3", "r4"]);
+  const errors = await text((await files.content(caller.account, ended.errorFile ?? "")).body);
+  expect(errors.trimEnd().split("\n").map((line) => JSON.parse(line).error.code)).toEqual([
+    "batch_expired",
+    "batch_expired",
+  ]);
+});
+
+it("of two control planes that run one batch the later one's results count, under the same request ids", async () => {
+  const { id } = await create(requests(2));
+  const works: LineWork[][] = [[], []];
+  const { promise: isTakenOver, resolve: takeOver } = Promise.withResolvers<void>();
+  const { promise: hasBegun, resolve: begin } = Promise.withResolvers<void>();
+  // Held for no time at all: whoever looks takes it from this one, which does not hear of it before its results come.
+  const first = runOnce(async (work) => {
+    works[0]?.push(work);
+    if (works[0]?.length === 2) begin();
+    await isTakenOver;
+    return answer();
+  });
+  await hasBegun;
+  await runOnce(async (work) => {
+    works[1]?.push(work);
+    return answer();
+  });
+  takeOver();
+  await first;
+  expect(await state(id)).toMatchObject({ status: "completed", counts: { total: 2, completed: 2, failed: 0 } });
+  const [before, after] = works.map((of) => of.toSorted((a, b) => numberOf(a) - numberOf(b)));
+  expect(after?.map(({ requestId }) => requestId)).toEqual(before?.map(({ requestId }) => requestId));
+  // One record of each: settlement voids a lower attempt.
+  expect(after?.every(({ attempts }, n) => attempts > (before?.[n]?.attempts ?? Number.POSITIVE_INFINITY))).toBe(true);
+});
+
+it("of two that take up one batch at once one has it", async () => {
+  const { id } = await create(requests(1));
+  const runs = await Promise.all(Array.from({ length: 8 }, () => store.claim(id, 60_000)));
+  expect(runs.filter((run) => run !== undefined)).toHaveLength(1);
+});
+
+it("batches of accounts that have fewer at work or waiting come first", async () => {
+  const made: string[] = [];
+  for (let n = 0; n < 3; n++) made.push((await create(requests(1))).id);
+  const busy = caller;
+  const account = await world.account(0n);
+  caller = { account, key: await world.keyOf(account) } as Caller;
+  for (let n = 0; n < 2; n++) made.push((await create(requests(1))).id);
+  caller = busy;
+  const [a1, a2, a3, b1, b2] = made;
+  const order = async () => (await store.due(9)).map(({ id, rank }) => [id, rank]);
+  expect(await order()).toEqual([
+    [a1, 1],
+    [b1, 1],
+    [a2, 2],
+    [b2, 2],
+    [a3, 3],
+  ]);
+  await store.claim(a1 as BatchId, 60_000);
+  await store.claim(a2 as BatchId, 60_000);
+  expect(await order()).toEqual([
+    [b1, 1],
+    [b2, 2],
+    [a3, 3],
+  ]);
+  expect(await store.due(1)).toEqual([{ id: b1, run: 0, rank: 1 }]);
 });

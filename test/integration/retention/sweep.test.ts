@@ -75,6 +75,12 @@ const kinds: Record<Kept, { readonly insert: string; readonly table: string; rea
     table: "ended_instance",
     column: "instance_id",
   },
+  batches: {
+    insert: `insert into batch (batch_id, account_id, key_id, endpoint, input_file_id, output_expires_after_ms, status,
+      expires_at, failed_at) values ($1, 'u:1', 'k1', '/v1/completions', 'f', 1, 'failed', $2, $2)`,
+    table: "batch",
+    column: "batch_id",
+  },
   replicas: {
     insert: "insert into replica (replica_id, epoch, seen_at) values ($1, 1, $2)",
     table: "replica",
@@ -170,4 +176,31 @@ it("a delivered count without its record, an open lease, a replica with leases a
   expect(await query(url, "select 1 from delivered_count where request_id = 'unsettled'")).toHaveLength(1);
   expect(await query(url, "select 1 from lease where lease_id = 'open'")).toHaveLength(1);
   expect(await query(url, "select 1 from replica where replica_id = 'holder'")).toHaveLength(1);
+});
+
+it("a batch that has not ended, or whose results are still files, stays, however old; results that were never written go", async () => {
+  const old = new Date(nowMs - 365 * 24 * 60 * minuteMs);
+  const insert = `insert into batch (batch_id, account_id, key_id, endpoint, input_file_id, output_expires_after_ms, status,
+    expires_at, completed_at, failed_at, output_file_id) values ($1, 'u:1', 'k1', '/v1/completions', 'f', 1, $2, $5, $3, $4, $6)`;
+  await query(url, insert, ["b-open", "in_progress", null, null, old, null]);
+  await query(url, insert, ["b-files", "completed", old, null, old, "file-of-b"]);
+  await query(url, insert, ["b-unwritten", "failed", null, old, old, null]);
+  await query(url, "insert into batch_result (batch_id, line, is_error, body) values ('b-unwritten', 1, false, '{}')");
+  await query(
+    url,
+    `insert into file (file_id, account_id, purpose, blob_key, is_ready, expires_at)
+     values ('file-of-b', 'u:1', 'batch_output', 'k', true, $1)`,
+    [old],
+  );
+  const left = async () =>
+    (await query<{ batch_id: string }>(url, "select batch_id from batch where batch_id like 'b-%' order by 1")).map(
+      (row) => row.batch_id,
+    );
+  await sweep();
+  expect(await left()).toEqual(["b-files", "b-open"]);
+  expect(await query(url, "select 1 from batch_result where batch_id = 'b-unwritten'")).toEqual([]);
+  // Its bytes have been removed, and its record with them.
+  await query(url, "delete from file where file_id = 'file-of-b'");
+  await sweep();
+  expect(await left()).toEqual(["b-open"]);
 });
