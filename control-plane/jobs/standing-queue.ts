@@ -37,7 +37,10 @@ export function createStandingQueue(deps: {
   let isAway = false;
 
   const away = (error: unknown): void => {
-    if (isOfOneJob(error)) return log.info({ err: error, queue: name }, "a job was lost with the queue");
+    if (isOfOneJob(error)) {
+      log.info({ err: error, queue: name }, "a job was lost with the queue");
+      return;
+    }
     if (!isAway && !stopping.signal.aborted)
       log.warn({ err: error, queue: name }, "the job queue cannot be reached; it is tried again");
     isAway = true;
@@ -80,14 +83,20 @@ export function createStandingQueue(deps: {
     }
   }
 
+  async function end(): Promise<void> {
+    stopping.abort();
+    await within(stopLimitMs, Promise.resolve(loop));
+    if (backend) await close(backend);
+  }
+  let ended: Promise<void> | undefined;
+
   return {
     start() {
       loop ??= run();
     },
-    async stop() {
-      stopping.abort();
-      await within(stopLimitMs, Promise.resolve(loop));
-      if (backend) await close(backend);
+    stop() {
+      ended ??= end();
+      return ended;
     },
     queue: () => backend?.queue,
   };
@@ -111,7 +120,9 @@ export async function within(limitMs: number, work: Promise<unknown>): Promise<b
 /** The queue answers, and does not know this job any more or knows another holder: it was wiped, or its lock ran out. */
 const isOfOneJob = (error: unknown): boolean =>
   error instanceof Error &&
-  /^(could not renew lock for job|(missing (key|lock)|lock mismatch) for job|job \S+ is not in the)/i.test(error.message);
+  /^(could not renew lock for job|(missing (key|lock)|lock mismatch) for job|job \S+ is not in the)/i.test(
+    error.message,
+  );
 
 /** PostgreSQL does not know the queue's tables or functions any more: they are made anew when it is opened. */
 const isUnmade = (error: unknown): boolean =>

@@ -11,8 +11,10 @@ import { createRetentionStore } from "../store/retention-store.ts";
 const minuteMs = 60_000;
 const keepFinishedMs = 7 * 24 * 60 * minuteMs;
 
-export const jobsAddress = (at: { readonly databaseUrl: string; readonly redisUrl: string | undefined }): JobsAddress =>
-  at.redisUrl ? { redisUrl: at.redisUrl } : { databaseUrl: at.databaseUrl };
+export const jobsAddress = (at: {
+  readonly databaseUrl: string;
+  readonly redisUrl: string | undefined;
+}): JobsAddress => (at.redisUrl ? { redisUrl: at.redisUrl } : { databaseUrl: at.databaseUrl });
 
 export function createJobs(deps: {
   readonly db: OpenDatabase["db"];

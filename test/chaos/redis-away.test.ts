@@ -14,11 +14,16 @@ let world: ExternalStack;
 let one: ControlPlane;
 let other: ControlPlane;
 
-withoutRedis("one rate limit over two control planes, their life while Redis is killed and flushed, and batches meanwhile");
+withoutRedis(
+  "one rate limit over two control planes, their life while Redis is killed and flushed, and batches meanwhile",
+);
 beforeAll(async () => {
   if (!hasRedis) return;
   redis = await startRedis();
-  world = await startExternalStack({ replicas: 2, controlPlaneEnv: { REDIS_URL: redis.url, STOKER_BATCH_CLOCKS: "0.2" } });
+  world = await startExternalStack({
+    replicas: 2,
+    controlPlaneEnv: { REDIS_URL: redis.url, STOKER_BATCH_CLOCKS: "0.2" },
+  });
   [one, other] = world.stack.controlPlanes as [ControlPlane, ControlPlane];
 });
 afterAll(async () => {

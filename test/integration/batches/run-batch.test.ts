@@ -425,10 +425,12 @@ it("lines that have not begun 24 hours after their batch was made are not begun,
   expect(await idsOf(ended.outputFile)).toEqual(["r1", "r2"]);
   expect(await idsOf(ended.errorFile)).toEqual(["r3", "r4"]);
   const errors = await text((await files.content(caller.account, ended.errorFile ?? "")).body);
-  expect(errors.trimEnd().split("\n").map((line) => JSON.parse(line).error.code)).toEqual([
-    "batch_expired",
-    "batch_expired",
-  ]);
+  expect(
+    errors
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line).error.code),
+  ).toEqual(["batch_expired", "batch_expired"]);
 });
 
 it("of two control planes that run one batch the later one's results count, under the same request ids", async () => {

@@ -137,7 +137,7 @@ it("a batch that two jobs are about, at two control planes, is run by one of the
 });
 
 it("jobs that are lost with the queue are made anew from the table, also while a batch runs", async () => {
-  controlPlane(1);
+  const { asked } = controlPlane(1);
   const first = await create();
   await vi.waitFor(() => expect(begun).toHaveLength(lines), patience);
   const second = await create();
@@ -152,4 +152,5 @@ it("jobs that are lost with the queue are made anew from the table, also while a
   gate.resolve();
   await completed(first, second);
   expect(begun.toSorted()).toEqual(linesOf(first, second));
+  expect(new Set(asked)).toEqual(new Set([first, second]));
 });
