@@ -1,58 +1,37 @@
 // Runs of batches on a real PostgreSQL and a real folder; the requests of their lines are the tests' own.
 import { once } from "node:events";
-import { mkdtempSync, readdirSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { Readable } from "node:stream";
-import { text } from "node:stream/consumers";
-import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "vitest";
-import type { Caller } from "../../../control-plane/accounts/caller.ts";
+import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
 import type { BatchId } from "../../../control-plane/batches/batch.ts";
-import { createBatches } from "../../../control-plane/batches/batches.ts";
 import type { LineAnswer, LineWork } from "../../../control-plane/batches/line.ts";
-import { Pace } from "../../../control-plane/batches/pace.ts";
-import { type RunDeps, runBatch } from "../../../control-plane/batches/run-batch.ts";
-import type { BatchStore } from "../../../control-plane/batches/store.ts";
-import { createFolderBlobs } from "../../../control-plane/blobs/folder-blobs.ts";
-import type { ServedModel } from "../../../control-plane/catalog/served-model.ts";
+import type { RunDeps } from "../../../control-plane/batches/run-batch.ts";
 import { FileNotFound, FileStoreAway } from "../../../control-plane/files/errors.ts";
-import { createFiles, type Files } from "../../../control-plane/files/files.ts";
-import { createBatchStore } from "../../../control-plane/store/batch-store.ts";
-import { createFileStore } from "../../../control-plane/store/file-store.ts";
-import type { AccountId, DeploymentId } from "../../../proto/ids.ts";
+import type { AccountId } from "../../../proto/ids.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
-import { log, openWorld } from "../billing/world.ts";
+import { answer, type BatchWorld, never, numberOf, openBatchWorld, request, requests } from "./batch-world.ts";
 
 let postgres: TestPostgres;
-let world: Awaited<ReturnType<typeof openWorld>>;
+let world: BatchWorld["world"];
 let folder: string;
-let files: Files;
-let store: BatchStore;
-let caller: Caller;
+let files: BatchWorld["files"];
+let store: BatchWorld["store"];
+let caller: BatchWorld["caller"];
+let create: BatchWorld["create"];
+let claimNext: BatchWorld["claimNext"];
+let runOnce: BatchWorld["runOnce"];
+let state: BatchWorld["state"];
+let idsOf: BatchWorld["idsOf"];
 beforeAll(async () => {
   postgres = await startPostgres();
 });
 beforeEach(async () => {
-  world = await openWorld(postgres);
-  folder = mkdtempSync(join(tmpdir(), "stoker-batches-"));
-  const limits = { bytes: 64e6, batchBytes: 64e6, quotaBytes: 64e6 };
-  files = createFiles({ store: createFileStore(world.db), blobs: createFolderBlobs(folder), limits });
-  store = createBatchStore(world.db);
-  const account = await world.account(0n);
-  caller = { account, key: await world.keyOf(account) } as Caller;
+  const opened = await openBatchWorld(postgres);
+  ({ world, folder, files, store, caller, create, claimNext, runOnce, state, idsOf } = opened);
 });
-afterEach(() => rmSync(folder, { recursive: true }));
 afterAll(() => postgres?.stop());
 
-const { signal: never } = new AbortController();
-const deployId = "deployment" as DeploymentId;
-const model = { deployId } as ServedModel;
-const resolve = (name: string) => (name === "acme/model" ? model : undefined);
-const models: RunDeps["models"] = { resolve, find: resolve, list: () => [model] };
-const route = { deployId, maxBatchSize: 64, inFlight: 0 };
-const routes = { ready: () => [route] } as unknown as ConstructorParameters<typeof Pace>[0]["routes"];
-
-const answer = (status = 200): LineAnswer => ({ kind: "answered", status, body: "{}", tokens: undefined });
 const noFunds = ({ attempts }: LineWork): LineAnswer => ({
   kind: "again",
   why: "funds",
@@ -60,69 +39,11 @@ const noFunds = ({ attempts }: LineWork): LineAnswer => ({
   attempts,
   otherwise: { status: 402, body: "{}" },
 });
-const numberOf = ({ requestId }: LineWork) => Number(requestId.split("_").at(-1));
-
-const request = (n: number, change: object = {}) =>
-  JSON.stringify({
-    custom_id: `r${n}`,
-    method: "POST",
-    url: "/v1/completions",
-    body: { model: "acme/model", prompt: "hello" },
-    ...change,
-  });
-const requests = (count: number) => Array.from({ length: count }, (_, n) => request(n + 1));
-
-async function create(lines: readonly string[], metadata: Record<string, string> | null = null) {
-  const staged = await files.stage(caller.account, Readable.from([lines.join("\n")]), never);
-  const { id: inputFile } = await staged.keep({ filename: "a.jsonl", expiresAfterMs: undefined });
-  const verbs = createBatches({ store, created: () => {} });
-  return verbs.create(caller, { endpoint: "/v1/completions", inputFile, metadata, outputExpiresAfterMs: undefined });
-}
-
-/** The lock it takes is over at once. */
-async function claimNext(lockMs = 0) {
-  const [next] = await store.due(1);
-  return next && store.claim(next.id, lockMs);
-}
-
-/** Takes up the only batch there is and runs it. */
-async function runOnce(runLine: RunDeps["runLine"], change: Partial<RunDeps> = {}, stopping = never): Promise<void> {
-  const deps: RunDeps = {
-    store,
-    files,
-    models,
-    runLine,
-    pace: new Pace({ routes, waiting: () => 0, mostPerModel: 32, hasRoom: () => true }),
-    callerOf: async () => caller,
-    mostAtOnce: 32,
-    lockMs: 60_000,
-    firstPauseMs: 0,
-    nowMs: Date.now,
-    log,
-    ...change,
-  };
-  const run = await claimNext();
-  if (!run) throw new Error("no batch can be taken up");
-  await runBatch(deps, run, stopping);
-}
 
 /** Control planes that took it up and were never heard of again. */
 async function takenUpAndLost(times: number): Promise<void> {
   for (let n = 0; n < times; n++) await claimNext();
 }
-
-const state = async (id: BatchId) => {
-  const batch = await store.find(caller.account, id);
-  if (!batch) throw new Error("the batch is gone");
-  return batch;
-};
-const idsOf = async (file: string | null) =>
-  file === null
-    ? []
-    : (await text((await files.content(caller.account, file)).body))
-        .trimEnd()
-        .split("\n")
-        .map((line) => (JSON.parse(line) as { custom_id: string }).custom_id);
 
 /** Its first `done` lines have a result, then its control plane broke down. */
 async function brokenOffAfter(lines: readonly string[], done: number): Promise<BatchId> {
@@ -405,89 +326,4 @@ it("results are read in pages of so many bytes, and none is left out", async () 
   expect(await page(0, 9000, 3)).toEqual([1, 2, 4]);
   expect(await page(4, 9000)).toEqual([5]);
   expect(await page(5, 9000)).toEqual([]);
-});
-
-it("lines that have not begun 24 hours after their batch was made are not begun, and those that were done are kept", async () => {
-  const { id, times } = await create(requests(4));
-  let nowMs = times.created + 86_400_000 - 1;
-  const ran: number[] = [];
-  const runLine = async (work: LineWork) => {
-    ran.push(numberOf(work));
-    // The second one is at work when its time ends.
-    if (ran.length === 2) nowMs += 1;
-    return answer();
-  };
-  await runOnce(runLine, { mostAtOnce: 1, nowMs: () => nowMs });
-  expect(ran).toEqual([1, 2]);
-  const ended = await state(id);
-  expect(ended).toMatchObject({ status: "expired", counts: { total: 4, completed: 2, failed: 2 } });
-  expect(ended.times.expired).not.toBeNull();
-  expect(await idsOf(ended.outputFile)).toEqual(["r1", "r2"]);
-  expect(await idsOf(ended.errorFile)).toEqual(["r3", "r4"]);
-  const errors = await text((await files.content(caller.account, ended.errorFile ?? "")).body);
-  expect(
-    errors
-      .trimEnd()
-      .split("\n")
-      .map((line) => JSON.parse(line).error.code),
-  ).toEqual(["batch_expired", "batch_expired"]);
-});
-
-it("of two control planes that run one batch the later one's results count, under the same request ids", async () => {
-  const { id } = await create(requests(2));
-  const works: LineWork[][] = [[], []];
-  const { promise: isTakenOver, resolve: takeOver } = Promise.withResolvers<void>();
-  const { promise: hasBegun, resolve: begin } = Promise.withResolvers<void>();
-  // Held for no time at all: whoever looks takes it from this one, which does not hear of it before its results come.
-  const first = runOnce(async (work) => {
-    works[0]?.push(work);
-    if (works[0]?.length === 2) begin();
-    await isTakenOver;
-    return answer();
-  });
-  await hasBegun;
-  await runOnce(async (work) => {
-    works[1]?.push(work);
-    return answer();
-  });
-  takeOver();
-  await first;
-  expect(await state(id)).toMatchObject({ status: "completed", counts: { total: 2, completed: 2, failed: 0 } });
-  const [before, after] = works.map((of) => of.toSorted((a, b) => numberOf(a) - numberOf(b)));
-  expect(after?.map(({ requestId }) => requestId)).toEqual(before?.map(({ requestId }) => requestId));
-  // One record of each: settlement voids a lower attempt.
-  expect(after?.every(({ attempts }, n) => attempts > (before?.[n]?.attempts ?? Number.POSITIVE_INFINITY))).toBe(true);
-});
-
-it("of two that take up one batch at once one has it", async () => {
-  const { id } = await create(requests(1));
-  const runs = await Promise.all(Array.from({ length: 8 }, () => store.claim(id, 60_000)));
-  expect(runs.filter((run) => run !== undefined)).toHaveLength(1);
-});
-
-it("batches of accounts that have fewer at work or waiting come first", async () => {
-  const made: string[] = [];
-  for (let n = 0; n < 3; n++) made.push((await create(requests(1))).id);
-  const busy = caller;
-  const account = await world.account(0n);
-  caller = { account, key: await world.keyOf(account) } as Caller;
-  for (let n = 0; n < 2; n++) made.push((await create(requests(1))).id);
-  caller = busy;
-  const [a1, a2, a3, b1, b2] = made;
-  const order = async () => (await store.due(9)).map(({ id, rank }) => [id, rank]);
-  expect(await order()).toEqual([
-    [a1, 1],
-    [b1, 1],
-    [a2, 2],
-    [b2, 2],
-    [a3, 3],
-  ]);
-  await store.claim(a1 as BatchId, 60_000);
-  await store.claim(a2 as BatchId, 60_000);
-  expect(await order()).toEqual([
-    [b1, 1],
-    [b2, 2],
-    [a3, 3],
-  ]);
-  expect(await store.due(1)).toEqual([{ id: b1, run: 0, rank: 1 }]);
 });

@@ -7,17 +7,15 @@ import type { Caller } from "../../../control-plane/accounts/caller.ts";
 import type { BatchId } from "../../../control-plane/batches/batch.ts";
 import { createBatches } from "../../../control-plane/batches/batches.ts";
 import { Pace } from "../../../control-plane/batches/pace.ts";
-import type { RunDeps } from "../../../control-plane/batches/run-batch.ts";
 import { createBatchRunner } from "../../../control-plane/batches/runner.ts";
 import type { BatchStore } from "../../../control-plane/batches/store.ts";
-import type { ServedModel } from "../../../control-plane/catalog/served-model.ts";
 import type { FileId } from "../../../control-plane/files/file.ts";
 import { createBatchQueue } from "../../../control-plane/jobs/batch-queue.ts";
 import { createBatchStore } from "../../../control-plane/store/batch-store.ts";
-import type { DeploymentId } from "../../../proto/ids.ts";
 import { query } from "../../e2e/spine/database.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { log, openWorld, patience } from "../billing/world.ts";
+import { models, requests, routes } from "./batch-world.ts";
 
 let postgres: TestPostgres;
 let world: Awaited<ReturnType<typeof openWorld>>;
@@ -46,25 +44,7 @@ beforeEach(async () => {
 });
 
 const lines = 3;
-const input = Array.from({ length: lines }, (_, n) =>
-  JSON.stringify({
-    custom_id: `r${n}`,
-    method: "POST",
-    url: "/v1/completions",
-    body: { model: "acme/model", prompt: "hello" },
-  }),
-).join("\n");
-const deployId = "deployment" as DeploymentId;
-const model = { deployId } as ServedModel;
-const models: RunDeps["models"] = { resolve: () => model, find: () => model, list: () => [model] };
-const routes = { ready: () => [{ deployId, maxBatchSize: 64, inFlight: 0 }] };
-const pace = () =>
-  new Pace({
-    routes: routes as unknown as ConstructorParameters<typeof Pace>[0]["routes"],
-    waiting: () => 0,
-    mostPerModel: 32,
-    hasRoom: () => true,
-  });
+const input = requests(lines).join("\n");
 
 /** A control plane. `asked`: the batches that its jobs were about. */
 function controlPlane(mostBatches: number) {
@@ -85,7 +65,7 @@ function controlPlane(mostBatches: number) {
       write: async (_, body) => ({ id: "output" as FileId, bytes: (await buffer(body)).length }),
     },
     models,
-    pace: pace(),
+    pace: new Pace({ routes, waiting: () => 0, mostPerModel: 32, hasRoom: () => true }),
     callerOf: async () => caller,
     runLine: () => async (work) => {
       begun.push(work.requestId);
