@@ -41,6 +41,7 @@ async function adopt(
     .select(["account_id", "kind", "status", "generation", "spec"])
     .where("deploy_id", "=", one.deployId)
     .where("deleted_at", "is", null)
+    .forUpdate()
     .executeTakeFirst();
   if (!deployment) return "this database knows no such deployment";
   if (deployment.kind !== "model") return "it is no model server, and its disk or its money may be of another time";
@@ -72,6 +73,12 @@ async function adopt(
     .onConflict((at) => at.column("instance_id").doNothing())
     .executeTakeFirst();
   if (!made) return "this database knows it at another host";
+  // A controller that counts instances just now must look again.
+  await trx
+    .updateTable("deployment")
+    .set({ revision: sql<bigint>`revision + 1` })
+    .where("deploy_id", "=", one.deployId)
+    .execute();
   const account_id = deployment.account_id;
   // Also one that shared its GPU: how much of it was its own is not known any more.
   const shares = gpus.map(({ uuid, memoryBytes }) => {
@@ -86,12 +93,6 @@ async function adopt(
   await trx
     .insertInto("gpu_share")
     .values(shares.map((share) => ({ ...share, instance_id: one.instanceId })))
-    .execute();
-  // A controller that counts instances just now must look again.
-  await trx
-    .updateTable("deployment")
-    .set({ revision: sql<bigint>`revision + 1` })
-    .where("deploy_id", "=", one.deployId)
     .execute();
   return undefined;
 }
