@@ -91,7 +91,7 @@ async function fleetOf(postgres: TestPostgres, size: number) {
   const hostState = (host: HostId) => clocks.state(host);
   const hosts = createHostChooser({
     snapshot: (some) => snapshot({ store: fleetStore, clocks }, some),
-    ...{ hostState, monotonicMs, resyncMs: 5_000, reserve: createReserveStore(db).reserve },
+    ...{ hostState, monotonicMs, resyncMs: 5_000, reserves: createReserveStore(db) },
   });
   const controller = createController({ store, hosts, hostState, owner: "bench", log });
   const routing = createRoutingTable({ store: fleetStore, clocks });

@@ -1,12 +1,15 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Command } from "commander";
 import type { Api } from "../api.ts";
+import { isAway } from "../deployment.ts";
 import { atLeast } from "../option-values.ts";
 import { openTerminal } from "../terminal.ts";
 
 type Entry = readonly [at: string, line: string];
 
 const followPauseMs = 2000;
+/** Of one answer. */
+const mostLines = 1000;
 
 interface LogFlags {
   readonly from?: string;
@@ -32,14 +35,23 @@ export function addLog(program: Command): void {
         else terminal.write(`${new Date(Number(at) * 1000).toISOString()} ${line}\n`);
       };
       let last: string | undefined = flags.from;
-      for (;;) {
+      let { limit } = flags;
+      for (let isFirst = true; ; isFirst = false) {
         // The start of a range is part of it, so the last line seen comes again.
-        const found = await read(terminal.api, id, flags, last);
+        const found = isFirst
+          ? await read(terminal.api, id, { ...flags, limit }, last)
+          : await read(terminal.api, id, { ...flags, limit }, last).catch((error: unknown) => {
+              if (!isAway(error)) throw error;
+              terminal.progress(`${error.message} Still following.`);
+              return [];
+            });
         const fresh = found.filter(([at]) => last === undefined || last === flags.from || at > last);
         fresh.forEach(print);
         last = fresh.at(-1)?.[0] ?? last;
         if (!flags.follow) return;
-        await sleep(followPauseMs);
+        // What is asked for is how much of the past; of what is new nothing may be left behind.
+        limit = mostLines;
+        if (found.length < mostLines) await sleep(followPauseMs);
       }
     });
 }

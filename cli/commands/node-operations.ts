@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Command } from "commander";
 import { CliError, exitCode } from "../cli-error.ts";
+import { isAway } from "../deployment.ts";
 import { nodeGroup } from "../node-group.ts";
 import { hostName, seconds } from "../option-values.ts";
 import { openTerminal, type Terminal } from "../terminal.ts";
@@ -123,7 +124,12 @@ async function untilEmpty(terminal: Terminal, begun: Progress): Promise<Progress
     // What stays on its host is its owner's to end: waiting for it helps nobody.
     if (last.left <= last.fixed) return last;
     await sleep(pauseMs);
-    last = await terminal.api.call<Progress>("GET", `${root}/${encodeURIComponent(begun.node_id)}/drain`);
+    const path = `${root}/${encodeURIComponent(begun.node_id)}/drain`;
+    last = await terminal.api.call<Progress>("GET", path).catch((error: unknown) => {
+      if (!isAway(error)) throw error;
+      terminal.progress(`${error.message} Still waiting.`);
+      return last;
+    });
   }
 }
 

@@ -5,8 +5,6 @@ export interface Sample {
   readonly atMs: number;
   /** Requests that run or wait at the instances. */
   readonly load: number;
-  /** Somebody used or wanted it since the sample before. */
-  readonly isUsed: boolean;
   /** An instance is on its way. */
   readonly isStarting: boolean;
 }
@@ -33,10 +31,12 @@ export interface ScaleQuestion {
   /** Oldest first; the last is of now. */
   readonly samples: readonly Sample[];
   readonly windows: ScaleWindows;
+  /** For so long nobody used or wanted it, and nothing of it was on its way. */
+  readonly idleForMs: number;
 }
 
 /** Instances wanted from now on. */
-export function scaleTo({ min, max, target, maxBatchSize, samples, windows }: ScaleQuestion): number {
+export function scaleTo({ min, max, target, maxBatchSize, samples, windows, idleForMs }: ScaleQuestion): number {
   const now = samples.at(-1);
   const within = (value: number) => Math.max(min, Math.min(value, max));
   // Asleep: only somebody who asks wakes it.
@@ -48,11 +48,8 @@ export function scaleTo({ min, max, target, maxBatchSize, samples, windows }: Sc
     const least = Math.min(...recent.map(wanted));
     if (least > target) return least;
   }
-  if (min === 0) {
-    const idle = lastOf(samples, now.atMs - windows.idleMs);
-    // What starts has been asked for: it is not sent away before it could serve.
-    if (idle?.every((one) => !one.isUsed && !one.isStarting)) return 0;
-  }
+  // What starts has been asked for: it is not sent away before it could serve.
+  if (min === 0 && idleForMs >= windows.idleMs && !now.isStarting) return 0;
   const calm = lastOf(samples, now.atMs - windows.downMs);
   if (!calm || now.isStarting) return within(target);
   return Math.min(within(target), Math.max(...calm.map(wanted)));

@@ -2,8 +2,9 @@
 // is shown as available is what would be placed.
 import { type GpuType, gpuTypes } from "../../proto/gpu.ts";
 import type { HostId } from "../../proto/ids.ts";
-import type { HostView } from "../fleet/host.ts";
+import type { Gpu, HostView } from "../fleet/host.ts";
 import type { Engine } from "./deployment.ts";
+import { isUsable } from "./place-gpus.ts";
 import { createPlacementIndex } from "./place-index.ts";
 import { type Rejection, rejections } from "./place-reasons.ts";
 import type { Want } from "./want.ts";
@@ -51,8 +52,9 @@ export function gpuOffers(
       ...{ engine: "stoker", host: undefined },
     }) !== undefined;
   const sizes = gpuTypes.flatMap((gpu) => {
-    const most = Math.max(0, ...hosts.map(({ inventory }) => inventory.gpus.filter((one) => one.type === gpu).length));
-    return counts.filter((count) => count <= most).map((count) => ({ gpu, count }));
+    const most = (count: number) =>
+      Math.max(0, ...hosts.map(({ inventory }) => inventory.gpus.filter((one) => couldBe(gpu, count, one)).length));
+    return counts.filter((count) => count <= most(count)).map((count) => ({ gpu, count }));
   });
   const offers = sizes.map(({ gpu, count }) => ({
     gpu,
@@ -69,6 +71,10 @@ export function gpuOffers(
     return { ...rest, isRecommended: offer === cheapest };
   });
 }
+
+/** Slices are no size of two: they do not work as one. */
+const couldBe = (type: GpuType, count: number, gpu: Gpu) =>
+  gpu.type === type && isUsable({ engine: "stoker", gpusPerInstance: count }, gpu);
 
 export function dryRun(want: Want, hosts: readonly HostView[]): DryRun {
   return { host: createPlacementIndex(hosts).place(want)?.host, refused: rejections(want, hosts) };

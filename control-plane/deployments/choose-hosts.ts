@@ -5,10 +5,11 @@ import type { HostState, HostView } from "../fleet/host.ts";
 import { weightsKey } from "../fleet/host.ts";
 import type { Deployment, Instance, PendingReason } from "./deployment.ts";
 import { summarize } from "./pending-reasons.ts";
+import { mayShare } from "./place-fit.ts";
 import { createPlacementIndex, withPlaced } from "./place-index.ts";
 import { rejections } from "./place-reasons.ts";
 import { concernsOthers, mostNewGpus } from "./place-reserve.ts";
-import type { GpuReserve, NewInstance, ReserveStore } from "./store.ts";
+import type { GpuReserve, GpuSharing, NewInstance, ReserveStore } from "./store.ts";
 import type { Want } from "./want.ts";
 
 export interface Choice {
@@ -17,6 +18,8 @@ export interface Choice {
   readonly reasons: readonly PendingReason[];
   /** Of the type, when another account's minimum bears on it: to be moved where something is placed. */
   readonly reserve: GpuReserve | undefined;
+  /** When a GPU is begun to be shared: to be moved likewise. */
+  readonly sharing: GpuSharing | undefined;
 }
 
 export interface HostChooser {
@@ -35,7 +38,7 @@ export function createHostChooser(deps: {
   /** All hosts, or the named ones of them. */
   readonly snapshot: (only?: readonly HostId[]) => Promise<readonly HostView[]>;
   readonly hostState: (host: HostId) => HostState;
-  readonly reserve: ReserveStore["reserve"];
+  readonly reserves: ReserveStore;
   readonly monotonicMs: () => number;
   /** How long a large fleet may go without being read whole. */
   readonly resyncMs: number;
@@ -86,14 +89,17 @@ export function createHostChooser(deps: {
 
   async function reserveFor({ account, gpu, numGpus }: Deployment): Promise<GpuReserve | undefined> {
     if (numGpus === 0) return undefined;
-    const found = await deps.reserve(gpu);
+    const found = await deps.reserves.reserve(gpu);
     return concernsOthers(found.minimums, account, gpu) ? found : undefined;
   }
 
   return {
     async choose(deployment, instances, count) {
       const reserve = await reserveFor(deployment);
-      // After its revision: whatever was claimed before that is seen.
+      const { account, gpu } = deployment;
+      const shared = mayShare(wantOf(deployment)) ? await deps.reserves.sharing(account, gpu) : undefined;
+      let sharing: GpuSharing | undefined;
+      // After their revisions: whatever was claimed before that is seen.
       await look(reserve !== undefined);
       const spread = new Map<HostId, number>();
       for (const one of instances) if (!one.isTombstoned) spread.set(one.hostId, (spread.get(one.hostId) ?? 0) + 1);
@@ -106,10 +112,12 @@ export function createHostChooser(deps: {
           const found = index.place(want);
           if (!found) {
             const none = [{ host: "", why: "no host is connected; start an agent" }];
-            return { placements, reasons: index.size > 0 ? explain(deployment, want) : none, reserve };
+            return { placements, reasons: index.size > 0 ? explain(deployment, want) : none, reserve, sharing };
           }
           const host = index.get(found.host) as HostView;
           if (!before.has(host.id)) before.set(host.id, host);
+          const [first] = found.gpus;
+          if (found.gpuMemoryBytes > 0 && !host.claims.some(({ gpuUuid }) => gpuUuid === first?.uuid)) sharing = shared;
           index.put(withPlaced(host, found, deployment.account));
           spread.set(host.id, (spread.get(host.id) ?? 0) + 1);
           placements.push({
@@ -122,7 +130,7 @@ export function createHostChooser(deps: {
             grantBytes: found.grantBytes,
           });
         }
-        return { placements, reasons: [], reserve };
+        return { placements, reasons: [], reserve, sharing };
       } finally {
         // Nothing is claimed before it is written.
         for (const host of before.values()) index.put(host);

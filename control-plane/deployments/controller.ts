@@ -101,7 +101,7 @@ export function createController(deps: {
       const chosen =
         plan.place > 0
           ? await deps.hosts.choose(deployment, claimed.instances, plan.place)
-          : { placements: [], reasons: [], reserve: undefined };
+          : { placements: [], reasons: [], reserve: undefined, sharing: undefined };
       // No room beside the old one: it gives its own, and does not serve until it has started anew.
       const isInPlace = chosen.placements.length === 0 && plan.inPlace !== undefined;
       const revised = isInPlace ? [plan.inPlace as InstanceId] : plan.revise;
@@ -110,6 +110,7 @@ export function createController(deps: {
         pendingReasons: isInPlace ? [] : chosen.reasons,
         placements: chosen.placements,
         reserve: chosen.placements.length > 0 ? chosen.reserve : undefined,
+        sharing: chosen.sharing,
         tombstones: plan.tombstone,
         revised,
         replacements,

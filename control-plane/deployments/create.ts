@@ -12,7 +12,7 @@ import { checkExtraArgs, contextLengthOf } from "./extra-args.ts";
 import { type ModelShape, neededMemory, nominalBytes } from "./memory-estimate.ts";
 import { expectedMemoryBytes } from "./resources.ts";
 import { type StandardArgs, withStandardArgs } from "./standard-args.ts";
-import type { DeploymentStore, MeasuredMemoryStore, NewDeployment } from "./store.ts";
+import type { DeploymentStore, InsertRefusal, MeasuredMemoryStore, NewDeployment } from "./store.ts";
 import { typeOfTask } from "./tasks.ts";
 
 /** Who deploys. */
@@ -94,16 +94,32 @@ const measuredMargin = 1.05;
 /** The record, `initializing`. Throws the errors of errors.ts, and GpuLimitReached. */
 export async function createDeployment(deps: CreateDeps, owner: Owner, request: DeployRequest): Promise<Deployment> {
   const next = await plannedDeployment(deps, owner, request);
-  const checkGpus = (use: GpuUse) =>
-    requireGpus(use, request.gpu, request.numGpus * request.maxInstances, deps.gpuDefaults);
-  const created = await deps.store.insert(next, checkGpus);
-  if (created === "account_gone") throw new AccountEnded();
-  if (created === "name_taken") throw new DeploymentNameTaken(next.modelName);
+  const created = await deps.store.insert(next, gpuCheck(deps.gpuDefaults, request));
+  if (created === "account_gone" || created === "name_taken") throw refusedWith(created, next);
   return created;
 }
 
-/** What would be made; nothing is. Throws what can be said before: all but a taken name and limits of GPUs. */
-export async function plannedDeployment(
+/** What `createDeployment` would make; nothing is made. Throws what that would throw. */
+export async function wouldCreate(
+  deps: Omit<CreateDeps, "store"> & { readonly store: Pick<DeploymentStore, "refusalOf"> },
+  owner: Owner,
+  request: DeployRequest,
+): Promise<NewDeployment> {
+  const next = await plannedDeployment(deps, owner, request);
+  const refusal = await deps.store.refusalOf(next, gpuCheck(deps.gpuDefaults, request));
+  if (refusal) throw refusedWith(refusal, next);
+  return next;
+}
+
+const gpuCheck =
+  (defaults: GpuDefaults, { gpu, numGpus, maxInstances }: DeployRequest) =>
+  (use: GpuUse) =>
+    requireGpus(use, gpu, numGpus * maxInstances, defaults);
+
+const refusedWith = (refusal: InsertRefusal, { modelName }: NewDeployment) =>
+  refusal === "account_gone" ? new AccountEnded() : new DeploymentNameTaken(modelName);
+
+async function plannedDeployment(
   deps: Omit<CreateDeps, "store" | "gpuDefaults">,
   owner: Owner,
   request: DeployRequest,
@@ -210,13 +226,16 @@ async function modelFor(
   return deps.demoModel(repo) ?? { weights: { repo, revision }, memoryBytes: 0, contextLength: 0 };
 }
 
+/** Whether it may stand in an address of the hub. */
+export const isRepo = (repo: string): boolean => repoForm.test(repo) && !repo.includes("..");
+
 /** Before either stands in an address of the hub. `fields`: what the caller calls them. Throws DeploymentRefused. */
 export function checkRepo(
   repo: string,
   revision: string,
   fields: { readonly repo: string; readonly revision: string },
 ): void {
-  if (!repoForm.test(repo) || repo.includes(".."))
+  if (!isRepo(repo))
     throw refusedField(
       fields.repo,
       "the repository is written owner/name, in letters, digits, dots, dashes and underscores.",

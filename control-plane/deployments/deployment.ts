@@ -112,6 +112,8 @@ export interface Deployment {
   readonly replacedAtMs: number;
   /** Unix ms of the last caller that waited for an instance; 0: none. */
   readonly awaitedAtMs: number;
+  /** Unix ms at which it was last seen in use, some seconds more or less; 0: never. */
+  readonly usedAtMs: number;
   readonly revision: bigint;
   readonly createdAtMs: number;
   readonly updatedAtMs: number;

@@ -2,7 +2,7 @@
 import type { HostView } from "../fleet/host.ts";
 import { refuse } from "./place-filter.ts";
 import { fitOn, isKept, mayShare } from "./place-fit.ts";
-import { type FreeGpu, freeGpus, isUsable } from "./place-gpus.ts";
+import { type FreeGpu, freeGpus, isSlice, isUsable } from "./place-gpus.ts";
 import { isVirtual } from "./resources.ts";
 import type { Want } from "./want.ts";
 
@@ -32,17 +32,26 @@ export function whyNot(want: Want, host: HostView): string | undefined {
     return `${mib(freeMemory)} of its ${mib(inventory.memoryBytes)} MiB of memory are free; ${mib(want.memoryBytes)} MiB needed`;
 
   const { gpu: type, gpusPerInstance: count } = want;
-  const ofType = inventory.gpus.filter((gpu) => gpu.type === type && isUsable(want, gpu));
-  if (ofType.length === 0) return `it has no ${type} GPU`;
+  const named = inventory.gpus.filter((gpu) => gpu.type === type);
+  const ofType = named.filter((gpu) => isUsable(want, gpu));
+  if (ofType.length === 0) return named.length > 0 ? whyNoSlice(want, named.length) : `it has no ${type} GPU`;
   const free = freeGpus(host, type).filter(({ gpu }) => isUsable(want, gpu));
   if (free.length < count) return `${tooFew(host, want, free.length, ofType)}; ${count} needed`;
   if (isKept(want)) return `its free ${type} GPUs are kept for accounts that were promised a number of them`;
   if (tooSmall(want, host, free)) {
     const most = [...free].sort((a, b) => b.freeBytes - a.freeBytes).slice(0, count);
     const bytes = most.reduce((sum, one) => sum + one.freeBytes, 0);
+    const [largest] = most;
+    if (count === 1 && largest && isSlice(largest.gpu))
+      return `the largest of its free GPUs is a slice (${largest.gpu.migProfile}) of ${mib(bytes)} MiB; about ${mib(want.memoryBytes)} MiB needed`;
     return `its ${count} largest free GPUs have ${mib(bytes)} MiB; about ${mib(want.memoryBytes)} MiB needed`;
   }
   return `${mib(freeMemory)} of its ${mib(inventory.memoryBytes)} MiB of memory are free, which is less than goes with ${count} of its GPUs`;
+}
+
+function whyNoSlice({ gpu: type, engine }: Want, slices: number): string {
+  const have = `its ${slices} ${type} ${slices === 1 ? "GPU is a slice" : "GPUs are slices"} of a GPU (MIG)`;
+  return engine === "container" ? `${have}, and slices are not rented out` : `${have}, and slices do not work as one`;
 }
 
 function tooFew(host: HostView, want: Want, free: number, ofType: readonly HostView["inventory"]["gpus"][number][]) {

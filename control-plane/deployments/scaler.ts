@@ -1,6 +1,6 @@
 // The loop behind autoscale.ts: every few seconds the load that hosts report becomes a sample of each deployment that may
 // scale, and a target that differs is written, guarded by the revision it was decided on. Samples are in memory only: a
-// restart, or a second replica, knows less and therefore changes less.
+// restart, or a second replica, knows less and therefore changes less. Since when nobody used it stands in its row.
 import type { Logger } from "pino";
 import type { AccountId, DeploymentId, HostId } from "../../proto/ids.ts";
 import { type AgedLive, freshMs, type InstanceLive } from "../fleet/live.ts";
@@ -17,9 +17,23 @@ export interface Scaler {
 
 /** Callers that wait say so every five seconds. */
 const awaitedMs = 8_000;
+/** So often it is written down that a deployment is in use. */
+const noteEveryMs = 10_000;
+
+interface Known {
+  readonly samples: readonly Sample[];
+  readonly counts: ReadonlyMap<string, Counts>;
+  readonly isUsed: boolean;
+  /** Of some instance nobody told what it does: it may be in use. */
+  readonly isUnheard: boolean;
+  /** Since when nobody used it. */
+  readonly idleSinceMs: number;
+  /** When its row was last told of use. */
+  readonly notedMs: number;
+}
 
 export function createScaler(deps: {
-  readonly store: Pick<DeploymentStore, "active" | "change">;
+  readonly store: Pick<DeploymentStore, "active" | "change" | "noteUse">;
   /** What every host last told. */
   readonly live: () => Promise<ReadonlyMap<HostId, AgedLive>>;
   readonly funds: FundsDeps["funds"];
@@ -36,7 +50,7 @@ export function createScaler(deps: {
   const clock = deps.clock ?? (() => performance.now());
   const unixMs = deps.unixMs ?? Date.now;
   const scale = deps.clockScale ?? 1;
-  const known = new Map<DeploymentId, { samples: Sample[]; counts: ReadonlyMap<string, Counts> }>();
+  const known = new Map<DeploymentId, Known>();
 
   const windowsOf = ({ inactiveShutdown }: Deployment): ScaleWindows => ({
     upMs: scaleWindows.upMs * scale,
@@ -44,42 +58,49 @@ export function createScaler(deps: {
     idleMs: (inactiveShutdown === null ? scaleWindows.idleMs : inactiveShutdown * 1000) * scale,
   });
 
-  function sample(
-    deployment: Deployment,
-    instances: readonly Instance[],
-    live: ReadonlyMap<HostId, AgedLive>,
-  ): readonly Sample[] {
+  function sample(deployment: Deployment, instances: readonly Instance[], live: ReadonlyMap<HostId, AgedLive>): Known {
     const before = known.get(deployment.id);
     const counts = new Map<string, Counts>();
     let load = 0;
-    let isUsed = before === undefined || unixMs() - deployment.awaitedAtMs < awaitedMs;
+    let isUsed = unixMs() - deployment.awaitedAtMs < awaitedMs;
+    let isUnheard = false;
     for (const { id, hostId, phase } of instances) {
       if (phase !== "ready") continue;
       const seen = figuresOf(live.get(hostId), id);
       // Of what is not heard of nobody knows how busy it is: it counts as one instance's worth of work.
+      const told = before?.counts.get(id);
       if (!seen) {
         load += deployment.maxBatchSize * fullShare;
-        isUsed = true;
+        isUnheard = true;
+        if (told) counts.set(id, told);
         continue;
       }
       const now: Counts = { finished: seen.finished ?? 0, turnedAway: seen.turnedAway ?? 0 };
       // One not seen before says how much there was in all, not since when.
-      const since = before?.counts.get(id) ?? now;
+      const since = told ?? now;
       counts.set(id, now);
       const here = seen.inFlight + seen.waiting;
       load += here + unmet(here, since, now);
-      isUsed ||= here > 0 || now.finished !== (before?.counts.get(id)?.finished ?? 0);
+      isUsed ||= here > 0 || now.finished !== since.finished;
     }
     const isStarting = instances.some(({ phase }) => phase !== "ready" && phase !== "failed");
+    isUsed ||= isStarting;
     const atMs = clock();
-    const { downMs, idleMs } = windowsOf(deployment);
-    const keepFromMs = atMs - Math.max(downMs, idleMs);
-    const samples = [...(before?.samples ?? []), { atMs, load, isUsed, isStarting }];
+    const keepFromMs = atMs - windowsOf(deployment).downMs;
+    const samples = [...(before?.samples ?? []), { atMs, load, isStarting }];
     // One older than the window stays: it says that the window is covered.
     const first = samples.findLastIndex((one) => one.atMs <= keepFromMs);
     const kept = merged(first > 0 ? samples.slice(first) : samples);
-    known.set(deployment.id, { samples: kept, counts });
-    return kept;
+    const idleSinceMs = before ? before.idleSinceMs : atMs - Math.max(0, unixMs() - lastTold(deployment));
+    const isNoted = isUsed && atMs - (before?.notedMs ?? Number.NEGATIVE_INFINITY) >= noteEveryMs * scale;
+    const now: Known = {
+      ...{ samples: kept, counts, isUsed, isUnheard },
+      // It counts from the first look that saw nobody.
+      idleSinceMs: isUsed || before?.isUsed ? atMs : idleSinceMs,
+      notedMs: isNoted ? atMs : (before?.notedMs ?? Number.NEGATIVE_INFINITY),
+    };
+    known.set(deployment.id, now);
+    return now;
   }
 
   async function move(deployment: Deployment, from: number, to: number): Promise<boolean> {
@@ -112,21 +133,30 @@ export function createScaler(deps: {
       if (all.length === 0) return 0;
       const live = await deps.live();
       let moved = 0;
+      const used: DeploymentId[] = [];
       for (const { deployment, instances } of all) {
         const here = instances.filter((one) => !one.isTombstoned);
-        const samples = sample(deployment, here, live);
+        const { samples, isUnheard, idleSinceMs, notedMs } = sample(deployment, here, live);
+        const atMs = samples.at(-1)?.atMs ?? 0;
+        if (notedMs === atMs) used.push(deployment.id);
         // While it changes what it runs only more are added: what is replaced is neither idle nor too much.
         const isCalm = deployment.status === "deployed";
         const { minInstances: min, maxInstances: max, maxBatchSize } = deployment;
         const target = targetOf(deployment);
-        const to = scaleTo({ min, max, target, maxBatchSize, samples, windows: windowsOf(deployment) });
+        const windows = windowsOf(deployment);
+        const idleForMs = isUnheard ? 0 : atMs - idleSinceMs;
+        const to = scaleTo({ min, max, target, maxBatchSize, samples, windows, idleForMs });
         if (to === target || (to < target && !isCalm)) continue;
         if (await move(deployment, target, to)) moved += 1;
       }
+      if (used.length > 0) await store.noteUse(used);
       return moved;
     },
   };
 }
+
+/** When it is known to have been in use, or to have become what it is, before this control plane looked: Unix ms. */
+const lastTold = ({ usedAtMs, awaitedAtMs, updatedAtMs }: Deployment) => Math.max(usedAtMs, awaitedAtMs, updatedAtMs);
 
 const mayScale = ({ kind, status, minInstances, maxInstances }: Deployment) =>
   kind === "model" && (status === "deployed" || status === "updating") && minInstances < maxInstances;
@@ -162,4 +192,4 @@ function merged(samples: readonly Sample[]): Sample[] {
   });
 }
 
-const isLike = (a: Sample, b: Sample) => a.load === b.load && a.isUsed === b.isUsed && a.isStarting === b.isStarting;
+const isLike = (a: Sample, b: Sample) => a.load === b.load && a.isStarting === b.isStarting;

@@ -43,6 +43,7 @@ export type NewDeployment = Omit<
   | "replacements"
   | "replacedAtMs"
   | "awaitedAtMs"
+  | "usedAtMs"
   | "rollout"
   | "revision"
   | "createdAtMs"
@@ -86,14 +87,24 @@ export interface GpuReserve {
   readonly revision: bigint;
 }
 
+/** How often an account has begun to share a GPU of the type, as the placement saw it. */
+export interface GpuSharing {
+  readonly account: AccountId;
+  readonly gpu: GpuType;
+  readonly revision: bigint;
+}
+
 export interface ReserveStore {
   /** Only minimums above 0, of accounts that may deploy. */
   reserve(gpu: GpuType): Promise<GpuReserve>;
+  sharing(account: AccountId, gpu: GpuType): Promise<GpuSharing>;
 }
 
 export interface Verdict extends Outcome {
   /** Given when GPUs are claimed that another account's minimum bears on. */
   readonly reserve?: Pick<GpuReserve, "gpu" | "revision"> | undefined;
+  /** Given when a GPU is claimed that others of the account may share: not where one was begun at the same time. */
+  readonly sharing?: GpuSharing | undefined;
   readonly pendingReasons: readonly PendingReason[];
   readonly placements: readonly NewInstance[];
   readonly tombstones: readonly InstanceId[];
@@ -250,9 +261,13 @@ export interface DeploymentStatsStore {
   series(id: DeploymentId, account: AccountId, fromMs: number, toMs: number, steps: number): Promise<UseSeries>;
 }
 
+/** `name_taken`: the account has a live deployment of that name; `account_gone`: it was deleted meanwhile. */
+export type InsertRefusal = "name_taken" | "account_gone";
+
 export interface DeploymentStore {
-  /** `name_taken`: the account has a live deployment of that name; `account_gone`: it was deleted meanwhile. */
-  insert(deployment: NewDeployment, check: GpuCheck): Promise<Deployment | "name_taken" | "account_gone">;
+  insert(deployment: NewDeployment, check: GpuCheck): Promise<Deployment | InsertRefusal>;
+  /** What `insert` would say now; nothing is written. */
+  refusalOf(deployment: NewDeployment, check: GpuCheck): Promise<InsertRefusal | undefined>;
   /** Of any kind. */
   get(id: DeploymentId, account: AccountId): Promise<Deployment | undefined>;
   /** Of every kind and in every status without them. */
@@ -273,6 +288,8 @@ export interface DeploymentStore {
    * whoever else asks meanwhile.
    */
   wake(id: DeploymentId, account: AccountId): Promise<void>;
+  /** They are in use now: one write for all of them, by the loop that looks at every deployment. */
+  noteUse(ids: readonly DeploymentId[]): Promise<void>;
   /** Undefined when there is no such deployment. */
   coldStart(id: DeploymentId, account: AccountId): Promise<ColdStart | undefined>;
 

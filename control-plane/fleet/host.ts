@@ -16,6 +16,8 @@ export interface Gpu {
   readonly cordonedAtMs?: number;
   /** Of a slice of a GPU, e.g. 3g.40gb; empty for a whole one. */
   readonly migProfile: string;
+  /** Of a slice: the GPU it is cut from. */
+  readonly parentUuid?: string;
 }
 
 export interface Disk {

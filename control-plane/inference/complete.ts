@@ -72,7 +72,8 @@ export async function complete(
     } finally {
       // Only the agent's figures may free money: without them the hold stays until its record arrives.
       settle(admission, end);
-      admission.permit.end(tokensOf(admission, end));
+      // Who waits for an instance keeps its place meanwhile: a model that starts is no way around the limit.
+      if (!waits(spine, completion, others, end)) admission.permit.end(tokensOf(admission, end));
     }
     if (!end.error) return;
     if (end.ranAttempt > 0) throw end.error;
@@ -82,17 +83,26 @@ export async function complete(
       others = rest;
       continue;
     }
-    const mayWait =
-      end.error instanceof ModelNotReady && spine.coldStarts !== undefined && completion.failFast !== true;
-    if (!mayWait) throw end.error;
-    // Nothing is held of a caller that waits: its money and its rate are asked for anew afterwards.
-    const since = spine.standing?.now() ?? 0;
-    const next = await spine.coldStarts?.wait(admission.model, completion.stream, sink, trace, caller.account);
-    if (next === "gone") return;
-    // A key that was revoked meanwhile opens nothing any more.
-    if (spine.standing) asking = await spine.standing.again(asking, since);
+    if (!waits(spine, completion, others, end)) throw end.error;
+    try {
+      // No money is held of a caller that waits: it is asked for anew afterwards.
+      const since = spine.standing?.now() ?? 0;
+      const next = await spine.coldStarts?.wait(admission.model, completion.stream, sink, trace, caller.account);
+      if (next === "gone") return;
+      // A key that was revoked meanwhile opens nothing any more.
+      if (spine.standing) asking = await spine.standing.again(asking, since);
+    } finally {
+      admission.permit.end(0);
+    }
   }
 }
+
+const waits = (spine: Spine, { failFast }: Completion, others: readonly string[] | undefined, end: RelayEnd): boolean =>
+  end.error instanceof ModelNotReady &&
+  end.ranAttempt === 0 &&
+  spine.coldStarts !== undefined &&
+  failFast !== true &&
+  (others === undefined || others.length === 0);
 
 /** Nothing ran of it, and another model may serve it now. */
 const isElsewhere = (error: unknown): boolean =>

@@ -64,6 +64,7 @@ export function readInventory(wire: Inventory__Output): Inventory {
       unhealthyReason: gpu.unhealthyReason.slice(0, 500),
       faultId: gpu.faultId.slice(0, 128),
       migProfile: gpu.migProfile.slice(0, 64),
+      ...(gpu.parentUuid === "" ? {} : { parentUuid: gpu.parentUuid.slice(0, 128) }),
     })),
     drivers: wire.drivers,
     dockerVersion: wire.dockerVersion,

@@ -7,7 +7,7 @@ import { announce } from "./change-feed.ts";
 import { inTransaction, uniqueViolation } from "./database.ts";
 import { bumpHost } from "./deployment-changes.ts";
 import { columnsOf, readSpecs } from "./deployment-specs.ts";
-import { moveReserve } from "./gpu-reserve-store.ts";
+import { moveReserve, moveSharing } from "./gpu-reserve-store.ts";
 import type { Database } from "./schema.ts";
 
 class LostRace extends Error {}
@@ -55,6 +55,7 @@ async function write(trx: Transaction<Database>, claimed: Claimed, verdict: Verd
   if (moved.numUpdatedRows === 0n) throw new LostRace();
 
   if (verdict.reserve && !(await moveReserve(trx, verdict.reserve))) throw new LostRace();
+  if (verdict.sharing && !(await moveSharing(trx, verdict.sharing))) throw new LostRace();
 
   const touched = await trx
     .selectFrom("instance")

@@ -1,8 +1,39 @@
-import type { Transaction } from "kysely";
-import type { NewDeployment } from "../deployments/store.ts";
+import type { Kysely, Transaction } from "kysely";
+import type { GpuCheck, InsertRefusal, NewDeployment } from "../deployments/store.ts";
+import { isAdapterName } from "./adapter-rows.ts";
 import { writeAudit } from "./audit-rows.ts";
+import { announce } from "./change-feed.ts";
+import { inTransaction, uniqueViolation } from "./database.ts";
 import { columnsOf, insertSpec } from "./deployment-specs.ts";
+import { lockAccount, readGpuUse } from "./limit-rows.ts";
 import type { Database } from "./schema.ts";
+
+/** Ends the transaction of a dry run. */
+class OnlyLooked extends Error {}
+
+/** Undefined: it is written, or would have been. */
+export async function insertUnderLimits(
+  db: Kysely<Database>,
+  next: NewDeployment,
+  check: GpuCheck,
+  isDryRun: boolean,
+): Promise<InsertRefusal | undefined> {
+  try {
+    return await inTransaction(db, async (trx) => {
+      if (!(await lockAccount(trx, next.account))) return "account_gone";
+      if (next.kind === "model" && (await isAdapterName(trx, next.account, next.modelName))) return "name_taken";
+      check(await readGpuUse(trx, next.account, next.gpu, undefined));
+      await insertDeployment(trx, next);
+      if (isDryRun) throw new OnlyLooked();
+      await announce(trx, "deployment", next.id);
+      return undefined;
+    });
+  } catch (error) {
+    if (error instanceof OnlyLooked) return undefined;
+    if (uniqueViolation(error) === "deployment_name") return "name_taken";
+    throw error;
+  }
+}
 
 /** Throws a unique violation of `deployment_name`. */
 export async function insertDeployment(trx: Transaction<Database>, next: NewDeployment): Promise<void> {

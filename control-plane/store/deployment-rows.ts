@@ -88,6 +88,7 @@ export function asDeployment(row: DeploymentRow): Deployment {
     replacements: row.replacements,
     replacedAtMs: row.replaced_at?.getTime() ?? 0,
     awaitedAtMs: row.awaited_at?.getTime() ?? 0,
+    usedAtMs: row.used_at?.getTime() ?? 0,
     revision: row.revision,
     createdAtMs: row.created_at.getTime(),
     updatedAtMs: row.updated_at.getTime(),

@@ -1,38 +1,24 @@
 import { type Kysely, sql } from "kysely";
 import type { DeploymentKind, DeploymentStore } from "../deployments/store.ts";
-import { isAdapterName } from "./adapter-rows.ts";
 import { asked } from "./asked.ts";
-import { announce } from "./change-feed.ts";
-import { inTransaction, uniqueViolation } from "./database.ts";
 import { changeDeployment, claimDeployment, releaseClaim } from "./deployment-changes.ts";
 import { commitVerdict } from "./deployment-commit.ts";
-import { insertDeployment } from "./deployment-insert.ts";
+import { insertUnderLimits } from "./deployment-insert.ts";
 import { asDeployment, asInstance, selectDeployments } from "./deployment-rows.ts";
 import { desiredRows } from "./desired-rows.ts";
-import { lockAccount, readGpuUse } from "./limit-rows.ts";
 import { writeObservations } from "./observations.ts";
 import type { Database } from "./schema.ts";
-import { coldStart, wakeDeployment } from "./wake-deployment.ts";
+import { coldStart, noteUse, wakeDeployment } from "./wake-deployment.ts";
 
 export function createDeploymentStore(db: Kysely<Database>): DeploymentStore {
   return asked<DeploymentStore>({
     async insert(next, check) {
-      try {
-        const refusal = await inTransaction(db, async (trx) => {
-          if (!(await lockAccount(trx, next.account))) return "account_gone";
-          if (next.kind === "model" && (await isAdapterName(trx, next.account, next.modelName))) return "name_taken";
-          check(await readGpuUse(trx, next.account, next.gpu, undefined));
-          await insertDeployment(trx, next);
-          await announce(trx, "deployment", next.id);
-          return undefined;
-        });
-        if (refusal) return refusal;
-      } catch (error) {
-        if (uniqueViolation(error) === "deployment_name") return "name_taken";
-        throw error;
-      }
+      const refusal = await insertUnderLimits(db, next, check, false);
+      if (refusal) return refusal;
       return (await this.get(next.id, next.account)) ?? "account_gone";
     },
+
+    refusalOf: (next, check) => insertUnderLimits(db, next, check, true),
 
     async get(id, account) {
       const row = await selectDeployments(db)
@@ -90,6 +76,7 @@ export function createDeploymentStore(db: Kysely<Database>): DeploymentStore {
 
     coldStart: (id, account) => coldStart(db, id, account),
     wake: (id, account) => wakeDeployment(db, id, account),
+    noteUse: (ids) => noteUse(db, ids),
     claim: (id, owner, ttlMs) => claimDeployment(db, id, owner, ttlMs),
     release: (claimed) => releaseClaim(db, claimed),
     commit: (claimed, verdict) => commitVerdict(db, claimed, verdict),

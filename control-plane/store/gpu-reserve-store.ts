@@ -1,6 +1,6 @@
 import { type Kysely, sql, type Transaction } from "kysely";
 import type { AccountId } from "../../proto/ids.ts";
-import type { GpuMinimums, GpuReserve, ReserveStore } from "../deployments/store.ts";
+import type { GpuMinimums, GpuReserve, GpuSharing, ReserveStore } from "../deployments/store.ts";
 import { asked } from "./asked.ts";
 import type { Database } from "./schema.ts";
 
@@ -20,6 +20,16 @@ export function createReserveStore(db: Kysely<Database>): ReserveStore {
       const of: GpuMinimums = new Map(minimums.map((one) => [one.account_id as AccountId, one.gpu_min]));
       return { gpu, minimums: of, revision: row?.revision ?? 0n };
     },
+
+    async sharing(account, gpu) {
+      const row = await db
+        .selectFrom("gpu_sharing")
+        .select("revision")
+        .where("account_id", "=", account)
+        .where("gpu", "=", gpu)
+        .executeTakeFirst();
+      return { account, gpu, revision: row?.revision ?? 0n };
+    },
   });
 }
 
@@ -36,6 +46,24 @@ export async function moveReserve(
         .column("gpu")
         .doUpdateSet((eb) => ({ revision: eb("gpu_reserve.revision", "+", 1n) }))
         .where("gpu_reserve.revision", "=", revision),
+    )
+    .executeTakeFirst();
+  return (numInsertedOrUpdatedRows ?? 0n) > 0n;
+}
+
+/** False when the account began to share another one of the type since `sharing` was read. Held until the transaction ends. */
+export async function moveSharing(
+  trx: Transaction<Database>,
+  { account, gpu, revision }: GpuSharing,
+): Promise<boolean> {
+  const { numInsertedOrUpdatedRows } = await trx
+    .insertInto("gpu_sharing")
+    .values({ account_id: account, gpu, revision: 1n })
+    .onConflict((at) =>
+      at
+        .columns(["account_id", "gpu"])
+        .doUpdateSet((eb) => ({ revision: eb("gpu_sharing.revision", "+", 1n) }))
+        .where("gpu_sharing.revision", "=", revision),
     )
     .executeTakeFirst();
   return (numInsertedOrUpdatedRows ?? 0n) > 0n;

@@ -28,6 +28,7 @@ import * as standardArgs from "./migrations/0024-standard-args.ts";
 import * as webhookKept from "./migrations/0025-webhook-kept.ts";
 import * as chargeCauses from "./migrations/0026-charge-causes.ts";
 import * as adapterSources from "./migrations/0027-adapter-sources.ts";
+import * as deploymentUse from "./migrations/0031-deployment-use.ts";
 
 /** In order. Imported by name: what runs is what was reviewed, whatever lies in the folder. */
 const migrations: Record<string, Migration> = {
@@ -57,6 +58,7 @@ const migrations: Record<string, Migration> = {
   "0025-webhook-kept": webhookKept,
   "0026-charge-causes": chargeCauses,
   "0027-adapter-sources": adapterSources,
+  "0031-deployment-use": deploymentUse,
 };
 
 /** Public message: what happened, why, what to do. */

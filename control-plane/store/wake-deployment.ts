@@ -31,6 +31,23 @@ export async function wakeDeployment(db: Kysely<Database>, id: DeploymentId, acc
     .execute();
 }
 
+/** In one order: two replicas that write the same ones must not wait for each other. Rows that are being changed are left out. */
+export async function noteUse(db: Kysely<Database>, ids: readonly DeploymentId[]): Promise<void> {
+  await db
+    .updateTable("deployment")
+    .set({ used_at: sql<Date>`now()` })
+    .where("deploy_id", "in", (rows) =>
+      rows
+        .selectFrom("deployment")
+        .select("deploy_id")
+        .where("deploy_id", "in", [...ids, ""])
+        .orderBy("deploy_id")
+        .forUpdate()
+        .skipLocked(),
+    )
+    .execute();
+}
+
 function wake(db: Kysely<Database>, id: DeploymentId): Promise<void> {
   return inTransaction(db, async (trx) => {
     const { numUpdatedRows } = await trx

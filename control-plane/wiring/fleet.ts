@@ -89,7 +89,7 @@ export function createFleet(parts: FleetParts) {
   const hosts = createHostChooser({
     snapshot: look,
     hostState,
-    reserve: createReserveStore(db).reserve,
+    reserves: createReserveStore(db),
     monotonicMs,
     resyncMs: parts.resyncMs ?? 5_000,
   });

@@ -1,5 +1,6 @@
 // The shape of a hub repository's model before anything is downloaded: sizes of its files, and config.json or the first bytes
-// of its one GGUF file. https://huggingface.co/docs/hub/api
+// of the GGUF file that an agent would choose. https://huggingface.co/docs/hub/api
+import { bytesOf, chooseGguf } from "../../proto/gguf-choice.ts";
 import { readConfigShape } from "../deployments/config-shape.ts";
 import type { ShapeOfRepo } from "../deployments/create.ts";
 import { readGgufShape } from "../deployments/gguf-shape.ts";
@@ -26,7 +27,6 @@ export function createHubShape(endpoint: string | undefined): ShapeOfRepo {
     try {
       const about = JSON.parse(`${await get(`${base}/api/models/${repo}/revision/${at}?blobs=true`, mostJsonBytes)}`);
       const files = filesOf(about);
-      const ggufs = files.filter(({ name }) => name.toLowerCase().endsWith(".gguf"));
       const safetensors = files.filter(({ name }) => name.endsWith(".safetensors"));
       if (safetensors.length > 0) {
         const config = JSON.parse(`${await get(`${base}/${repo}/resolve/${at}/config.json`, mostJsonBytes)}`);
@@ -35,10 +35,12 @@ export function createHubShape(endpoint: string | undefined): ShapeOfRepo {
           safetensors.reduce((sum, { size }) => sum + size, 0),
         );
       }
-      const [only] = ggufs;
-      if (!only || ggufs.length > 1) return undefined;
-      const url = `${base}/${repo}/resolve/${at}/${only.name.split("/").map(encodeURIComponent).join("/")}`;
-      return readGgufShape(await get(url, headBytes, { range: `bytes=0-${headBytes - 1}` }), only.size);
+      // The first part of a split model has what is asked for.
+      const model = chooseGguf(files.map(({ name: path, size: sizeBytes }) => ({ path, sizeBytes })));
+      const [first] = model ?? [];
+      if (!model || !first) return undefined;
+      const url = `${base}/${repo}/resolve/${at}/${first.path.split("/").map(encodeURIComponent).join("/")}`;
+      return readGgufShape(await get(url, headBytes, { range: `bytes=0-${headBytes - 1}` }), bytesOf(model));
     } catch {
       return undefined;
     }

@@ -2,8 +2,9 @@
 import type { AccountId } from "../../proto/ids.ts";
 import { dryRun, gpuOffers } from "../deployments/availability.ts";
 import { wantOf } from "../deployments/choose-hosts.ts";
-import { plannedDeployment } from "../deployments/create.ts";
+import { isRepo, wouldCreate } from "../deployments/create.ts";
 import { BaseModelUnknown, DeploymentNotFound } from "../deployments/errors.ts";
+import { estimateMemory } from "../deployments/memory-estimate.ts";
 import { mostNewByType, mostNewGpus } from "../deployments/place-reserve.ts";
 import { expectedMemoryBytes } from "../deployments/resources.ts";
 import type { PlacementVerbs } from "../http/verbs.ts";
@@ -16,7 +17,7 @@ import { publicModelOf, type VerbDeps } from "./deployment-verbs.ts";
 export function createPlacementVerbs({
   db,
   ...deps
-}: Omit<VerbDeps, "catalog" | "gpuDefaults" | "stats"> & { readonly db: OpenDatabase["db"] }): PlacementVerbs {
+}: Omit<VerbDeps, "catalog" | "stats"> & { readonly db: OpenDatabase["db"] }): PlacementVerbs {
   const { fleet, directory, demoModel } = deps;
   const store = fleet.deploymentStore;
   const { hourRates } = createContainerStore(db);
@@ -32,7 +33,13 @@ export function createPlacementVerbs({
     if (!demoModel(baseModel)) throw new BaseModelUnknown(baseModel);
     return needOfWeights(baseModel);
   }
-  const needOfWeights = (repo: string) => demoModel(repo)?.memoryBytes ?? 0;
+  /** Of one sequence at its full length: what a GPU must hold at the least. */
+  async function needOfWeights(repo: string): Promise<number> {
+    const demo = demoModel(repo);
+    if (demo) return demo.memoryBytes;
+    const shape = isRepo(repo) ? await deps.shapeOf(repo, "main", undefined) : undefined;
+    return shape ? estimateMemory(shape, { maxBatchSize: 1, contextLength: 0, gpus: 1 }) : 0;
+  }
 
   return {
     gpus: ({ account }, { source, baseModel }) =>
@@ -43,9 +50,9 @@ export function createPlacementVerbs({
       }),
     dryRunNew: (caller, request) =>
       answering(async () => {
-        const next = await plannedDeployment(
+        const next = await wouldCreate(
           {
-            ...deps,
+            ...{ ...deps, store },
             measuredMemory: fleet.measuredMemory.find,
             sealToken: deps.tokens.seal,
             publicModel: publicModelOf(deps),

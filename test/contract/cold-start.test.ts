@@ -1,8 +1,9 @@
 // Requests that wait for a starting model, through the real edge.
-import { afterEach, expect, it } from "vitest";
+import { afterEach, expect, it, vi } from "vitest";
 import { InvalidApiKey } from "../../control-plane/accounts/errors.ts";
 import { ColdStartsFull } from "../../control-plane/inference/errors.ts";
 import { type Edge, startEdge } from "../fakes/edge.ts";
+import { ada } from "../fakes/ports.ts";
 
 const body = { model: "org/model", messages: [{ role: "user", content: "hi" }] };
 let edge: Edge | undefined;
@@ -40,6 +41,20 @@ it("of a key that was revoked meanwhile get 401, not an answer", async () => {
   const response = await edge.post("/v1/compat/chat/completions", body);
   expect(response.status).toBe(401);
   expect(waited).toEqual([JSON.stringify(body).length]);
+});
+
+it("keep their place within the account's limit until they are served or refused", async () => {
+  const wait = Promise.withResolvers<"ready">();
+  const { edge, waited } = await edgeThat(() => wait.promise);
+  edge.rates.setOwnLimits(new Map([[ada.account, { concurrent: 1, tokensPerMinute: 1_000 }]]));
+  const first = edge.post("/v1/compat/chat/completions", body);
+  await vi.waitFor(() => expect(waited).toHaveLength(1), { timeout: 20_000 });
+  expect((await edge.post("/v1/compat/chat/completions", body)).status).toBe(429);
+  expect(waited).toHaveLength(1);
+  wait.reject(new ColdStartsFull("org/model", 42));
+  expect((await first).status).toBe(503);
+  expect((await edge.post("/v1/compat/chat/completions", body)).status).toBe(503);
+  expect(waited).toHaveLength(2);
 });
 
 it("beyond what memory allows get 503, when to come again, and a word of their own", async () => {

@@ -141,6 +141,7 @@ const rows: readonly Row[] = [
     [
       [402, new deployments.NoFunds()],
       [404, new deployments.BaseModelUnknown("x")],
+      [409, new deployments.DeploymentNameTaken("ada/x")],
       [422, new deployments.DeploymentRefused("hf.repo: no", { param: "hf.repo" })],
       [423, new deployments.AccountSuspended("balance")],
       [503, new deployments.DeploymentStoreAway(undefined)],

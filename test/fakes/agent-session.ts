@@ -26,6 +26,8 @@ export interface FakeAgentOptions {
   readonly gpus?: number;
   /** H100s behind a driver instead of shares of memory. */
   readonly hasDriver?: boolean;
+  /** GiB of each slice of one more GPU, which is split by MIG. */
+  readonly slices?: readonly number[];
   readonly highestEpoch?: bigint;
   /** Address of the data path to announce; a real one by default. */
   readonly advertise?: string;
@@ -233,7 +235,7 @@ export async function startFakeAgent(options: FakeAgentOptions): Promise<FakeAge
         highestEpoch: highestEpoch.toString(),
         generation: state.desired?.generation ?? "0",
         advertise: origin,
-        inventory: inventory(options.gpus ?? 4, options.hostId, options.hasDriver ?? false),
+        inventory: inventory(options),
         bootId: "boot",
         runId,
       },
@@ -257,7 +259,7 @@ function identityOf({ address, token, hostId }: FakeAgentOptions): Promise<TlsPa
   return joined;
 }
 
-function inventory(gpus: number, hostId: string, hasDriver: boolean): WireInventory {
+function inventory({ gpus = 4, hostId, hasDriver = false, slices = [] }: FakeAgentOptions): WireInventory {
   return {
     os: "linux",
     cpuModel: "fake",
@@ -266,14 +268,26 @@ function inventory(gpus: number, hostId: string, hasDriver: boolean): WireInvent
     nvidiaDriverVersion: hasDriver ? "580" : "",
     diskTotalBytes: 100 * gib,
     diskFreeBytes: 50 * gib,
-    gpus: Array.from({ length: gpus }, (_, index) => ({
-      uuid: `${hostId}-gpu-${index}`,
-      index,
-      type: hasDriver ? "H100-80GB" : "other",
-      name: hasDriver ? "H100" : "virtual",
-      memoryBytes: hasDriver ? 80 * gib : gib,
-      healthy: true,
-    })),
+    gpus: [
+      ...Array.from({ length: gpus }, (_, index) => ({
+        uuid: `${hostId}-gpu-${index}`,
+        index,
+        type: hasDriver ? "H100-80GB" : "other",
+        name: hasDriver ? "H100" : "virtual",
+        memoryBytes: hasDriver ? 80 * gib : gib,
+        healthy: true,
+      })),
+      ...slices.map((size, n) => ({
+        uuid: `MIG-${hostId}-${n}`,
+        index: gpus,
+        type: "other",
+        name: `H100 MIG ${size}gb`,
+        memoryBytes: size * gib,
+        healthy: true,
+        migProfile: `1g.${size}gb`,
+        parentUuid: `${hostId}-gpu-${gpus}`,
+      })),
+    ],
     drivers: ["process", "external"],
   };
 }

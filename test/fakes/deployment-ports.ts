@@ -39,6 +39,7 @@ export function deployment(change: Partial<Deployment> = {}): Deployment {
     replacements: 0,
     replacedAtMs: 0,
     awaitedAtMs: 0,
+    usedAtMs: 0,
     revision: 1n,
     createdAtMs: Date.UTC(2026, 0, 2, 3, 4, 5),
     updatedAtMs: Date.UTC(2026, 0, 2, 3, 9, 5),

@@ -54,7 +54,7 @@ export function addDeployRoutes(
     access: "key",
     body: DeployLlmRequest,
     answer: NewPlacementReport,
-    refusals: [400, 402, 404, 423, 503],
+    refusals: [400, 402, 404, 409, 423, 503],
     async handler({ caller, body }) {
       const { host, refused, ...found } = await placement.dryRunNew(caller, readDeployLlm(body));
       return {

@@ -63,6 +63,8 @@ export interface DeploymentsTables {
     inactive_shutdown: number | null;
     /** When somebody last waited for an instance. */
     awaited_at: Time | null;
+    /** When it was last seen in use, a few seconds more or less; null: never. */
+    used_at: Time | null;
     /** Instances that failed while others served, replaced one after the other; back to 0 after a calm time. */
     replacements: Generated<number>;
     replaced_at: Time | null;
@@ -135,6 +137,8 @@ export interface DeploymentsTables {
     /** Sum of the shares; never above memory_bytes. */
     claimed_bytes: bigint;
   };
+  /** By account and GPU type, moved when small models of the account begin to share one more: two never begin at the same time. */
+  gpu_sharing: { account_id: string; gpu: string; revision: bigint };
   /** What an instance has of a GPU; all of it where it is alone there. */
   gpu_share: { host_id: string; gpu_uuid: string; instance_id: string; account_id: string; memory_bytes: bigint };
 }

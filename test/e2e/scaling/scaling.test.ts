@@ -141,5 +141,29 @@ it.runIf(isNightly)(
   240_000,
 );
 
+it("an only instance without room beside it is changed in its place: callers wait or get 503, and no connection breaks", async () => {
+  await put({ settings: { min_instances: 1, max_instances: 1 } });
+  const empty = await vi.waitFor(async () => {
+    expect(await record()).toMatchObject({ status: "deployed", instances: { running: 1, pending: 0 } });
+    const { nodes } = (await stack.call("GET", "/v1/admin/nodes")).body;
+    const found = nodes.filter((node: { instances: unknown[] }) => node.instances.length === 0);
+    expect(found).toHaveLength(2);
+    return found as { node_id: string }[];
+  }, patient);
+  for (const { node_id } of empty)
+    expect((await stack.call("POST", `/v1/admin/nodes/${node_id}/cordon`, { note: "a test" })).status).toBe(200);
+  const running = load(2);
+  await vi.waitFor(() => expect(running.ends.length).toBeGreaterThan(0), patient);
+  await put({ extra_args: ["--max-model-len=512"] });
+  await vi.waitFor(async () => {
+    const now = await record();
+    expect(now).toMatchObject({ status: "deployed", rollout: { up_to_date: 1, outdated: 0 }, update_error: "" });
+    expect(now.extra_args).toEqual(["--max-model-len=512"]);
+  }, patient);
+  const { failed } = await running.stop();
+  expect(failed.filter((end) => !end.startsWith("503 "))).toEqual([]);
+  expect((await post({ max_tokens: 2 })).status).toBe(200);
+}, 240_000);
+
 if (!isNightly)
   process.stderr.write("NOT PROVEN: a broken update under load with real agents; npm run test:nightly does.\n");

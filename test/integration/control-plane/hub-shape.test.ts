@@ -20,6 +20,16 @@ const pages: Record<string, unknown> = {
   "/org/split/resolve/main/config.json": config,
   "/api/models/org/gguf/revision/main?blobs=true": { siblings: [{ rfilename: "q 4.gguf", size: 500 }] },
   "/org/gguf/resolve/main/q%204.gguf": ggufHeader(),
+  "/api/models/org/many/revision/main?blobs=true": {
+    siblings: [
+      { rfilename: "many.Q2_K.gguf", size: 10 },
+      { rfilename: "many.mmproj-f16.gguf", size: 1 },
+      { rfilename: "many.Q4_K_M-00001-of-00002.gguf", size: 300 },
+      { rfilename: "many.Q4_K_M-00002-of-00002.gguf", size: 200 },
+      { rfilename: "many.Q8_0.gguf", size: 900 },
+    ],
+  },
+  "/org/many/resolve/main/many.Q4_K_M-00001-of-00002.gguf": ggufHeader(),
   "/api/models/org/odd/revision/main?blobs=true": "not what a hub says",
 };
 const asked: (string | undefined)[] = [];
@@ -39,11 +49,13 @@ beforeAll(async () => {
 afterAll(() => new Promise((resolve) => hub.close(resolve)));
 
 describe("the shape of a hub repository", () => {
-  it("comes from config.json and the sizes of its parts, or from the head of its one GGUF file", async () => {
+  it("comes from config.json and the sizes of its parts, or from the head of the GGUF file that is chosen", async () => {
     const look = createHubShape(endpoint);
     expect(await look("org/split", "main", "hf_secret")).toEqual({ ...shape, weightsBytes: 120 });
     expect(asked).toEqual(["Bearer hf_secret", "Bearer hf_secret"]);
     expect(await look("org/gguf", "main", undefined)).toEqual({ ...shape, weightsBytes: 500 });
+    // Of several, what an agent would download: all parts of it.
+    expect(await look("org/many", "main", undefined)).toEqual({ ...shape, weightsBytes: 500 });
   });
 
   it("is unknown where the hub does not answer, does not say, or is not asked", async () => {

@@ -5,6 +5,8 @@ import {
   stopDeployment,
   updateDeployment,
 } from "../../../control-plane/deployments/change.ts";
+import { wouldCreate } from "../../../control-plane/deployments/create.ts";
+import { GpuLimitReached } from "../../../control-plane/quotas/errors.ts";
 import type { DeploymentId } from "../../../proto/ids.ts";
 import { type FakeAgent, startFakeAgent } from "../../fakes/agent-session.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
@@ -31,6 +33,21 @@ afterEach(async () => {
 });
 
 const status = async (id: DeploymentId) => (await replica.get(id))?.status;
+const dryRun = (over: { readonly maxInstances?: number } = {}) =>
+  wouldCreate(
+    {
+      ...{ store: replica.deploymentStore, ...freeTime, gpuDefaults },
+      sealToken: async (_, token) => Buffer.from(token),
+      demoModel: () => undefined,
+      publicModel: async () => undefined,
+      lookAtRepo: async () => ({ kind: "unreachable" }),
+    },
+    ada,
+    {
+      ...{ modelName: "ada/llm", gpu: "other", numGpus: 1, maxBatchSize: 4, hf: { repo: "ada/weights" } },
+      ...{ baseModel: undefined, minInstances: 1, maxInstances: 1, extraArgs: [], ...over },
+    },
+  );
 const ready = (id: DeploymentId) => replica.routing.ready(id);
 
 describe("a deployment", () => {
@@ -139,9 +156,18 @@ describe("a deployment", () => {
   it("gives its name to nobody else of the account until it is gone", async () => {
     const { id } = await replica.deploy();
     await expect(replica.deploy()).rejects.toMatchObject({ code: "name_taken" });
+    await expect(dryRun()).rejects.toMatchObject({ code: "name_taken" });
     await deleteDeployment(replica.deploymentStore, ada.account, id);
     expect((await replica.deploy()).status).toBe("initializing");
   });
+});
+
+it("a dry run refuses what would be refused, and writes nothing whatever it says", async () => {
+  const before = await replica.db.selectFrom("deployment").select("deploy_id").execute();
+  expect(await dryRun({ maxInstances: 2 })).toMatchObject({ modelName: "ada/llm", engine: "stoker" });
+  await expect(dryRun({ maxInstances: gpuDefaults.perType + 1 })).rejects.toBeInstanceOf(GpuLimitReached);
+  expect(await replica.db.selectFrom("deployment").select("deploy_id").execute()).toEqual(before);
+  expect(await replica.db.selectFrom("deployment_spec").selectAll().execute()).toEqual([]);
 });
 
 describe("several controllers", () => {

@@ -1,5 +1,5 @@
 // GPUs are never claimed twice: random deployments of two accounts, deletions, crashed agents and control planes and cut
-// connections on eight fake GPUs and a real PostgreSQL. STOKER_PROPERTY_SECONDS says for how long (30, in the
+// connections on eight fake GPUs, the slices of a ninth and a real PostgreSQL. STOKER_PROPERTY_SECONDS says for how long (30, in the
 // nightly run 300), STOKER_PROPERTY_SEED which run; the seed is printed.
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
@@ -16,6 +16,7 @@ const seed = Number(process.env["STOKER_PROPERTY_SEED"] ?? Math.floor(Math.rando
 const wait = { timeout: 30_000, interval: 50 };
 const gib = 1024 ** 3;
 const bob: Owner = { account: "u:bob" as AccountId, displayName: "bob", suspendReason: null };
+const slicesGib = [40, 20, 10];
 const small = { repo: "ada/small", revision: "main" };
 
 let postgres: TestPostgres;
@@ -35,17 +36,22 @@ beforeAll(async () => {
       ...{ wrapped_dek: randomBytes(60), kek_version: 1, deleted_at: null },
     })
     .execute();
-  // Three of these have room on one GPU.
+  const measured = { version: versionOf(small), engine: "stoker", settings: "1 4 0 ", expected_bytes: 0n };
   await first.db
     .insertInto("measured_memory")
-    .values({
-      ...{ version: versionOf(small), engine: "stoker", gpu: "H100-80GB", settings: "1 4 0 " },
-      ...{ peak_bytes: BigInt(24 * gib), expected_bytes: 0n },
-    })
+    .values([
+      // Three of these have room on one GPU,
+      { ...measured, gpu: "H100-80GB", peak_bytes: BigInt(24 * gib) },
+      // one of these on the second slice, and two on the first.
+      { ...measured, gpu: "other", peak_bytes: BigInt(16 * gib) },
+    ])
     .execute();
   agents = await Promise.all(
     ["host-1", "host-2"].map((hostId, n) =>
-      startFakeAgent({ address: addressOf(n), token: first.joinToken, hostId, gpus: 4, hasDriver: true }),
+      startFakeAgent({
+        ...{ address: addressOf(n), token: first.joinToken, hostId, gpus: 4, hasDriver: true },
+        slices: n === 1 ? slicesGib : [],
+      }),
     ),
   );
   for (const agent of agents) {
@@ -61,7 +67,15 @@ afterAll(async () => {
 
 const addressOf = (n: number) => (replicas[n % replicas.length] as Replica).address;
 
-async function deploy(owner: Owner, name: string, over: { numGpus?: number; isSmall?: boolean; instances?: number }) {
+interface Kind {
+  readonly gpu?: "other";
+  readonly numGpus?: number;
+  readonly isSmall?: boolean;
+  readonly repo?: string;
+  readonly instances?: number;
+}
+
+async function deploy(owner: Owner, name: string, over: Kind) {
   const [replica] = replicas as [Replica];
   const deployment = await createDeployment(
     {
@@ -74,8 +88,13 @@ async function deploy(owner: Owner, name: string, over: { numGpus?: number; isSm
     },
     owner,
     {
-      ...{ modelName: `${owner.displayName}/${name}`, gpu: "H100-80GB", maxBatchSize: 4, baseModel: undefined },
-      ...{ hf: { repo: over.isSmall ? small.repo : "ada/large" }, extraArgs: [] },
+      ...{
+        modelName: `${owner.displayName}/${name}`,
+        gpu: over.gpu ?? "H100-80GB",
+        maxBatchSize: 4,
+        baseModel: undefined,
+      },
+      ...{ hf: { repo: over.repo ?? (over.isSmall ? small.repo : "ada/large") }, extraArgs: [] },
       ...{ engine: undefined, image: undefined },
       numGpus: over.numGpus ?? 1,
       minInstances: over.instances ?? 1,
@@ -95,7 +114,7 @@ async function checkClaims(): Promise<number> {
     expect(
       there.reduce((sum, row) => sum + row.bytes, 0),
       gpu,
-    ).toBeLessThanOrEqual(80 * gib);
+    ).toBeLessThanOrEqual(sizeOf(there[0]?.gpu ?? ""));
   }
   for (const agent of agents) {
     const told = (agent.desired?.instances ?? []).flatMap((one) =>
@@ -106,6 +125,8 @@ async function checkClaims(): Promise<number> {
   }
   return byGpu.size;
 }
+
+const sizeOf = (uuid: string) => (uuid.startsWith("MIG-") ? (slicesGib[Number(uuid.at(-1))] ?? 0) : 80) * gib;
 
 async function instancesOnGpus() {
   const rows = await (replicas[0] as Replica).db
@@ -118,8 +139,6 @@ async function instancesOnGpus() {
 describe("eight GPUs", () => {
   it("are shared by the small models of one account, and by nobody else's", async () => {
     const mine = [await deploy(ada, "one", { isSmall: true })];
-    // Two replicas at the same moment know nothing of each other's choice.
-    await vi.waitFor(async () => expect(await instancesOnGpus()).toHaveLength(1), wait);
     mine.push(await deploy(ada, "two", { isSmall: true }));
     const theirs = await deploy(bob, "three", { isSmall: true });
     await vi.waitFor(async () => expect(await instancesOnGpus()).toHaveLength(3), wait);
@@ -139,6 +158,56 @@ describe("eight GPUs", () => {
     await removeAll([...mine.map((id) => [ada, id] as const), [bob, theirs]]);
   });
 
+  it("are begun to be shared by one account one at a time, wherever two replicas would rather go at the same moment", async () => {
+    const { db } = replicas[0] as Replica;
+    const repos = ["ada/here", "ada/there"];
+    for (const [n, repo] of repos.entries()) {
+      const of = { version: versionOf({ repo, revision: "main" }), engine: "stoker", settings: "1 4 0 " };
+      const bytes = { peak_bytes: BigInt(8 * gib), expected_bytes: 0n };
+      await db
+        .insertInto("measured_memory")
+        .values({ ...of, ...bytes, gpu: "H100-80GB" })
+        .execute();
+      await db
+        .updateTable("host")
+        .set({ kept_weights: [`${repo}@main`] })
+        .where("hostname", "=", `host-${n + 1}`)
+        .execute();
+    }
+    for (let round = 0; round < 3; round++) {
+      const both = await Promise.all(repos.map((repo, n) => deploy(ada, `both-${round}-${n}`, { repo })));
+      await vi.waitFor(async () => expect(await instancesOnGpus()).toHaveLength(2), wait);
+      expect(new Set((await instancesOnGpus()).map((row) => `${row.host_id} ${row.gpu}`)).size).toBe(1);
+      await removeAll(both.map((id) => [ada, id] as const));
+    }
+  });
+
+  it("that are split are given by the slice: the smallest that holds the model, one account on each", async () => {
+    const sliceOf = async (account: AccountId) => [
+      ...new Set((await instancesOnGpus()).filter((row) => row.account_id === account).map(({ gpu }) => gpu)),
+    ];
+    const mine = [await deploy(ada, "slice-1", { gpu: "other", isSmall: true })];
+    await vi.waitFor(async () => expect(await sliceOf(ada.account)).toEqual(["MIG-host-2-1"]), wait);
+    const theirs = [await deploy(bob, "slice-2", { gpu: "other", isSmall: true })];
+    await vi.waitFor(async () => expect(await sliceOf(bob.account)).toEqual(["MIG-host-2-0"]), wait);
+    // Room for a second one is left beside Bob's, which is not for Ada: hers waits, and says for what.
+    mine.push(await deploy(ada, "slice-3", { gpu: "other", isSmall: true }));
+    await vi.waitFor(async () => {
+      const record = await (replicas[0] as Replica).deploymentStore.get(mine[1] as DeploymentId, ada.account);
+      expect(record?.pendingReasons).toContainEqual({
+        host: "host-2",
+        why: expect.stringMatching(/slice \(1g\.10gb\) of 10240 MiB; about 172\d\d MiB needed/),
+      });
+    }, wait);
+    theirs.push(await deploy(bob, "slice-4", { gpu: "other", isSmall: true }));
+    await vi.waitFor(() => {
+      const told = agents.flatMap((agent) => agent.desired?.instances ?? []).map(({ gpuUuids }) => gpuUuids);
+      expect(told.toSorted()).toEqual([["MIG-host-2-0"], ["MIG-host-2-0"], ["MIG-host-2-1"]]);
+    }, wait);
+    await checkClaims();
+    await removeAll([...mine.map((id) => [ada, id] as const), ...theirs.map((id) => [bob, id] as const)]);
+  });
+
   it(`are never claimed twice, whatever happens for ${seconds} s`, { timeout: (seconds + 90) * 1000 }, async () => {
     process.stderr.write(`gpu-claims: STOKER_PROPERTY_SEED=${seed}\n`);
     const next = randomOf(seed);
@@ -156,7 +225,12 @@ describe("eight GPUs", () => {
       const agent = agents[next(agents.length)] as FakeAgent;
       if (dice < 9) {
         const owner = next(2) === 0 ? ada : bob;
-        const kind = next(2) === 0 ? { isSmall: true } : { numGpus: 1 + next(4), instances: 1 + next(2) };
+        const kinds: Kind[] = [
+          { isSmall: true },
+          { isSmall: true, gpu: "other" },
+          { numGpus: 1 + next(4), instances: 1 + next(2) },
+        ];
+        const kind = kinds[next(kinds.length)] as Kind;
         live.push([owner, await deploy(owner, `r${n}`, kind)]);
         done.deploy += 1;
       } else if (dice < 15 && live.length > 0) {

@@ -64,6 +64,17 @@ describe("a deployment that sleeps", () => {
     expect((await record())?.awaitedAtMs).toBeGreaterThan(0);
   });
 
+  it("remembers when it was last used, which moves nothing that others decide on", async () => {
+    await vi.waitFor(async () => {
+      const before = await record();
+      // A row that a controller works on is left out for once.
+      await Promise.all([replica, other].map((one) => one.deploymentStore.noteUse([id])));
+      const after = await record();
+      expect(after?.usedAtMs).toBeGreaterThan(before?.usedAtMs ?? 0);
+      expect(after).toMatchObject({ revision: before?.revision, updatedAtMs: before?.updatedAtMs });
+    }, wait);
+  });
+
   it("is not woken by whom it does not belong to, for an account that cannot pay it, or when it was stopped", async () => {
     await sleep();
     expect(await asker(replica)(id, "u:eve" as AccountId)).toEqual({ kind: "ended", phase: "deleted" });

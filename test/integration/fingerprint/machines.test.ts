@@ -4,9 +4,16 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:f
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
+import { planInstance } from "../../../agent/engines/plan-instance.ts";
 import { type FoundGpu, type GpuFacts, gpuProbe } from "../../../agent/fingerprint/gpu.ts";
 import { gpuLoadProbe } from "../../../agent/fingerprint/gpu-load.ts";
 import { heldMemory } from "../../../agent/reconcile/gpu-memory.ts";
+import { createPlacementIndex, withPlaced } from "../../../control-plane/deployments/place-index.ts";
+import { readInventory } from "../../../control-plane/rpc/wire.ts";
+import type { Inventory__Output } from "../../../proto/gen/stoker/fleet/v1/Inventory.ts";
+import type { AccountId } from "../../../proto/ids.ts";
+import { gib, hostView, inventory } from "../../fakes/fleet-records.ts";
+import { instanceSpec } from "../../fakes/instance-spec.ts";
 
 const tool = join(import.meta.dirname, "../../fixtures/nvidia-smi/nvidia-smi");
 const mib = 1024 * 1024;
@@ -72,6 +79,46 @@ it("a GPU split by MIG is offered as its slices, one in MIG mode without slices 
     faultId: "",
     unhealthyReason: expect.stringContaining("MIG mode is on"),
   });
+});
+
+it("slices are placed by size, one account on each, and given to the container by their own uuids", async () => {
+  // As the wire carries them, and as the control plane reads them.
+  const gpus = (await gpusOf("a100-mig")).map((gpu) => ({ ...gpu, memoryBytes: String(gpu.memoryBytes) }));
+  const told = {
+    gpus,
+    rentalImages: [],
+    rentalsUnavailable: "",
+    disks: [],
+    networks: [],
+    warnings: [],
+    metricsAddress: "",
+  };
+  const { gpus: read } = readInventory(told as unknown as Inventory__Output);
+  const index = createPlacementIndex([
+    hostView("h1", {
+      inventory: inventory({
+        ...{ gpus: read, drivers: ["docker"], nvidiaDriverVersion: "570", memoryBytes: 512 * gib, cpuCores: 64 },
+      }),
+    }),
+  ]);
+  const place = (account: string, sizeGib: number) => {
+    const want = { gpu: "other", gpusPerInstance: 1, memoryBytes: sizeGib * gib, engine: "stoker" } as const;
+    const placed = index.place({ ...want, host: undefined, sharesWith: account as AccountId });
+    const host = placed && index.get(placed.host);
+    if (placed && host) index.put(withPlaced(host, placed, account as AccountId));
+    return placed?.gpus.map(({ uuid }) => uuid.slice(-1));
+  };
+  // 9.5, 19.5 and 39.25 GiB.
+  expect(place("u:ada", 5)).toEqual(["3"]);
+  expect(place("u:bob", 5)).toEqual(["2"]);
+  expect(place("u:ada", 4)).toEqual(["3"]);
+  expect(place("u:ada", 30)).toEqual(["1"]);
+  expect(place("u:eve", 1)).toBeUndefined();
+  const [slice] = read;
+  const planned = planInstance(instanceSpec({ gpuUuids: [slice?.uuid ?? ""] }), "/weights/m.gguf", {
+    ...{ driver: "docker", runtimeImage: "runtime:1", allowedImages: [], filesDir: "/files", logLevel: "info" },
+  });
+  expect(planned).toMatchObject({ ok: true, plan: { gpuUuids: ["MIG-3e0c9a52-11d4-5c1a-9d0e-000000000001"] } });
 });
 
 it("a GPU whose memory is not told is not offered, and no series is made of what it does not tell", async () => {

@@ -50,7 +50,7 @@ describe("a container", () => {
   });
 
   it("gets its GPUs by uuid, never by count", () => {
-    const gpuUuids = ["GPU-1", "GPU-2"];
+    const gpuUuids = ["GPU-1", "MIG-3e0c9a52-11d4-5c1a-9d0e-000000000001"];
     expect(hostConfig({ gpuUuids })?.DeviceRequests).toEqual([
       { Driver: "nvidia", DeviceIDs: gpuUuids, Capabilities: [["gpu"]] },
     ]);

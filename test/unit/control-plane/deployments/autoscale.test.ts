@@ -8,7 +8,6 @@ const lasting = (ms: number, over: Partial<Sample>): Sample[] =>
   Array.from({ length: ms / 5_000 + 1 }, (_, n) => ({
     atMs: n * 5_000,
     load: 0,
-    isUsed: true,
     isStarting: false,
     ...over,
   }));
@@ -17,7 +16,7 @@ const then = (before: readonly Sample[], after: readonly Sample[]): Sample[] => 
   ...after.map((one) => ({ ...one, atMs: one.atMs + (before.at(-1)?.atMs ?? 0) + 5_000 })),
 ];
 const ask = (samples: readonly Sample[], over: Partial<ScaleQuestion> = {}) =>
-  scaleTo({ min: 1, max: 4, target: 1, maxBatchSize: 10, windows, ...over, samples });
+  scaleTo({ min: 1, max: 4, target: 1, maxBatchSize: 10, windows, idleForMs: 0, ...over, samples });
 
 describe("the number of instances", () => {
   it("grows by what has lasted, to where none is used beyond its share", () => {
@@ -39,12 +38,11 @@ describe("the number of instances", () => {
   });
 
   it("is none only after the whole idle time, never while one starts, and never where one is the least", () => {
-    const idle = { isUsed: false };
-    expect(ask(lasting(900_000, idle), { min: 0 })).toBe(0);
-    expect(ask(lasting(895_000, idle), { min: 0 })).toBe(1);
-    expect(ask(then(lasting(5_000, {}), lasting(890_000, idle)), { min: 0 })).toBe(1);
-    expect(ask(lasting(900_000, { ...idle, isStarting: true }), { min: 0 })).toBe(1);
-    expect(ask(lasting(900_000, idle), { min: 1 })).toBe(1);
+    const idle = { min: 0, idleForMs: 900_000 };
+    expect(ask(lasting(0, {}), idle)).toBe(0);
+    expect(ask(lasting(900_000, {}), { ...idle, idleForMs: 899_999 })).toBe(1);
+    expect(ask(lasting(0, { isStarting: true }), idle)).toBe(1);
+    expect(ask(lasting(0, {}), { ...idle, min: 1 })).toBe(1);
     // Who sleeps is woken by callers alone.
     expect(ask(lasting(900_000, { load: 50 }), { min: 0, target: 0 })).toBe(0);
   });
@@ -67,7 +65,7 @@ describe("the number of instances", () => {
         (loads, min, above, target, more) => {
           const max = min + above;
           const samples = (extra: number) =>
-            loads.map((one, n) => ({ atMs: n * 5_000, load: one + extra, isUsed: true, isStarting: false }));
+            loads.map((one, n) => ({ atMs: n * 5_000, load: one + extra, isStarting: false }));
           const of = (extra: number) => ask(samples(extra), { min, max, target });
           expect(of(0)).toBeGreaterThanOrEqual(min);
           expect(of(0)).toBeLessThanOrEqual(max);

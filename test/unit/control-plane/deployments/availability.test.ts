@@ -24,6 +24,20 @@ describe("GPU availability", () => {
     ]);
   });
 
+  it("offers the slices of a GPU one by one: they are no larger GPU together", () => {
+    const slices = [40, 20, 10].map((size, n) =>
+      gpu(n, { uuid: `MIG-${n}`, memoryBytes: size * gib, migProfile: `${n}g`, parentUuid: "GPU-7" }),
+    );
+    const split = hostView("a", {
+      inventory: inventory({ gpus: slices, memoryBytes: 512 * gib, nvidiaDriverVersion: "580" }),
+    });
+    const one = { gpu: "other", count: 1, hourRate: 0n };
+    expect(gpuOffers([split], 30 * gib, rates)).toEqual([{ ...one, isAvailable: true, isRecommended: true }]);
+    expect(gpuOffers([split], 50 * gib, rates)).toEqual([{ ...one, isAvailable: true, isRecommended: false }]);
+    const all = { ...split, claims: slices.map(({ uuid }) => ({ gpuUuid: uuid, account })) };
+    expect(gpuOffers([all], 30 * gib, rates)).toEqual([{ ...one, isAvailable: false, isRecommended: false }]);
+  });
+
   it("recommends the cheapest that holds the model, and nothing where none does", () => {
     const recommended = (bytes: number) =>
       gpuOffers([host("a", "H100-80GB", 2), host("b", "L4-24GB", 2)], bytes, rates)

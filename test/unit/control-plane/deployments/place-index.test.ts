@@ -24,7 +24,8 @@ const arbitraryHost = (id: string) =>
           type: fc.constantFrom(...types),
           memory: fc.constantFrom(24, 80),
           name: fc.constantFrom("one", "two"),
-          slice: fc.boolean(),
+          /** Of this GPU of the host, which its agent does not offer whole any more. */
+          slice: fc.constantFrom(undefined, undefined, 7, 8),
           healthy: fc.constantFrom(true, true, true, false),
           claim: fc.constantFrom(...claims),
           claimed: fc.integer({ min: 1, max: 70 }),
@@ -32,6 +33,8 @@ const arbitraryHost = (id: string) =>
         }),
         { maxLength: 4 },
       ),
+      /** Given whole before it was split. */
+      split: fc.constantFrom(undefined, undefined, undefined, 8),
       hasDriver: fc.boolean(),
       live: fc.constantFrom(true, true, true, false),
       schedulable: fc.constantFrom(true, true, true, false),
@@ -46,7 +49,7 @@ const arbitraryHost = (id: string) =>
           name: one.name,
           memoryBytes: one.memory * gib,
           isHealthy: one.healthy,
-          migProfile: one.slice && one.type === "other" ? "3g.40gb" : "",
+          ...(one.slice && one.type === "other" ? { migProfile: "3g.40gb", parentUuid: `GPU-${one.slice}` } : {}),
         }),
       );
       const held = shape.gpus.flatMap(({ claim, claimed, memory }, n): GpuClaim[] => {
@@ -59,7 +62,7 @@ const arbitraryHost = (id: string) =>
         inventory: inventory({ gpus, memoryBytes: 64 * gib, nvidiaDriverVersion: shape.hasDriver ? "580" : "" }),
         state: shape.live ? "live" : "unreachable",
         schedulable: shape.schedulable,
-        claims: held,
+        claims: [...held, ...(shape.split ? [{ gpuUuid: `GPU-${shape.split}`, account: bob }] : [])],
         grantedMemoryBytes: shape.granted * gib,
         keptWeights: new Set(shape.kept ? ["org/w@main"] : []),
         gpuMemoryUsed: new Map(
@@ -130,6 +133,7 @@ describe("the placement index", () => {
             for (const one of found.gpus) {
               const claim = host.claims.find(({ gpuUuid }) => gpuUuid === one.uuid);
               if (claim) expect(claim.account).toBe(account);
+              expect(host.claims.map(({ gpuUuid }) => gpuUuid)).not.toContain(one.parentUuid);
               expect((claim?.memoryBytes ?? 0) + (found.gpuMemoryBytes || one.memoryBytes)).toBeLessThanOrEqual(
                 one.memoryBytes,
               );
@@ -222,7 +226,12 @@ describe("where an instance goes", () => {
     const big = [other(0, "x", 48), other(1, "y", 48), other(2, "y", 48), other(3, "x", 16)];
     expect(place(two, mixed(big))).toMatchObject({ ok: true, gpus: [{ uuid: "GPU-1" }, { uuid: "GPU-2" }] });
     const sliced = [other(0, "x", 48, "3g.40gb"), other(1, "x", 48, "3g.40gb")];
-    expect(place(two, mixed(sliced))).toMatchObject({ ok: false, rejections: [{ why: "it has no other GPU" }] });
+    expect(place(two, mixed(sliced))).toMatchObject({
+      ok: false,
+      rejections: [
+        { why: expect.stringContaining("2 other GPUs are slices of a GPU (MIG), and slices do not work as one") },
+      ],
+    });
     expect(place({ ...two, gpusPerInstance: 1, memoryBytes: 20 * gib }, mixed(sliced)).ok).toBe(true);
   });
 

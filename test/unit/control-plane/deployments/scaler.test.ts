@@ -16,6 +16,7 @@ function world(over: Partial<Deployment> = {}) {
     funds: null as bigint | null,
     nowMs: 0,
     moves: [] as (number | undefined)[],
+    notes: 0,
   };
   const live = (): AgedLive => ({
     ageMs: state.ageMs,
@@ -26,28 +27,38 @@ function world(over: Partial<Deployment> = {}) {
       ),
     },
   });
-  const scaler = createScaler({
-    store: {
-      active: async () => [{ deployment: state.deployment, instances: state.instances }],
-      change: async (_id, _account, ifRevision: bigint, change: Change) => {
-        expect(ifRevision).toBe(state.deployment.revision);
-        state.moves.push(change.target);
-        state.deployment = {
-          ...state.deployment,
-          target: change.target ?? 1,
-          revision: state.deployment.revision + 1n,
-        };
-        return true;
+  const start = () =>
+    createScaler({
+      store: {
+        active: async () => [{ deployment: state.deployment, instances: state.instances }],
+        change: async (_id, _account, ifRevision: bigint, change: Change) => {
+          expect(ifRevision).toBe(state.deployment.revision);
+          state.moves.push(change.target);
+          state.deployment = {
+            ...state.deployment,
+            target: change.target ?? 1,
+            revision: state.deployment.revision + 1n,
+          };
+          return true;
+        },
+        noteUse: async (ids) => {
+          expect(ids).toEqual([state.deployment.id]);
+          state.notes += 1;
+          state.deployment = { ...state.deployment, usedAtMs: state.nowMs };
+        },
       },
-    },
-    live: async () => new Map(state.figures ? [["h1" as HostId, live()]] : []),
-    funds: async () => state.funds,
-    firstMinutes: async (_gpu, _gpus, count) => 100n * BigInt(count),
-    log: pino({ level: "silent" }),
-    clock: () => state.nowMs,
-    unixMs: () => state.nowMs,
-  });
+      live: async () => new Map(state.figures ? [["h1" as HostId, live()]] : []),
+      funds: async () => state.funds,
+      firstMinutes: async (_gpu, _gpus, count) => 100n * BigInt(count),
+      log: pino({ level: "silent" }),
+      clock: () => state.nowMs,
+      unixMs: () => state.nowMs,
+    });
+  let scaler = start();
   return Object.assign(state, {
+    restart() {
+      scaler = start();
+    },
     async last(ms: number) {
       for (const endMs = state.nowMs + ms; state.nowMs < endMs; ) {
         state.nowMs += 5_000;
@@ -107,6 +118,37 @@ describe("the scaler", () => {
     silent.ageMs = 60_000;
     await silent.last(200_000);
     expect(silent.moves).toEqual([]);
+  });
+
+  it("counts idle time over restarts, which neither shorten it nor begin it anew", async () => {
+    const w = world({ inactiveShutdown: 60, updatedAtMs: 0 });
+    w.figures = { inFlight: 1, waiting: 0, finished: 0 };
+    await w.last(100_000);
+    expect(w.notes).toBe(10);
+    w.figures = { inFlight: 0, waiting: 0, finished: 1 };
+    for (let n = 0; n < 5; n++) {
+      await w.last(5_000);
+      w.restart();
+      // Its host has not come back yet.
+      w.ageMs = 60_000;
+      await w.last(5_000);
+      w.ageMs = 0;
+    }
+    expect(w.moves).toEqual([]);
+    await w.last(20_000);
+    expect(w.moves).toEqual([0]);
+    // Only what is in use is written.
+    expect(w.notes).toBe(11);
+  });
+
+  it("does not take a deployment that was just started again for one that idled while it was stopped", async () => {
+    const w = world({ inactiveShutdown: 60, usedAtMs: 1_000 });
+    w.nowMs = 3_600_000;
+    w.deployment = { ...w.deployment, updatedAtMs: w.nowMs };
+    await w.last(55_000);
+    expect(w.moves).toEqual([]);
+    await w.last(10_000);
+    expect(w.moves).toEqual([0]);
   });
 
   it("takes nothing away while an update is under way", async () => {

@@ -1,0 +1,71 @@
+import { describe, expect, it } from "vitest";
+import { CliError, exitCode } from "../../../cli/cli-error.ts";
+import { type Deployment, waitUntilDeployed } from "../../../cli/deployment.ts";
+import type { Terminal } from "../../../cli/terminal.ts";
+
+const gib = 1024 ** 3;
+const first: Deployment = {
+  ...{ deploy_id: "D1", model_name: "ada/llm", status: "initializing", fail_reason: "", created_at: "" },
+  instances: { running: 0, pending: 1 },
+};
+const downloading = (bytes: number): Deployment => ({
+  ...{ ...first, status: "downloading" },
+  progress: { phase: "downloading", done_bytes: bytes, total_bytes: 4 * gib },
+});
+
+/** What the server answers in turn, the last one for good, and what a terminal shows of it. */
+async function seen(...answers: readonly (Deployment | Error)[]) {
+  const lines: string[] = [];
+  const left = [...answers];
+  const terminal = {
+    progress: (line: string) => void lines.push(line),
+    api: {
+      async call() {
+        const next = left.length > 1 ? left.shift() : left[0];
+        if (next instanceof Error) throw next;
+        return next;
+      },
+    },
+  } as unknown as Terminal;
+  const last = await waitUntilDeployed(terminal, first, 60, 1).catch((error: CliError) => error);
+  return { lines, last };
+}
+
+describe("a deployment that is waited for", () => {
+  it("is told in phases, and its download in steps of five percent", async () => {
+    const bytes = Array.from({ length: 101 }, (_, percent) => downloading((percent / 100) * 4 * gib));
+    const loading: Deployment = {
+      ...{ ...first, status: "deploying" },
+      progress: { phase: "loading", done_bytes: 0, total_bytes: 0 },
+    };
+    const { lines, last } = await seen(...bytes, loading, { ...first, status: "deployed" });
+    expect(last).toMatchObject({ status: "deployed" });
+    expect(lines.slice(0, 3)).toEqual([
+      "initializing 0/1",
+      "downloading 0/1, 0 % of 4.0 GiB",
+      "downloading 0/1, 5 % of 4.0 GiB",
+    ]);
+    expect(lines.slice(-2)).toEqual(["downloading 0/1, 100 % of 4.0 GiB", "deploying 0/1, loading"]);
+    expect(lines).toHaveLength(23);
+  });
+
+  it("says host by host why nothing takes it", async () => {
+    const stuck = { ...first, pending_reasons: [{ host: "h1", why: "0 of 4 L4-24GB GPUs are free; 1 needed" }] };
+    const { lines } = await seen(stuck, stuck, { ...first, status: "deployed" });
+    expect(lines).toEqual([
+      "initializing 0/1",
+      "initializing 0/1; it waits for a place:\n  h1: 0 of 4 L4-24GB GPUs are free; 1 needed",
+    ]);
+  });
+
+  it("is waited for while the server is away, and no longer when the server refuses or it failed", async () => {
+    const away = new CliError("it cannot be reached.", exitCode.unavailable);
+    const back = await seen(away, away, { ...first, status: "deployed" });
+    expect(back.last).toMatchObject({ status: "deployed" });
+    expect(back.lines).toEqual(["initializing 0/1", "it cannot be reached. Still waiting."]);
+    const refused = new CliError("no such key", exitCode.notAuthenticated);
+    expect((await seen(refused)).last).toBe(refused);
+    const failed = await seen({ ...first, status: "failed", fail_reason: "hub_gated_no_token: no" });
+    expect(failed.last).toMatchObject({ message: "D1 failed: hub_gated_no_token: no", exitCode: exitCode.failed });
+  });
+});
