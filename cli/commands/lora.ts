@@ -2,7 +2,8 @@
 import { readFileSync } from "node:fs";
 import type { Command } from "commander";
 import { CliError, exitCode } from "../cli-error.ts";
-import { openTerminal } from "../terminal.ts";
+import { meantBy } from "../meant-by.ts";
+import { openTerminal, type Terminal } from "../terminal.ts";
 
 interface LoraStatus {
   readonly lora_name: string;
@@ -62,9 +63,10 @@ export function addLora(program: Command): void {
     });
   lora
     .command("status <name>")
-    .description("where an adapter is, and why it is not further")
-    .action(async (name: string, _flags: object, command: Command) => {
+    .description("where an adapter is, and why it is not further; of the name what tells it from your others will do")
+    .action(async (given: string, _flags: object, command: Command) => {
       const terminal = openTerminal(command);
+      const name = await nameOf(terminal, given);
       terminal.show(await terminal.api.call<LoraStatus>("GET", `${pathOf(name)}/status`), (one) =>
         one.fail_reason === "" ? one.status : `${one.status}: ${one.fail_reason}`,
       );
@@ -72,10 +74,20 @@ export function addLora(program: Command): void {
   lora
     .command("delete <name>")
     .description("unload an adapter and forget it")
-    .action(async (name: string, _flags: object, command: Command) => {
+    .action(async (given: string, _flags: object, command: Command) => {
       const terminal = openTerminal(command);
+      const name = await nameOf(terminal, given);
       terminal.show(await terminal.api.call("DELETE", pathOf(name)), () => `${name} is deleted.`);
     });
+}
+
+/** Without its owner, or its beginning, where no other of the account's adapters is called so. */
+async function nameOf({ api }: Terminal, given: string): Promise<string> {
+  const all = await api.call<LoraStatus[]>("GET", "/v1/user/loras");
+  return meantBy(
+    given,
+    all.map(({ lora_name: name }) => ({ key: name, names: [name.slice(name.indexOf("/") + 1)] })),
+  );
 }
 
 /** The slash between owner and name stands in the path as it is. */

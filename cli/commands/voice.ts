@@ -2,7 +2,8 @@
 import { basename } from "node:path";
 import type { Command } from "commander";
 import { fileBlob } from "../file-blob.ts";
-import { openTerminal } from "../terminal.ts";
+import { meantBy } from "../meant-by.ts";
+import { openTerminal, type Terminal } from "../terminal.ts";
 
 interface Voice {
   readonly voice_id: string;
@@ -39,12 +40,13 @@ export function addVoice(program: Command): void {
       terminal.show(await terminal.api.upload<Voice>("/v1/voices/add", form), (made) => made.voice_id);
     });
   voice
-    .command("edit <id>")
-    .description("rename a voice")
+    .command("edit <voice>")
+    .description("rename a voice: by its id, its name, or the beginning of either")
     .requiredOption("--name <name>", "its name from now on")
     .option("--description <text>", "shown in lists; none without this")
-    .action(async (id: string, { name, description }: { name: string; description?: string }, command: Command) => {
+    .action(async (given: string, { name, description }: { name: string; description?: string }, command: Command) => {
       const terminal = openTerminal(command);
+      const id = await idOf(terminal, given);
       const form = new FormData();
       form.set("name", name);
       if (description !== undefined) form.set("description", description);
@@ -52,11 +54,22 @@ export function addVoice(program: Command): void {
       terminal.show(edited, (one) => `${one.voice_id} is called ${one.name}`);
     });
   voice
-    .command("delete <id>")
-    .description("delete a voice of your own")
-    .action(async (id: string, _flags: object, command: Command) => {
+    .command("delete <voice>")
+    .description("delete a voice of your own, named alike")
+    .action(async (given: string, _flags: object, command: Command) => {
       const terminal = openTerminal(command);
+      const id = await idOf(terminal, given);
       const ended = await terminal.api.call("DELETE", `/v1/voices/${encodeURIComponent(id)}`);
       terminal.show(ended, () => `${id} is deleted.`);
     });
+}
+
+/** Presets are left to the server: it says that they cannot be changed. */
+async function idOf({ api }: Terminal, given: string): Promise<string> {
+  const { voices } = await api.call<{ voices: Voice[] }>("GET", "/v1/voices");
+  const own = voices.filter(({ kind }) => kind !== "preset");
+  return meantBy(
+    given,
+    own.map(({ voice_id: key, name }) => ({ key, names: [name] })),
+  );
 }

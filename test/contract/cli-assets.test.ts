@@ -29,10 +29,10 @@ async function stoker(...args: string[]) {
   return { out, err, code: await exited };
 }
 
-it("lists, renames and deletes voices, and says when a recording cannot be read or a voice is not there", async () => {
+it("lists, renames and deletes voices, by id or the beginning of a name, and says when a recording cannot be read or a voice is not there", async () => {
   const [list, edit, ended, unreadable, upload, unknown] = await Promise.all([
     stoker("voice", "list"),
-    stoker("voice", "edit", adasVoice.id, "--name", "Countess"),
+    stoker("voice", "edit", "ada her", "--name", "Countess"),
     stoker("voice", "delete", adasVoice.id),
     stoker("voice", "add", "mine", join(folder, "missing.wav")),
     stoker("file", "upload", join(folder, "missing.jsonl")),
@@ -46,7 +46,7 @@ it("lists, renames and deletes voices, and says when a recording cannot be read 
   expect(unknown.code).toBe(4);
 });
 
-it("makes, lists and deletes adapters, whose names hold a slash", async () => {
+it("makes, lists and deletes adapters, whose names hold a slash, also without their owner", async () => {
   const tokenFile = join(folder, "token");
   writeFileSync(tokenFile, "hf_secret\n");
   const [made, list, status, ended, incomplete] = await Promise.all([
@@ -55,7 +55,7 @@ it("makes, lists and deletes adapters, whose names hold a slash", async () => {
     ),
     stoker("lora", "list"),
     stoker("lora", "status", "ada/ink"),
-    stoker("lora", "delete", "ada/ink"),
+    stoker("lora", "delete", "ink"),
     stoker("lora", "add", "ada/ink", "--base", "org/model"),
   ]);
   expect(made.out).toMatch(/^\w+\n$/);
