@@ -3,6 +3,7 @@
 import { cpus, totalmem } from "node:os";
 import { join } from "node:path";
 import { root, runNode } from "./suites/run-tool.ts";
+import { installTestNpm } from "./suites/test-npm.ts";
 
 /** Each reads test/fakes/nightly.ts, directly or by what it starts. */
 const files = [
@@ -24,6 +25,7 @@ const files = [
 
 const vitest = join(root, "node_modules/vitest/vitest.mjs");
 const chosen = process.argv.length > 2 ? process.argv.slice(2) : files;
+await installTestNpm();
 const rows: string[] = [];
 let failed = 0;
 for (const file of chosen) {

@@ -7,8 +7,9 @@ import type { AddressInfo } from "node:net";
 
 export interface EveryTaskEngine {
   readonly origin: string;
-  /** Voices that were asked for, oldest first. */
+  /** Voices and formats that were asked for, oldest first. */
   readonly voices: readonly unknown[];
+  readonly formats: readonly unknown[];
   close(): Promise<void>;
 }
 
@@ -18,6 +19,7 @@ type Body = Readonly<Record<string, unknown>>;
 
 export async function startEveryTaskEngine(models: readonly string[]): Promise<EveryTaskEngine> {
   const voices: unknown[] = [];
+  const formats: unknown[] = [];
   const holds = new Map<string, PromiseWithResolvers<void>>();
   const holdOf = (name: string) => {
     const hold = holds.get(name) ?? Promise.withResolvers<void>();
@@ -43,9 +45,12 @@ export async function startEveryTaskEngine(models: readonly string[]): Promise<E
       case "/v1/embeddings":
         return json(embeddings(body));
       case "/v1/rerank":
-        return json({ results: [], usage: { prompt_tokens: 1, total_tokens: 1 } });
+        return json(ranked(body));
+      case "/v1/score":
+        return json(scored(body));
       case "/v1/audio/speech":
         voices.push(body["voice"]);
+        formats.push(body["response_format"]);
         return send(res, "audio/wav", "RIFF said");
       case "/v1/audio/voices":
         return json({ kind: "blend", voice: measuredBlend, measured: { median_pitch_hz: 190 }, note: "A mixture" });
@@ -73,6 +78,7 @@ export async function startEveryTaskEngine(models: readonly string[]): Promise<E
   return {
     origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     voices,
+    formats,
     async close() {
       server.closeAllConnections();
       server.close();
@@ -129,6 +135,18 @@ function text(res: ServerResponse, body: Body, object: string): void {
   frame([], { usage });
   res.end("data: [DONE]\n\n");
 }
+
+const rankingUsage = { prompt_tokens: 1, total_tokens: 1 };
+
+const ranked = ({ documents }: Body) => ({
+  results: (documents as readonly unknown[]).map((_, index) => ({ index, relevance_score: 1 / (index + 1) })),
+  usage: rankingUsage,
+});
+
+const scored = ({ text_2: documents }: Body) => ({
+  data: (documents as readonly unknown[]).map((_, index) => ({ object: "score", index, score: 1 / (index + 1) })),
+  usage: rankingUsage,
+});
 
 function embeddings({ input, model, encoding_format: format }: Body): object {
   const count = Array.isArray(input) && typeof input[0] !== "number" ? input.length : 1;

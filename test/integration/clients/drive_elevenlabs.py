@@ -29,6 +29,11 @@ speak = client.text_to_speech
 found["whole"] = said(speak.convert(made.voice_id, text="Hello", model_id=SPEECH, output_format="mp3_44100_128"))
 found["stream"] = said(speak.stream("Ada at work", text="Hello", model_id=SPEECH, output_format="pcm_16000"))
 found["default"] = said(speak.convert("af_heart", text="Hello", output_format="mp3_44100_128", model_id=SPEECH))
+found["opus"] = said(speak.stream("af_heart", text="Hello", output_format="opus_48000_64", model_id=SPEECH))
+try:
+    said(speak.convert("af_heart", text="Hello", output_format="ulaw_8000", model_id=SPEECH))
+except ApiError as error:
+    found["other format"] = error.status_code
 
 try:
     # Left alone this client asks again after a 409, then without the form's fields.
