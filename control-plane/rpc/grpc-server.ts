@@ -26,6 +26,8 @@ export interface GrpcDeps {
   readonly renew: (certificate: Buffer | undefined, csr: Uint8Array) => Promise<GivenCertificate>;
   readonly admit: (certificate: Buffer | undefined) => Promise<HostId>;
   readonly onStream: (stream: FleetStream, host: HostId) => void;
+  /** A connection without any call is closed after this long; agents have theirs open all the time. */
+  readonly idleMs?: number;
   readonly log: Logger;
 }
 
@@ -47,6 +49,7 @@ export function createGrpcServer(deps: GrpcDeps): GrpcServer {
     "grpc.keepalive_time_ms": 20_000,
     "grpc.keepalive_timeout_ms": 10_000,
     "grpc.keepalive_permit_without_calls": 1,
+    "grpc.max_connection_idle_ms": deps.idleMs ?? 75_000,
   });
   const refused = (peer: string, what: string, error: unknown) => {
     const answer = asRpcError(error);
