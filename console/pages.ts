@@ -13,6 +13,7 @@ import { DeploymentPage } from "./pages/deployment.ts";
 import { Deployments } from "./pages/deployments.ts";
 import { Files } from "./pages/files.ts";
 import { Fleet } from "./pages/fleet.ts";
+import { Incidents } from "./pages/incidents.ts";
 import { Keys } from "./pages/keys.ts";
 import { Limits } from "./pages/limits.ts";
 import { Model } from "./pages/model.ts";
@@ -67,6 +68,7 @@ export const pages: readonly Page[] = [
   page("/request-log", "Request log", "money", RequestLog),
   page("/request-log/:id", "Request", "money", RequestPage),
   page("/billing", "Billing", "money", Billing),
+  page("/incidents", "Incidents", "operator", Incidents),
   page("/fleet", "Fleet", "operator", Fleet),
   page("/nodes/:id", "Host", "operator", NodePage),
   page("/requests", "Requests", "operator", Requests),

@@ -56,9 +56,11 @@ export function Lines(props: {
   </figure>`;
 }
 
-/** A value with none on either side is a dot, which a line of no length with round ends draws. */
+/** Half the dash that a value begins with, so that one with none on either side is seen. */
+const margin = 4;
+
 function pathOf(values: readonly (number | null)[], most: number): string {
-  const step = width / Math.max(values.length - 1, 1);
+  const step = (width - 2 * margin) / Math.max(values.length - 1, 1);
   let isOn = false;
   return values
     .map((value, i) => {
@@ -66,8 +68,9 @@ function pathOf(values: readonly (number | null)[], most: number): string {
         isOn = false;
         return "";
       }
-      const at = `${(i * step).toFixed(1)} ${(height - 2 - (value / most) * (height - 4)).toFixed(1)}`;
-      const part = isOn ? `L${at}` : `M${at}L${at}`;
+      const x = margin + i * step;
+      const y = (height - 2 - (value / most) * (height - 4)).toFixed(1);
+      const part = isOn ? `L${x.toFixed(1)} ${y}` : `M${(x - margin).toFixed(1)} ${y}H${(x + margin).toFixed(1)}`;
       isOn = true;
       return part;
     })

@@ -215,6 +215,7 @@ describe.skipIf(browserPath === undefined)("the console in a browser", () => {
       ["Agents", "An agent instance is a program"],
       ["Request log", "No request in this time."],
       ["Requests of all", "Name an account to list its requests"],
+      ["Incidents", "account.create"],
       ["Audit", "account.create"],
       ["Accounts", me.email],
     ] as const) {
