@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { browserPath, startBrowser } from "../../fakes/browser.ts";
 import { type EveryTaskEngine, startEveryTaskEngine } from "../../fakes/every-task-engine.ts";
 import { type Stack, startStack } from "../../fakes/processes.ts";
+import { answersOf } from "./stand-ins.ts";
 
 const model = "fake/chat";
 const patience = 60_000;
@@ -275,5 +276,53 @@ describe.skipIf(browserPath === undefined)("the console in a browser", () => {
       settings: { min_instances: 0, max_instances: 3 },
     });
     expect(complaints.filter((one) => !one.includes("status of 4"))).toEqual([]);
+  }, 120_000);
+
+  it("lists what an installation has of adapters, batches, voices, containers and agents, each name as text, and acts on it", async () => {
+    const password = "correct horse battery";
+    expect((await stack.call("POST", "/v1/me/password", { password })).status).toBe(200);
+    const { body: me } = await stack.call("GET", "/v1/me");
+    const { page, complaints } = await visit("/console/adapters");
+    // None of these is here: a stand-in answers as the interface says.
+    const name = "<img src=x onerror=alert(1)>";
+    const answers = answersOf(model, name);
+    const acts: string[] = [];
+    await page.route(/\/v1\/(user\/loras|batches|voices|containers|agent|lora)\b/, (route) => {
+      const { pathname } = new URL(route.request().url());
+      if (route.request().method() === "GET") return route.fulfill({ json: answers[pathname] });
+      acts.push(`${route.request().method()} ${pathname}`);
+      return route.fulfill({ json: {} });
+    });
+    await page.getByLabel("E-mail address").fill(me.email);
+    await page.getByLabel("Password").fill(password);
+    await page.getByRole("button", { name: "Sign in" }).click();
+    page.on("dialog", (dialog) => void dialog.accept());
+    const main = page.getByRole("main");
+    for (const [link, texts, button, act] of [
+      ["Adapters", [name, "held by 2 instances"], "Delete", "DELETE /v1/lora/you%2Fadapter"],
+      ["Batches", [name, "3 of 5, ✕ 1 failed"], "Cancel", "POST /v1/batches/batch_1/cancel"],
+      ["Voices", [name, "yours"], "Delete", "DELETE /v1/voices/v1"],
+      ["Containers", [name, "ssh -p 22022 ubuntu@203.0.113.7"], "Delete", "DELETE /v1/containers/c1"],
+      ["Agents", [name, "backup runs"], undefined, undefined],
+    ] as const) {
+      await page.getByRole("navigation").getByRole("link", { name: link, exact: true }).click();
+      for (const text of texts) await main.getByText(text).first().waitFor();
+      if (button === undefined) continue;
+      await main.getByRole("button", { name: button, exact: true }).first().click();
+      await vi.waitFor(() => expect(acts).toContain(act), { timeout: patience });
+    }
+    await main.getByRole("link", { name }).click();
+    await main.getByRole("button", { name: "Update to 2.0" }).waitFor();
+    for (const [button, act] of [
+      ["Back up now", "POST /v1/agent/a1/backup"],
+      ["Restore", "POST /v1/agent/a1/backups/bk-1/restore"],
+      ["Verify", "POST /v1/agent/a1/backups/bk-1/verify"],
+      ["Stop", "POST /v1/agent/a1/stop"],
+    ] as const) {
+      await main.getByRole("button", { name: button, exact: true }).click();
+      await vi.waitFor(() => expect(acts).toContain(act), { timeout: patience });
+    }
+    expect(await page.locator("img").count()).toBe(0);
+    expect(complaints).toEqual([]);
   }, 120_000);
 });
