@@ -6,6 +6,7 @@ const sound = { imbalance_usd: 0, loss_last_hour_usd: 0 };
 const node: Node = {
   node_id: "n1",
   name: "node-1",
+  pool: "default",
   state: "ready",
   condition: "",
   silent_seconds: 1,
