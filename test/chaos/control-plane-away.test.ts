@@ -52,14 +52,16 @@ it("moves and restarts nothing while the control plane is down for three minutes
     expect(status, text).toBe(200);
     expect(text).toContain("tiny words");
   }
-  await vi.waitFor(
-    async () => expect(await atAgents(pages)).toEqual({ records: issued.length, connected: 0 }),
-    patient,
-  );
+  await vi.waitFor(async () => {
+    const { records, connected } = await atAgents(pages);
+    expect(connected).toBe(0);
+    // A minute of GPU time that ends now is a record as well.
+    expect(records).toBeGreaterThanOrEqual(issued.length);
+  }, patient);
   await wait(180_000 * scale);
   stack.controlPlane.start();
   // P6 bounds how long agents may take to come back, P5 how long their records may wait from there on.
-  await vi.waitFor(async () => expect((await atAgents(pages)).connected).toBe(2), { timeout: 90_000, interval: 50 });
+  await vi.waitFor(async () => expect((await atAgents(pages)).connected).toBe(2), { timeout: 180_000, interval: 50 });
   const backMs = performance.now();
   await vi.waitFor(async () => expect((await atAgents(pages)).records).toBe(0), patient);
   process.stdout.write(

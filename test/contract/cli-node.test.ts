@@ -33,7 +33,7 @@ it("lists the hosts of one pool alone", async () => {
     JSON.parse((await stoker(adminKey, "--json", "node", "list", "--pool", pool)).out);
   expect(await listed("")).toMatchObject([{ name: "node-1", pool: "" }]);
   expect(await listed("elsewhere")).toEqual([]);
-});
+}, 60_000);
 
 it("says of a host that is adopted what is known again, and what is not and why", async () => {
   const { adopt } = edge.deps.enrolment;
