@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished, v
 import { createSignalHub } from "../../control-plane/signals/in-process.ts";
 import type { Signals } from "../../control-plane/signals/port.ts";
 import { createRedisSignals } from "../../control-plane/signals/redis.ts";
-import { freePort } from "../fakes/processes.ts";
+import { freePort } from "../fakes/free-port.ts";
 import { hasRedis, startRedis, type TestRedis, withoutRedis } from "../fakes/redis.ts";
 
 const log = pino({ level: "silent" });

@@ -1,13 +1,13 @@
 // A real PostgreSQL 18 in a temporary folder, fsync on, that tests may kill and start again. One cluster per test file.
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { chownSync, cpSync, existsSync, mkdtempSync, renameSync, rmSync, statfsSync, statSync } from "node:fs";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import pg from "pg";
 import { pino } from "pino";
 import { migrateDatabase } from "../../control-plane/store/migrate.ts";
+import { freePort } from "./free-port.ts";
 
 const run = promisify(execFile);
 /** Where Linux offers memory as files. */
@@ -193,14 +193,4 @@ async function answers(url: string): Promise<boolean> {
   } catch {
     return false;
   }
-}
-
-function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const probe = createServer().once("error", reject);
-    probe.listen(0, "127.0.0.1", () => {
-      const address = probe.address();
-      probe.close(() => resolve(typeof address === "object" && address ? address.port : 0));
-    });
-  });
 }

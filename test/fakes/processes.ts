@@ -2,10 +2,10 @@
 // (under `up` a supervisor would restart them at once). Logs go to files in the stack's folder and are shown on failure.
 import { type ChildProcess, spawn } from "node:child_process";
 import { createWriteStream, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, vi } from "vitest";
+import { freePort } from "./free-port.ts";
 import { startPostgres, type TestPostgres } from "./postgres.ts";
 
 const waiting = { timeout: 60_000, interval: 200 };
@@ -90,14 +90,6 @@ function part(name: string, script: string, logFile: string, base: Readonly<Reco
     stop: () => end("SIGTERM"),
     log: () => (existsSync(logFile) ? readFileSync(logFile, "utf8") : ""),
   };
-}
-
-export async function freePort(): Promise<number> {
-  const probe = createServer();
-  await new Promise<void>((resolve) => probe.listen(0, "127.0.0.1", resolve));
-  const address = probe.address();
-  await new Promise((resolve) => probe.close(resolve));
-  return typeof address === "object" && address ? address.port : 0;
 }
 
 export async function startStack(options: StackOptions = {}): Promise<Stack> {

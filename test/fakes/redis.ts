@@ -1,7 +1,7 @@
 // A real redis-server of a test's own, without persistence, that the test may kill, start again and flush.
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { connect } from "node:net";
-import { freePort } from "./processes.ts";
+import { freePort } from "./free-port.ts";
 
 export interface TestRedis {
   readonly url: string;

@@ -4,7 +4,7 @@ import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { setTimeout as wait } from "node:timers/promises";
 import { promisify } from "node:util";
-import { freePort } from "./processes.ts";
+import { freePort } from "./free-port.ts";
 
 export interface S3Server {
   readonly endpoint: string;

@@ -3,7 +3,8 @@ import { existsSync, readdirSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { isAlive } from "../../../agent/process/process-identity.ts";
-import { clearUp, freePort, newDataDir, startUp, type Up } from "./start-up.ts";
+import { freePort } from "../../fakes/free-port.ts";
+import { clearUp, newDataDir, startUp, type Up } from "./start-up.ts";
 
 const flags = ["--model", "none", "--driver", "process"];
 const patient = { timeout: 60_000, interval: 200 };

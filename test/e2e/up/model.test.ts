@@ -7,7 +7,8 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { isAlive } from "../../../agent/process/process-identity.ts";
 import { runningModelServers } from "../../../scripts/supervisor/model-servers.ts";
-import { clearUp, freePort, newDataDir, root, startUp, type Up } from "./start-up.ts";
+import { freePort } from "../../fakes/free-port.ts";
+import { clearUp, newDataDir, root, startUp, type Up } from "./start-up.ts";
 
 const run = promisify(execFile);
 const flags = ["--driver", "process"];

@@ -1,7 +1,6 @@
 // Runs the real `up` on a temporary data folder and a free port, and knows which processes it started.
 import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { isAlive, type ProcessIdentity } from "../../../agent/process/process-identity.ts";
@@ -22,15 +21,6 @@ export interface Up {
   /** The children that run now, by the records `up` keeps. */
   children(): readonly (ProcessIdentity & { readonly name: string })[];
   key(): string;
-}
-
-export async function freePort(): Promise<number> {
-  return new Promise((done) => {
-    const probe = createServer().listen(0, "127.0.0.1", () => {
-      const address = probe.address();
-      probe.close(() => done(typeof address === "object" && address ? address.port : 0));
-    });
-  });
 }
 
 /** Its parent is closed to everybody else, as a home often is. */
