@@ -80,7 +80,9 @@ it("moves and restarts nothing while the control plane is down for three minutes
     expect(missed, url).toBe(0);
     expect(times.all, url).toBeGreaterThan((200_000 * scale) / 1_000);
     // Of the two dozen that there are, one may have waited for a processor.
-    expect(times.all - times.quick, `${url}: ${JSON.stringify(times)}`).toBeLessThanOrEqual(Math.max(1, times.all / 20));
+    expect(times.all - times.quick, `${url}: ${JSON.stringify(times)}`).toBeLessThanOrEqual(
+      Math.max(1, times.all / 20),
+    );
   }
   expect({ pids: pids(), placed: await placed() }).toEqual(before);
   expect(before.pids.every(isAlive)).toBe(true);

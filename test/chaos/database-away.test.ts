@@ -109,7 +109,9 @@ it("management answers 503 at once, inference goes on within its slices, nothing
     expect(missed, url).toBe(0);
     expect(times.all, url).toBeGreaterThan(awayMs / 1_000);
     // Of the two dozen that there are, one may have waited for a processor.
-    expect(times.all - times.quick, `${url}: ${JSON.stringify(times)}`).toBeLessThanOrEqual(Math.max(1, times.all / 20));
+    expect(times.all - times.quick, `${url}: ${JSON.stringify(times)}`).toBeLessThanOrEqual(
+      Math.max(1, times.all / 20),
+    );
   }
 
   const during = sent.filter((one) => one.sentMs >= killedMs && one.sentMs < backMs);
