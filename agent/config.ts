@@ -18,6 +18,8 @@ export interface AgentConfig {
   readonly ingressPort: number;
   /** Origin of the data path as gateways reach it; by default host and port of the ingress. */
   readonly advertise: string | undefined;
+  /** Requests that may wait for one instance; undefined: four times its batch, at least 200. */
+  readonly queueLimit: number | undefined;
   readonly metricsHost: string;
   readonly metricsPort: number;
   /** A file with the bearer token that the metrics pages ask for; undefined: none. */
@@ -135,6 +137,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): A
     ingressHost: text("STOKER_INGRESS_HOST") ?? "127.0.0.1",
     ingressPort: number("STOKER_INGRESS_PORT", 0, 65_535) ?? 0,
     advertise,
+    queueLimit: number("STOKER_QUEUE_LIMIT", 0, 100_000),
     metricsHost: text("STOKER_AGENT_METRICS_HOST") ?? "127.0.0.1",
     metricsPort: number("STOKER_AGENT_METRICS_PORT", 0, 65_535) ?? 0,
     metricsTokenFile: text("STOKER_AGENT_METRICS_TOKEN_FILE"),

@@ -170,6 +170,7 @@ async function main(): Promise<void> {
     metrics: metrics.registry,
     limits: { maxHeldBodyBytes: config.bodyMemoryBytes },
     fault: config.fault,
+    limits: config.queueLimit === undefined ? {} : { queueLimit: config.queueLimit },
   });
   const meter = createGpuMeter({
     store: state.meter,

@@ -76,7 +76,8 @@ function unreachable(host: string, cause: unknown): unknown {
     return new CliError(`${host} did not answer within ${limitMs / 1000} s.`, exitCode.timedOut, { cause });
   }
   return new CliError(
-    `${host} cannot be reached; start Stoker with ./scripts/up, or set STOKER_HOST to where it runs.`,
+    `${host} cannot be reached; start Stoker with ./scripts/up, or say where it runs: --host or STOKER_HOST with its URL, or ` +
+      "STOKER_DATA with the data folder that it was started on.",
     exitCode.unavailable,
     { cause },
   );

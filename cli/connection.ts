@@ -3,6 +3,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { CliError, exitCode } from "./cli-error.ts";
 import { profilePath, readProfile } from "./profile.ts";
+import { runningUp } from "./running-up.ts";
 
 export interface Connection {
   readonly host: string;
@@ -12,18 +13,27 @@ export interface Connection {
 
 export const localHost = "http://127.0.0.1:8080";
 
-export function findConnection(flagHost: string | undefined, env: NodeJS.ProcessEnv, cwd: string): Connection {
+/** `home`: where this program lies, and with it the data folder of an `up` that was told none. */
+export function findConnection(
+  flagHost: string | undefined,
+  env: NodeJS.ProcessEnv,
+  cwd: string,
+  home = resolve(import.meta.dirname, ".."),
+): Connection {
   const profile = readProfile(profilePath(env));
   // STOKER_PORT and STOKER_DATA are those of `up` on this machine.
   const here = env["STOKER_PORT"] ? `http://127.0.0.1:${env["STOKER_PORT"]}` : undefined;
-  const host = (flagHost ?? env["STOKER_HOST"] ?? here ?? profile["STOKER_HOST"] ?? localHost).replace(/\/+$/, "");
+  const folders = [join(cwd, ".stoker"), join(home, ".stoker")];
+  if (env["STOKER_DATA"]) folders.unshift(resolve(cwd, env["STOKER_DATA"]));
+  const given = (flagHost ?? env["STOKER_HOST"] ?? here ?? profile["STOKER_HOST"])?.replace(/\/+$/, "");
+  // The folder of an `up` that runs says on which port.
+  const running = folders.map(runningUp).find((up) => up !== undefined && (given === undefined || up.url === given));
+  const host = given ?? running?.url ?? localHost;
   if (!URL.canParse(host) || !/^https?:$/.test(new URL(host).protocol)) {
     throw new CliError(`The host ${host} is no URL; give it as http://127.0.0.1:8080.`, exitCode.wrongUsage);
   }
   // The key of a server on this machine is never sent to another one.
-  const folders = [join(cwd, ".stoker"), resolve(import.meta.dirname, "../.stoker")];
-  if (env["STOKER_DATA"]) folders.unshift(resolve(cwd, env["STOKER_DATA"]));
-  const localFiles = isLocal(host) ? folders : [];
+  const localFiles = isLocal(host) ? [...(running ? [running.folder] : []), ...folders] : [];
   return {
     host,
     key() {

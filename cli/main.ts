@@ -46,7 +46,10 @@ const { version } = JSON.parse(manifest) as { version: string };
 const program = new Command("stoker")
   .description("Self-hosted inference: deploy models, call them, see what they cost.")
   .option("--json", "print records as JSON")
-  .option("--host <url>", "the server (default: STOKER_HOST, the profile, or http://127.0.0.1:8080)")
+  .option(
+    "--host <url>",
+    "the server (default: STOKER_HOST, the profile, an `up` that runs here, or http://127.0.0.1:8080)",
+  )
   .version(version)
   .exitOverride((error) => process.exit(error.exitCode === 0 ? exitCode.done : exitCode.wrongUsage))
   .showHelpAfterError("(stoker --help lists the commands)");

@@ -17,9 +17,12 @@ export interface GateOptions {
   /** Monotonic ms. */
   readonly clock: () => number;
   readonly maxWaitMs: number;
-  /** Most waiters; default 4 times the permits, at least 32. */
+  /** Most waiters; default 4 times the permits, at least `leastQueue`. */
   readonly queueLimit?: number;
 }
+
+/** An account may have so many requests at once of a model, unless it was given more: one instance turns none of them away. */
+export const leastQueue = 200;
 
 interface Turn {
   readonly permits: number;
@@ -64,7 +67,7 @@ export class Gate {
       this.#admit(waiter);
       return;
     }
-    const isFull = this.#queue.size >= (this.#queueLimit ?? Math.max(32, 4 * this.#capacity));
+    const isFull = this.#queue.size >= (this.#queueLimit ?? Math.max(leastQueue, 4 * this.#capacity));
     if (waiter.isHasty || (isFull && !this.#makeRoomFor(waiter))) {
       waiter.refused("busy");
       return;

@@ -6,7 +6,7 @@ export interface Limits {
   readonly maxHeldBodyBytes: number;
   readonly maxAnswerBytes: number;
   readonly maxWaitMs: number;
-  /** Waiters per instance; default 4 times its batch, at least 32. */
+  /** Waiters per instance; default 4 times its batch, at least 200. */
   readonly queueLimit?: number;
   readonly firstByteMs: number;
   /** Longest silence of an engine after its first byte. */

@@ -34,6 +34,18 @@ export function grantSizes(scopes: readonly Purchase[], wants: readonly Want[], 
   });
 }
 
+/** Which scope has the least to give, the first of equals; -1: none has a limit. */
+export function scarcest(scopes: readonly Purchase[]): number {
+  let found = -1;
+  let least: bigint | undefined;
+  for (const [i, { free, room }] of scopes.entries()) {
+    if (room === undefined || (least !== undefined && free + room >= least)) continue;
+    least = free + room;
+    found = i;
+  }
+  return found;
+}
+
 /** Whether `headroom` and whatever waits can be leased from every scope without coming near a limit. */
 export const isFarFromLimit = (scopes: readonly Purchase[], headroom: bigint): boolean =>
   scopes.every(({ room }) => room === undefined || room >= headroom * 2n * farFactor);

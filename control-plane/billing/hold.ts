@@ -1,7 +1,7 @@
 import type { LeaseId, RequestId } from "../../proto/ids.ts";
 import type { NanoUsd } from "../../proto/money.ts";
 import { ServiceError } from "../service-error.ts";
-import type { Payer } from "./scopes.ts";
+import type { BudgetScope, Payer } from "./scopes.ts";
 
 /** The payer's limits are those of the moment the request was authenticated. */
 export interface HoldRequest extends Payer {
@@ -44,14 +44,28 @@ export interface Budgets {
   hold(request: HoldRequest): Hold | Promise<Hold>;
 }
 
+/** Which of the limits a request must find room in has none left; `instances`: those of a dedicated model are not paid for. */
+export type UsedUp = BudgetScope["kind"] | "instances";
+
 export class InsufficientFunds extends ServiceError {
   readonly code = "insufficient_quota";
-  constructor() {
-    super(
-      "You need positive balance to do inference: what is left, of your funds or of the monthly limit of your account, key or token, does not cover the most this request can cost. Add funds, ask your operator for credit, or send a shorter request.",
-    );
+  /** Without `usedUp`: which one it was is not known. */
+  constructor(usedUp?: UsedUp) {
+    super(usedUp === undefined ? unknownLimit : sentences[usedUp]);
   }
 }
+
+/** No amounts: the holder of a token or a key is not told what the account has. */
+const tooLittle = "does not cover the most this request can cost";
+const unknownLimit = `You need positive balance to do inference: what is left, of your funds or of the monthly limit of your account, key or token, ${tooLittle}. Add funds, ask your operator for credit, or send a shorter request.`;
+const sentences: Readonly<Record<UsedUp, string>> = {
+  account: `You need positive balance to do inference: what is left of the account's funds ${tooLittle}. Add funds, ask your operator for credit, or send a shorter request.`,
+  account_month: `The account's monthly limit is used up: what is left of it this month ${tooLittle}. Raise it with \`POST /payment/config\`, wait for the next month (UTC), or send a shorter request.`,
+  key_month: `This API key's monthly limit is used up: what is left of it this month ${tooLittle}. Raise it with \`POST /payment/key-limits\`, use another key, wait for the next month (UTC), or send a shorter request.`,
+  jwt: `This scoped token's spending limit is used up: what is left of it ${tooLittle}. Ask whoever gave it to you for another one, or send a shorter request.`,
+  instances:
+    "The model's instances are stopped, because the account's funds do not cover the next minutes of them. Add funds, or ask your operator for credit.",
+};
 
 /** Found by a grant, which reads the account itself. Who admits says it in his own words. */
 export class SpendingSuspended extends Error {

@@ -3,9 +3,16 @@
 import { type AccountId, type BudgetId, type LeaseId, randomId } from "../../proto/ids.ts";
 import { type NanoUsd, nano } from "../../proto/money.ts";
 import type { Clock } from "./clock.ts";
-import { grantSizes, isFarFromLimit, RecentUse } from "./grant-size.ts";
+import { grantSizes, isFarFromLimit, RecentUse, scarcest } from "./grant-size.ts";
 import { HeldMoney, type HoldEnds } from "./held-money.ts";
-import { BudgetStoreAway, type Hold, type HoldRequest, InsufficientFunds, SpendingSuspended } from "./hold.ts";
+import {
+  BudgetStoreAway,
+  type Hold,
+  type HoldRequest,
+  InsufficientFunds,
+  SpendingSuspended,
+  type UsedUp,
+} from "./hold.ts";
 import type { BillingMetrics } from "./metrics.ts";
 import { type BudgetScope, type ScopeSet, scopesOf } from "./scopes.ts";
 import { freeOf, type Slice, type SliceTiming } from "./slice.ts";
@@ -56,6 +63,8 @@ export class Purse {
   /** By the last grant: no scope is near its limit, so nothing is stranded by leasing for as long as a lease lasts. */
   #isFar = false;
   #fundsOnly: ScopeSet | undefined;
+  /** By the last grant: which scope had the least, of those scopes. */
+  #scarce: { readonly scopes: string; readonly kind: UsedUp | undefined } | undefined;
   #refusal: { readonly scopes: string; readonly floor: bigint; readonly untilMs: number } | undefined;
 
   constructor(account: AccountId, deps: PurseDeps) {
@@ -163,7 +172,11 @@ export class Purse {
   #throwIfJustRefused(request: HoldRequest, scopes: ScopeSet, nowMs: number): void {
     const refusal = this.#refusal;
     if (!refusal || nowMs >= refusal.untilMs || request.floor < refusal.floor) return;
-    if (refusal.scopes === scopes.name) throw new InsufficientFunds();
+    if (refusal.scopes === scopes.name) throw this.#noRoom(scopes);
+  }
+
+  #noRoom({ name }: ScopeSet): InsufficientFunds {
+    return new InsufficientFunds(this.#scarce?.scopes === name ? this.#scarce.kind : undefined);
   }
 
   #refill(scopes: ScopeSet): void {
@@ -229,6 +242,7 @@ export class Purse {
         timing.ttlMs,
         (purchases) => {
           this.#isFar = isFarFromLimit(purchases, this.#lasting(sentAtMs));
+          this.#scarce = { scopes: scopes.name, kind: scopes.scopes[scarcest(purchases)]?.kind };
           const wants = waiters.map((waiter) => waiter.request);
           return grantSizes(purchases, wants, this.#headroom(sentAtMs));
         },
@@ -320,7 +334,7 @@ export class Purse {
         waiter.resolve(this.#open(waiter.request, free < full ? free : full, slices, nowMs));
       } else if (waiter.wasCounted && !isLate) {
         this.#refusal = { scopes: scopes.name, floor, untilMs: nowMs + refusalMs };
-        waiter.reject(new InsufficientFunds());
+        waiter.reject(this.#noRoom(scopes));
       } else {
         waiter.wasCounted = false;
         staying.push(waiter);

@@ -12,15 +12,20 @@ import { LiveMetrics } from "../inference/live-metrics.ts";
 import { createSpineMetrics } from "../inference/spine-metrics.ts";
 import { createUpstreams } from "../inference/upstreams.ts";
 import { batchLines } from "./batch-lines.ts";
+import { answerConnectionError, answerHostless, answerUnknownExpectation } from "./connection-errors.ts";
 import { drainBody } from "./drain-body.ts";
 import { createEdgeMetrics } from "./edge-metrics.ts";
 import { endpointsOf, pairs } from "./endpoint.ts";
+import type { Dialect } from "./error-body.ts";
+import { MethodNotAllowed } from "./errors.ts";
 import { bodyLimitBytes, readJsonBodies } from "./json-body.ts";
+import { KnownPaths } from "./known-paths.ts";
 import { encodeModelName } from "./model-path.ts";
 import { nativeJobs } from "./native/native-jobs.ts";
 import { openApi } from "./open-api.ts";
 import { addLoginPages } from "./pages/add-login-pages.ts";
 import { plainLines } from "./plain-lines.ts";
+import type { Refusal } from "./refusal.ts";
 import { RelayFront } from "./relay-front.ts";
 import { refusalOf, renderError } from "./render-error.ts";
 import { RequestState, type StateDeps } from "./request-state.ts";
@@ -98,8 +103,13 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
         verbose: true,
       },
     },
+    // Told in our own words: see the listeners at the end.
+    http: { requireHostHeader: false },
+    clientErrorHandler: answerConnectionError,
     frameworkErrors: (error, _request, reply) => answerError(error, "", reply),
   });
+  const known = new KnownPaths();
+  app.addHook("onRoute", ({ method, url, config }) => known.add(method, url, config?.dialect ?? "service"));
   app.decorateRequest("state", null);
   app.decorateRequest("readBody", null);
   // What is sent was built by typed code; a serialiser made of schemas would drop what they do not list.
@@ -119,6 +129,7 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     metrics: createEdgeMetrics(deps.registry),
     live,
     bodies: deps.bodies,
+    waits: deps.bodyWaits ?? deadlines,
     unixMs: Date.now,
     onClosed,
   };
@@ -154,8 +165,13 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
   });
   const unknown = edge.metrics.meter("_any", "_unknown");
   app.setNotFoundHandler((request, reply) => {
-    const state = stateOfUnknown(edge, unknown, request, reply);
-    return reply.code(404).headers(pairs(state.headers())).send({ detail: "Not Found" });
+    const other = known.otherMethods(request.method, request.originalUrl);
+    const state = stateOfUnknown(edge, unknown, request, reply, other?.dialect);
+    if (!other) return reply.code(404).headers(pairs(state.headers())).send({ detail: "Not Found" });
+    state.refusal = refusalOf(new MethodNotAllowed(request.method, other.allowed));
+    reply.header("allow", other.allowed);
+    answerRefusal(state.refusal, request, reply, state);
+    return reply;
   });
 
   // Without its hook: only requests of browsers are searched for cookies (session.ts).
@@ -230,8 +246,10 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
   const routes = app.server.listeners("request") as ((req: IncomingMessage, res: ServerResponse) => void)[];
   app.server.removeAllListeners("request");
   app.server.on("request", (req, res) => {
-    if (!front.take(req, res)) for (const route of routes) route.call(app.server, req, res);
+    if (req.headers.host === undefined && req.httpVersion === "1.1") answerHostless(req, res);
+    else if (!front.take(req, res)) for (const route of routes) route.call(app.server, req, res);
   });
+  app.server.on("checkExpectation", answerUnknownExpectation);
   return app;
 }
 
@@ -242,8 +260,12 @@ function compiledBody(app: FastifyInstance, schema: TSchema) {
   return validatorCompiler({ schema, method: "POST", url: "", httpPart: "body" });
 }
 
-function answerRefusal(refusal: ReturnType<typeof refusalOf>, request: FastifyRequest, reply: FastifyReply): void {
-  const { state } = request;
+function answerRefusal(
+  refusal: Refusal,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  state: RequestState | null = request.state,
+): void {
   const { status, headers, body } = renderError(refusal, state?.dialect ?? "service", request.id);
   // Whoever sends more than is taken may go on sending for ever.
   const end = refusal.code === "body_too_large" ? ["connection", "close"] : [];
@@ -263,6 +285,7 @@ function stateOfUnknown(
   meter: ConstructorParameters<typeof RequestState>[1],
   request: FastifyRequest,
   reply: FastifyReply,
+  dialect: Dialect = "service",
 ): RequestState {
-  return new RequestState(edge, meter, "service", request.id, request.headers, reply.raw);
+  return new RequestState(edge, meter, dialect, request.id, request.headers, reply.raw);
 }

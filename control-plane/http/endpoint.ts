@@ -109,7 +109,7 @@ export function endpointsOf(app: FastifyInstance, deps: EndpointDeps): Endpoints
         url,
         schema: schemaOf(endpoint, url !== path),
         onRequest: begin,
-        config: { takesForms: takes !== "json" },
+        config: { takesForms: takes !== "json", dialect },
         ...(bodyLimitBytes === undefined ? {} : { bodyLimit: bodyLimitBytes }),
         preValidation: [
           ...(body ? [needsBody] : []),

@@ -9,6 +9,93 @@ export class MalformedBody extends ServiceError {
   }
 }
 
+/** Broken sequences, halves of surrogate pairs, or another encoding. */
+export class BodyNotUtf8 extends ServiceError {
+  readonly code = "json_invalid";
+  constructor() {
+    super(
+      "The request body is not valid UTF-8: it holds bytes that are no character, such as a cut-off one, half of a surrogate " +
+        "pair, or text of another encoding. Encode it as UTF-8 and send it again.",
+    );
+  }
+}
+
+/** More of the body was announced, and nothing came for so long that nobody waits for it any more. */
+export class BodyStalled extends ServiceError {
+  readonly code = "body_stalled";
+  constructor(stalledMs: number) {
+    super(
+      `Nothing more of the request body came for ${stalledMs / 1000} s, so what had come was let go. Send the request again, over ` +
+        "a connection that does not stall.",
+    );
+  }
+}
+
+/** The path is known, its methods are others. */
+export class MethodNotAllowed extends ServiceError {
+  readonly code = "method_not_allowed";
+  /** As `Allow` says them. */
+  readonly allowed: string;
+  constructor(method: string, allowed: string) {
+    super(`This path does not take ${method}. It takes ${allowed}.`);
+    this.allowed = allowed;
+  }
+}
+
+export class HostMissing extends ServiceError {
+  readonly code = "host_missing";
+  constructor() {
+    super("A request of HTTP/1.1 needs the header Host. Send it, with the name and port of this server.");
+  }
+}
+
+export class ExpectationUnknown extends ServiceError {
+  readonly code = "expectation_failed";
+  constructor() {
+    super("This server knows the expectation 100-continue alone. Leave out the header Expect.");
+  }
+}
+
+/** No request could be made out of what came over the connection. */
+export class RequestUnreadable extends ServiceError {
+  readonly code = "bad_request";
+  constructor(cause: Error) {
+    super(
+      "What came over this connection is no readable HTTP/1.1 request: its first line, a header, its length or a chunk is " +
+        "malformed. Check what sends it; this port speaks HTTP without TLS.",
+      { cause },
+    );
+  }
+}
+
+export class HeadersTooLarge extends ServiceError {
+  readonly code = "headers_too_large";
+  constructor(limitBytes: number, cause: Error) {
+    super(
+      `The request's headers are larger than ${limitBytes / 1024} KiB together, the most this server reads. Send fewer or shorter ` +
+        "ones; long cookies and query strings count.",
+      { cause },
+    );
+  }
+}
+
+export class ChunkExtensionsTooLarge extends ServiceError {
+  readonly code = "body_too_large";
+  constructor(cause: Error) {
+    super("The extensions of the body's chunks are larger than this server reads. Send chunks without extensions.", {
+      cause,
+    });
+  }
+}
+
+/** Its headers, or all of it, did not come in the time there is for that. */
+export class RequestTimedOut extends ServiceError {
+  readonly code = "request_timeout";
+  constructor(cause: Error) {
+    super("The request did not come whole in the time this server waits for one. Send it again.", { cause });
+  }
+}
+
 export class MalformedForm extends ServiceError {
   readonly code = "form_invalid";
   constructor(cause: unknown) {

@@ -1,7 +1,9 @@
 // Bodies are JSON whatever the Content-Type says: known clients send none, or curl's default. Forms only where a route
 // takes them; what begins as JSON is JSON there too.
+import { isUtf8 } from "node:buffer";
 import type { FastifyInstance, FastifyRequest } from "fastify";
-import { MalformedBody } from "./errors.ts";
+import type { Dialect } from "./error-body.ts";
+import { BodyNotUtf8, MalformedBody } from "./errors.ts";
 import { digestOfForm, isForm, isUrlEncoded, readForm, readUrlEncoded } from "./form-body.ts";
 import { receiveBody } from "./receive-body.ts";
 import type { RequestState } from "./request-state.ts";
@@ -20,6 +22,8 @@ declare module "fastify" {
   interface FastifyContextConfig {
     /** Bodies of this route may be multipart/form-data. */
     takesForms?: boolean;
+    /** In which it is refused, also by a method that it does not take. */
+    dialect?: Dialect;
   }
 }
 
@@ -33,6 +37,8 @@ const noBytes = Buffer.alloc(0);
 export function readJsonBodies(app: FastifyInstance): void {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("*", (request, payload, done) => {
+    // Of a path that nobody serves nothing is read.
+    if (request.is404) return void done(null, undefined);
     const { bodyLimit = bodyLimitBytes } = request.routeOptions;
     receiveBody(payload, request.state as RequestState, bodyLimit, (error, bytes) => {
       if (bytes) parse(request, bytes, done);
@@ -61,6 +67,7 @@ function parse(request: FastifyRequest, bytes: Buffer, done: (error: Error | nul
     isUrlEncoded(type) &&
     !/^\s*[{[]/.test(bytes.toString("latin1", 0, 64))
   ) {
+    if (!isUtf8(bytes)) return void done(new BodyNotUtf8());
     request.readBody = { bytes, exact: undefined };
     done(null, readUrlEncoded(bytes));
     return;
@@ -74,8 +81,10 @@ function parse(request: FastifyRequest, bytes: Buffer, done: (error: Error | nul
   }
 }
 
-/** Throws MalformedBody. */
+/** Throws MalformedBody, BodyNotUtf8. */
 export function readJson(bytes: Buffer): { readonly value: unknown; readonly exact: ReadBody["exact"] } {
+  // A decoder would put U+FFFD in the place of what it cannot read, and the model would be asked something else.
+  if (!isUtf8(bytes)) throw new BodyNotUtf8();
   let value: unknown;
   let exact: Record<string, unknown> | undefined;
   try {

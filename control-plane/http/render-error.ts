@@ -183,6 +183,15 @@ const statusOf = new Map<ErrorClass, number>([
   [inference.FundsSuspended, 402],
   [inference.SuspendedByOperator, 403],
   [edge.MalformedBody, 400],
+  [edge.BodyNotUtf8, 400],
+  [edge.BodyStalled, 408],
+  [edge.MethodNotAllowed, 405],
+  [edge.HostMissing, 400],
+  [edge.ExpectationUnknown, 417],
+  [edge.RequestUnreadable, 400],
+  [edge.HeadersTooLarge, 431],
+  [edge.ChunkExtensionsTooLarge, 413],
+  [edge.RequestTimedOut, 408],
   [edge.BodyMissing, 422],
   [edge.MalformedForm, 400],
   [edge.NoForm, 400],
@@ -226,7 +235,7 @@ export interface RenderedError {
 }
 
 export function renderError(refusal: Refusal, dialect: Dialect, requestId: string): RenderedError {
-  const { status, retryAfterSeconds, phase, etaSeconds } = refusal;
+  const { status, code, retryAfterSeconds, phase, etaSeconds } = refusal;
   const headers = ["content-type", "application/json; charset=utf-8"];
   if (status === 401) headers.push("www-authenticate", "Bearer");
   if (retryAfterSeconds !== undefined) {
@@ -236,6 +245,8 @@ export function renderError(refusal: Refusal, dialect: Dialect, requestId: strin
   }
   // SDKs repeat 409 by themselves, and money does not come back by asking again.
   if (status === 402 || status === 409) headers.push("x-should-retry", "false");
+  // What was announced and did not come may still come: it is no next request.
+  if (code === "body_stalled") headers.push("connection", "close");
   if (phase !== undefined) headers.push("x-stoker-phase", phase);
   if (etaSeconds !== undefined) headers.push("x-stoker-eta", String(etaSeconds));
   return { status, headers, body: JSON.stringify(errorBody(refusal, dialect, requestId)) };

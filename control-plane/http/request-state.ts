@@ -10,6 +10,7 @@ import type { Session } from "../accounts/sessions.ts";
 import type { ModelAbout } from "../catalog/model-meta.ts";
 import { type ByteRoom, smallBytes } from "../inference/byte-room.ts";
 import type { Completion, Trace } from "../inference/completion.ts";
+import type { Deadlines } from "../inference/deadlines.ts";
 import type { LiveMetrics } from "../inference/live-metrics.ts";
 import type { RateStanding } from "../quotas/rate-meter.ts";
 import { deprecationHeaders } from "./deprecation-headers.ts";
@@ -28,6 +29,8 @@ export interface StateDeps {
   readonly metrics: EdgeMetrics;
   readonly live: LiveMetrics;
   readonly bodies: ByteRoom;
+  /** Where bodies that stall are noticed. */
+  readonly waits: Deadlines;
   /** Unix ms. */
   readonly unixMs: () => number;
   /** A response has closed. */
@@ -97,6 +100,10 @@ export class RequestState implements Trace {
     this.admittedAtMs = deps.unixMs();
     meter.inFlight += 1;
     res.on("close", () => this.#closed());
+  }
+
+  get waits(): Deadlines {
+    return this.#deps.waits;
   }
 
   /** Counts so many more bytes of the body as held, until the response has closed. False: there is no room, or it has closed. */

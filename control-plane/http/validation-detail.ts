@@ -64,7 +64,7 @@ function pathOf(pointer: string): string[] {
 }
 
 function described({ keyword, params, data }: SchemaError, place: Place): Omit<Detail, "loc"> {
-  const limit = params["limit"];
+  const limit = exactly(params["limit"]);
   switch (keyword) {
     case "type":
       return data === undefined && place === "body"
@@ -87,11 +87,14 @@ function described({ keyword, params, data }: SchemaError, place: Place): Omit<D
     case "pattern":
       return { msg: `String should match pattern '${params["pattern"]}'`, type: "string_pattern" };
     case "minLength":
-      return { msg: `String should have at least ${limit} characters`, type: "string_too_short" };
+      return {
+        msg: `String should have at least ${limit} ${limit === 1 ? "character" : "characters"}`,
+        type: "string_too_short",
+      };
     case "maxLength":
       return { msg: `String should have at most ${limit} characters`, type: "string_too_long" };
     case "minItems":
-      return { msg: `List should have at least ${limit} items`, type: "too_short" };
+      return { msg: `List should have at least ${limit} ${limit === 1 ? "item" : "items"}`, type: "too_short" };
     case "maxItems":
       return { msg: `List should have at most ${limit} items`, type: "too_long" };
     case "additionalProperties":
@@ -100,6 +103,10 @@ function described({ keyword, params, data }: SchemaError, place: Place): Omit<D
       return { msg: "Invalid value", type: "value_error" };
   }
 }
+
+/** A double prints the digits it is told apart by, 18446744073709552000 for 2^64. */
+const exactly = (limit: unknown): unknown =>
+  Number.isInteger(limit) && !Number.isSafeInteger(limit) ? BigInt(limit as number) : limit;
 
 function typed(wanted: unknown, data: unknown, place: Place): Omit<Detail, "loc"> {
   // A nullable field is told by what it is when it is not null.

@@ -59,6 +59,7 @@ import type { AgedLive } from "../fleet/live.ts";
 import type { NodeWeightsVerbs } from "../fleet/node-weights.ts";
 import type { ByteRoom } from "../inference/byte-room.ts";
 import type { Spine } from "../inference/complete.ts";
+import type { Deadlines } from "../inference/deadlines.ts";
 import type { LimitDesk } from "../quotas/limit-desk.ts";
 import type { Webhooks } from "../webhooks/webhooks.ts";
 
@@ -179,6 +180,8 @@ export interface HttpDeps {
     Partial<Pick<Spine, "limits">>;
   /** Of all requests together. */
   readonly bodies: ByteRoom;
+  /** Where bodies that stall are noticed; undefined: with a clock of the edge's own. Its owner closes it. */
+  readonly bodyWaits?: Deadlines;
   readonly deployments: DeploymentVerbs;
   readonly modelRecords: ModelRecords;
   readonly adapters: Adapters;

@@ -182,7 +182,7 @@ export function createColdStarts(deps: ColdStartDeps): ColdStarts {
 
 const keyOf = ({ adapter, deployId }: ServedModel) => adapter?.id ?? deployId;
 
-/** As many as an agent's own queue takes beside those that run. */
+/** No more than an agent's own queue takes beside those that run. */
 function placesOf(routes: Pick<Routes, "ready">, { deployId, adapter }: ServedModel): number {
   let places = 0;
   for (const { maxBatchSize, inFlight } of routes.ready(deployId, adapter?.id))
@@ -198,7 +198,8 @@ function refusalOf(
 ): ((model: ServedModel) => Error) | undefined {
   if (state.kind === "ended") return (model) => notReady(model, state);
   // Who may use an offered model does not pay for its instances, and cannot mend it.
-  if (state.kind === "unpaid") return (model) => (model.isPublic ? notReady(model, state) : new InsufficientFunds());
+  if (state.kind === "unpaid")
+    return (model) => (model.isPublic ? notReady(model, state) : new InsufficientFunds("instances"));
   return stuckSinceMs !== undefined && nowMs - stuckSinceMs >= stuckMs ? (model) => notReady(model, state) : undefined;
 }
 

@@ -23,6 +23,11 @@ export class Deadlines {
     this.#everyMs = everyMs;
   }
 
+  /** Monotonic. */
+  get nowMs(): number {
+    return this.#clock();
+  }
+
   add(entry: Deadline): void {
     entry.slot = this.#entries.push(entry) - 1;
     this.#timer ??= setTimeout(this.#sweep, this.#everyMs);

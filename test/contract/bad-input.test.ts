@@ -29,6 +29,7 @@ async function refused(path: string, body: unknown): Promise<CompatError & { rea
 const outOfBounds: readonly (readonly [string, unknown, string, (readonly string[])?])[] = [
   ["model", undefined, "missing"],
   ["model", 7, "string_type"],
+  ["model", "", "string_too_short"],
   ["max_tokens", 0, "greater_than"],
   ["max_tokens", 1_000_001, "less_than_equal"],
   ["max_tokens", 1.5, "int_from_float"],
@@ -76,10 +77,11 @@ describe.each(Object.entries(paths))("%s completions", (kind, path) => {
     ["18446744073709551616", "less_than"],
     ["18446744073709551617", "less_than"],
     ["-9223372036854775809", "greater_than_equal"],
-  ])("refuse a seed of %s", async (seed, type) => {
+  ])("refuse a seed of %s, with its bound to the last digit", async (seed, type) => {
     const { status, detail } = await refused(path, `${JSON.stringify(good()).slice(0, -1)},"seed":${seed}}`);
     expect(status).toBe(422);
     expect(detail?.[0]).toMatchObject({ loc: ["body", "seed"], type });
+    expect(detail?.[0]?.msg).toMatch(/ (18446744073709551616|-9223372036854775808)$/);
   });
 
   it("name every field that is missing", async () => {

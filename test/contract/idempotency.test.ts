@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { createHttp } from "../../control-plane/http/create-http.ts";
+import { agentId, backupId } from "../fakes/agent-instance-ports.ts";
 import { adminKey, apiKey, deployment, type FakePorts, fakePorts } from "../fakes/ports.ts";
 
 let ports: FakePorts;
@@ -16,7 +17,7 @@ const post = (path: string, body: unknown, key: string, secret = apiKey) =>
     method: "POST",
     url: path,
     headers: { authorization: `Bearer ${secret}`, "idempotency-key": key, "content-type": "application/json" },
-    body: JSON.stringify(body),
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   });
 
 /** Replaces a verb by one that counts, and answers or throws what it is given in turn; the last one again and again. */
@@ -36,6 +37,13 @@ describe.each([
   ["/deploy/llm", llm],
   ["/v1/api-tokens", { name: "ci" }],
   ["/v1/scoped-jwt", { api_key_name: "auto" }],
+  ["/v1/ssh_keys", { name: "laptop", key: "ssh-ed25519 AAAA" }],
+  ["/payment/funds", { amount: 2000 }],
+  ["/v1/me/rate_limit/request", { rate_limit: 400, reason: "evals" }],
+  ["/v1/me/gpu_pool/request", { reason: "launch", requested_max: { "H100-80GB": 16 } }],
+  ["/v1/me/gpu_limit/request", { gpu_type: "H100-80GB", requested_limit: 16, reason: "launch" }],
+  [`/v1/agent/${agentId}/backup`, {}],
+  [`/v1/agent/${agentId}/backups/${backupId}/restore`, {}],
 ])("POST %s with an Idempotency-Key", (path, body) => {
   it("repeated gives the first answer again, marked, with the same status and secrecy", async () => {
     const first = await post(path, body, "k1");
@@ -70,6 +78,25 @@ describe("an Idempotency-Key", () => {
     expect(calls.count).toBe(1);
     await post("/deploy/llm", llm, "k2");
     expect(calls.count).toBe(2);
+  });
+
+  it("runs once what spends or asks the operator, also where two requests differ in nothing but the key", async () => {
+    const { deps } = ports;
+    const calls = [
+      verb(deps.sshKeys, "add", [{ id: "1", name: "n", key: "k", fingerprint: "f", createdAtMs: 1 }]),
+      verb(deps.paying, "addFunds", [null]),
+      verb(deps.quotas, "requestRates", [undefined]),
+      verb(deps.agentBackups, "backup", ["bk-2"]),
+    ];
+    const wanted: readonly (readonly [string, unknown])[] = [
+      ["/v1/ssh_keys", { name: "laptop", key: "ssh-ed25519 AAAA" }],
+      ["/payment/funds", { amount: 2000 }],
+      ["/v1/me/rate_limit/request", { rate_limit: 400, reason: "evals" }],
+      [`/v1/agent/${agentId}/backup`, undefined],
+    ];
+    for (const [path, body] of wanted)
+      for (const key of ["k1", "k1", "k2"]) expect((await post(path, body, key)).statusCode, path).toBe(200);
+    expect(calls.map(({ count }) => count)).toEqual([2, 2, 2, 2]);
   });
 
   it("of one account says nothing to another, nor one route's to another", async () => {

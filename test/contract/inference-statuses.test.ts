@@ -1,5 +1,5 @@
-import { describe, it } from "vitest";
-import { BudgetStoreAway, InsufficientFunds } from "../../control-plane/billing/hold.ts";
+import { describe, expect, it } from "vitest";
+import { BudgetStoreAway, InsufficientFunds, type UsedUp } from "../../control-plane/billing/hold.ts";
 import { chat, text } from "../fakes/edge.ts";
 import { ada, apiKey, type FakePorts, servedModel } from "../fakes/ports.ts";
 import { check, type Row } from "./status-row.ts";
@@ -11,6 +11,15 @@ const suspended = (suspendReason: string) => (ports: FakePorts) => {
 const refuseHold = (hold: FakePorts["budgets"]["hold"]) => (ports: FakePorts) => {
   ports.budgets.hold = hold;
 };
+
+/** What each limit says of itself, and of no other. */
+const usedUp: readonly (readonly [UsedUp, RegExp])[] = [
+  ["account", /account's funds .* Add funds/],
+  ["account_month", /^The account's monthly limit .*POST \/payment\/config/],
+  ["key_month", /^This API key's monthly limit .*POST \/payment\/key-limits/],
+  ["jwt", /^This scoped token's spending limit .* another one/],
+  ["instances", /^The model's instances are stopped.* Add funds/],
+];
 
 const rows: readonly Row[] = [
   {
@@ -28,6 +37,15 @@ const rows: readonly Row[] = [
     holds: { error: { code: "insufficient_quota" } },
     headers: { "x-should-retry": "false" },
   },
+  ...usedUp.map(
+    ([kind, sentence]): Row => ({
+      call: "POST ",
+      status: 402,
+      given: refuseHold(() => Promise.reject(new InsufficientFunds(kind))),
+      holds: { error: { code: "insufficient_quota", message: expect.stringMatching(sentence) } },
+      headers: { "x-should-retry": "false" },
+    }),
+  ),
   {
     call: "POST ",
     status: 402,

@@ -33,9 +33,10 @@ const filled = (path: string) =>
 /** Pages for people are served and not described to programs. */
 const pages: ReadonlySet<string> = new Set(["/openapi.json", "/docs", "/console"]);
 
-/** Whether any route takes it: an unknown one answers as section 2.1 says. */
+/** Whether any route takes it: an unknown one answers as section 2.1 says, one of other methods says which. */
 async function isServed(method: string, path: string): Promise<boolean> {
   const answer = await app.inject({ method: method as "GET", url: filled(path) });
+  if (answer.headers["allow"] !== undefined) return false;
   return !(answer.statusCode === 404 && answer.body === '{"detail":"Not Found"}');
 }
 

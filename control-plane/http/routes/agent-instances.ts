@@ -145,6 +145,7 @@ export function addAgentInstanceRoutes(endpoints: Endpoints, { agentInstances, a
     method: "POST",
     path: `${base}/:instance_id/backup`,
     summary: "Begin a backup of its volume",
+    idempotent: true,
     answer: BackupStarted,
     refusals: [404, 409, 503],
     handler: async ({ caller, params, reply }) => ({
@@ -174,6 +175,7 @@ export function addAgentInstanceRoutes(endpoints: Endpoints, { agentInstances, a
       method: "POST",
       path: `${base}/:instance_id/backups/:backup_id/${path}`,
       summary,
+      idempotent: true,
       tag,
       access,
       params: AgentBackupId,

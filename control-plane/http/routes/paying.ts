@@ -85,9 +85,10 @@ export function addPayingRoutes(endpoints: Endpoints, deps: HttpDeps): void {
     method: "POST",
     path: "/payment/funds",
     summary: "Add funds: the page to pay on, or null when the operator was asked to credit them",
+    idempotent: true,
     body: FundsRequest,
     answer: CheckoutUrl,
-    refusals: [404, 503],
+    refusals: [404, 409, 503],
     holdsSecrets: true,
     async handler({ caller, body, reply }) {
       const page = `${originOf(deps.publicUrl, reply.request)}/console/billing`;

@@ -23,6 +23,7 @@ export function addProgramRoutes(endpoints: Endpoints, { applications }: Pick<Ht
     method: "POST",
     path: "/payment/program/application",
     summary: "Apply to the startup program",
+    idempotent: true,
     tag: "billing",
     access: "key",
     body: ApplicationRequest,

@@ -34,11 +34,12 @@ export function addQuotaRoutes(endpoints: Endpoints, { quotas }: Pick<HttpDeps, 
     method: "POST",
     path: "/v1/me/rate_limit/request",
     summary: "Ask the operator for higher rate limits",
+    idempotent: true,
     tag: "account",
     access: "key",
     body: RateLimitRequest,
     answer: FreeForm,
-    refusals: [400, 403, 404, 429, 503],
+    refusals: [400, 403, 404, 409, 429, 503],
     async handler({ caller, body }) {
       const { rate_limit: concurrent, tpm_rate_limit: tokens, reason } = body;
       await quotas.requestRates(caller.account, { concurrent, tokensPerMinute: tokens ?? null, reason });
@@ -72,6 +73,7 @@ export function addQuotaRoutes(endpoints: Endpoints, { quotas }: Pick<HttpDeps, 
     method: "POST",
     path: "/v1/me/gpu_pool/request",
     summary: "Ask the operator for another GPU pool, or replace what the open request asks for",
+    idempotent: true,
     body: GpuPoolChange,
     answer: PendingGpuRequest,
     refusals: [400, 404, 409, 503],
@@ -118,13 +120,14 @@ export function addQuotaRoutes(endpoints: Endpoints, { quotas }: Pick<HttpDeps, 
     method: "POST",
     path: "/v1/me/gpu_limit/request",
     summary: "Ask for another limit of one GPU type, in the open request or a new one",
+    idempotent: true,
     body: Type.Object({
       gpu_type: Type.Unsafe<(typeof gpuTypes)[number]>({ type: "string", enum: [...gpuTypes] }),
       requested_limit: Type.Integer({ minimum: 0, maximum: 1_000_000 }),
       reason: Type.String({ minLength: 1, maxLength: 2048 }),
     }),
     answer: FreeForm,
-    refusals: [403, 404, 503],
+    refusals: [403, 404, 409, 503],
     async handler({ caller, body }) {
       await quotas.requestGpuLimit(caller.account, body.gpu_type, body.requested_limit, body.reason);
       return {};

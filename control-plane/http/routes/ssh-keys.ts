@@ -30,6 +30,7 @@ export function addSshKeyRoutes(endpoints: Endpoints, { sshKeys }: Pick<HttpDeps
     method: "POST",
     path: "/v1/ssh_keys",
     summary: "Add an SSH public key",
+    idempotent: true,
     tag,
     access,
     body: Type.Object({

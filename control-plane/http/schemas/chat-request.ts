@@ -1,6 +1,6 @@
 import { type Static, Type } from "typebox";
 import { Messages } from "./messages.ts";
-import { nullable, sampling } from "./sampling.ts";
+import { ModelName, nullable, sampling } from "./sampling.ts";
 import { tagged } from "./tagged.ts";
 
 const Tool = Type.Object({
@@ -44,7 +44,7 @@ export const reasoningEfforts = ["none", "minimal", "low", "medium", "high", "xh
 
 export const ChatRequest = Type.Object({
   // An unknown name is 404, not 422.
-  model: Type.String(),
+  model: ModelName,
   messages: Messages,
   ...sampling,
   tools: Type.Optional(nullable.array(Tool)),

@@ -1,9 +1,9 @@
 import { type Static, Type } from "typebox";
-import { nullable, sampling } from "./sampling.ts";
+import { ModelName, nullable, sampling } from "./sampling.ts";
 
 export const CompletionRequest = Type.Object({
   // An unknown name is 404, not 422.
-  model: Type.String(),
+  model: ModelName,
   prompt: Type.String({ description: "A single string" }),
   ...sampling,
   logprobs: Type.Optional(nullable.integer({ minimum: 0 })),

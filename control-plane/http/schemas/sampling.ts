@@ -13,6 +13,9 @@ export const nullable = {
     Type.Unsafe<unknown[] | null>({ type: ["array", "null"], items, ...bounds }),
 };
 
+/** An unknown one is 404, not 422. */
+export const ModelName = Type.String({ minLength: 1 });
+
 const tokens = { exclusiveMinimum: 0, maximum: 1_000_000 };
 
 export const sampling = {

@@ -1,10 +1,8 @@
 // Requests and answers of embeddings, speech, transcriptions and images, to the bounds of the interface.
 import { type Static, Type } from "typebox";
 import type { FormFile } from "../form-body.ts";
-import { nullable } from "./sampling.ts";
+import { ModelName as model, nullable } from "./sampling.ts";
 
-// An unknown name is 404, not 422.
-const model = Type.String();
 const serviceTier = Type.Optional(nullable.string());
 const user = Type.Optional(nullable.string());
 

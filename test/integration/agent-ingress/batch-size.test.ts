@@ -14,7 +14,7 @@ afterEach(async () => {
 });
 
 it("never runs more than the batch holds: 300 at once, batch 8, the rest wait or are told when to come back", async () => {
-  path = await startDataPath(engine.origin);
+  path = await startDataPath(engine.origin, { limits: { queueLimit: 32 } });
   const replies = await Promise.all(Array.from({ length: 300 }, () => call(path.port)));
   expect(engine.maxRunning).toBe(8);
   const served = replies.filter((r) => r.status === 200);

@@ -126,7 +126,7 @@ it("gives one account alone the whole engine, and the rest of it to whoever want
 
 it("does not shut the light one out of a queue that the heavy one keeps full", async () => {
   await path.close();
-  path = await startDataPath(engine.origin);
+  path = await startDataPath(engine.origin, { limits: { queueLimit: 32 } });
   const asked = Array.from({ length: 60 }, () => ask("heavy"));
   await expect.poll(() => path.ingress.stats("instance00000001" as never).waiting, { timeout: 20_000 }).toBe(32);
   const replies = await Promise.all(Array.from({ length: 10 }, () => ask("light")));

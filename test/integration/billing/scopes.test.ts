@@ -87,7 +87,12 @@ describe("a request of a scoped token", () => {
     expect(await checkBooks(world.db)).toEqual(wholeBooks);
   });
 
-  it.each(["account", "account month", "key month", "token"])("is refused when its %s has no room", async (which) => {
+  it.each([
+    ["account", /left of the account's funds/],
+    ["account month", /account's monthly limit is used up/],
+    ["key month", /API key's monthly limit is used up/],
+    ["token", /scoped token's spending limit is used up/],
+  ])("is refused when its %s has no room, and told so", async (which, sentence) => {
     const world = await openWorld(postgres);
     const of = (scope: string) => (scope === which ? tokens(90) : tokens(1_000));
     const account = await world.account(of("account"));
@@ -97,10 +102,12 @@ describe("a request of a scoped token", () => {
     const budgets = await world.replica();
     const request = (full: bigint, floor?: bigint) =>
       limited(account, key, tokenBudget(which), of("token"), full, floor);
-    await expect(budgets.hold(request(tokens(91)))).rejects.toThrow(InsufficientFunds);
+    await expect(budgets.hold(request(tokens(91)))).rejects.toThrow(sentence);
     const lowered = await budgets.hold(request(tokens(100), tokens(50)));
     expect(lowered.amount).toBe(tokens(90));
-    await expect(budgets.hold(request(1n))).rejects.toThrow(InsufficientFunds);
+    const refused = await Promise.resolve(budgets.hold(request(1n))).catch((error: Error) => error);
+    expect(refused).toBeInstanceOf(InsufficientFunds);
+    expect((refused as Error).message).toMatch(sentence);
     expect(await checkBooks(world.db)).toEqual(wholeBooks);
   });
 });

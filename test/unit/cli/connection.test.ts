@@ -1,4 +1,7 @@
-import { expect, test } from "vitest";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
 import { CliError } from "../../../cli/cli-error.ts";
 import { findConnection } from "../../../cli/connection.ts";
 
@@ -8,7 +11,7 @@ test("a flag wins over STOKER_HOST, which wins over this machine", () => {
   const env = { ...nowhere, STOKER_HOST: "http://one:1" };
   expect(findConnection("http://two:2/", env, "/nonexistent").host).toBe("http://two:2");
   expect(findConnection(undefined, env, "/nonexistent").host).toBe("http://one:1");
-  expect(findConnection(undefined, nowhere, "/nonexistent").host).toBe("http://127.0.0.1:8080");
+  expect(findConnection(undefined, nowhere, "/nonexistent", "/nonexistent").host).toBe("http://127.0.0.1:8080");
 });
 
 test("STOKER_API_KEY is the key wherever it is set", () => {
@@ -23,4 +26,40 @@ test("the key of this machine's server is never taken for another host", () => {
 
 test("a host that is no URL is wrong usage", () => {
   expect(() => findConnection("localhost:8080x y", nowhere, "/nonexistent")).toThrow(CliError);
+});
+
+/** A folder to work in whose data folder is held by the process `pid`. */
+function folderWithLock(pid: number): string {
+  const cwd = mkdtempSync(join(tmpdir(), "stoker-cli-"));
+  onTestFinished(() => rmSync(cwd, { recursive: true, force: true }));
+  mkdirSync(join(cwd, ".stoker"));
+  const lock = { pid, startedAt: "1", url: "http://127.0.0.1:9123" };
+  writeFileSync(join(cwd, ".stoker", "up.lock"), JSON.stringify(lock));
+  writeFileSync(join(cwd, ".stoker", "admin.key"), "stk_here\n");
+  return cwd;
+}
+
+test("an `up` that runs here on another port is found by its data folder, with its key", () => {
+  const cwd = folderWithLock(process.pid);
+  const found = findConnection(undefined, nowhere, cwd, "/nonexistent");
+  expect([found.host, found.key()]).toEqual(["http://127.0.0.1:9123", "stk_here"]);
+  const named = findConnection(undefined, { ...nowhere, STOKER_DATA: join(cwd, ".stoker") }, "/", "/nonexistent");
+  expect([named.host, named.key()]).toEqual(["http://127.0.0.1:9123", "stk_here"]);
+});
+
+test("an `up` that runs here gives way to what is named", () => {
+  const cwd = folderWithLock(process.pid);
+  const hostOf = (flag: string | undefined, env: NodeJS.ProcessEnv) =>
+    findConnection(flag, { ...nowhere, ...env }, cwd, "/nonexistent").host;
+  expect(hostOf("http://two:2", {})).toBe("http://two:2");
+  expect(hostOf(undefined, { STOKER_HOST: "http://one:1" })).toBe("http://one:1");
+  expect(hostOf(undefined, { STOKER_PORT: "8081" })).toBe("http://127.0.0.1:8081");
+});
+
+test("the lock of an `up` that was killed, or that is no lock, says nothing", () => {
+  // More than any process has.
+  const cwd = folderWithLock(2 ** 30);
+  expect(findConnection(undefined, nowhere, cwd, "/nonexistent").host).toBe("http://127.0.0.1:8080");
+  writeFileSync(join(cwd, ".stoker", "up.lock"), "half a loc");
+  expect(findConnection(undefined, nowhere, cwd, "/nonexistent").host).toBe("http://127.0.0.1:8080");
 });

@@ -21,6 +21,13 @@ describe("detail[]", () => {
     });
   });
 
+  it("prints a bound beyond 2^53 to its last digit", () => {
+    const msgOf = (keyword: string, limit: number) => detailOf([error({ keyword, params: { limit } })], "body")[0]?.msg;
+    expect(msgOf("exclusiveMaximum", 2 ** 64)).toBe("Input should be less than 18446744073709551616");
+    expect(msgOf("minimum", -(2 ** 63))).toBe("Input should be greater than or equal to -9223372036854775808");
+    expect(msgOf("maximum", 1.5)).toBe("Input should be less than or equal to 1.5");
+  });
+
   it("speaks of the alternative that came furthest", () => {
     const errors = [
       error({ instancePath: "/stop", params: { type: "string" } }),

@@ -1,0 +1,39 @@
+import { once } from "node:events";
+import { createServer, type ServerOptions } from "node:http";
+import { type AddressInfo, connect, type Socket } from "node:net";
+import { text } from "node:stream/consumers";
+import { expect, it, onTestFinished } from "vitest";
+import { answerConnectionError } from "../../../../control-plane/http/connection-errors.ts";
+
+async function open(options: ServerOptions): Promise<Socket> {
+  const server = createServer(options, (_req, res) => void res.write("begun"));
+  server.on("clientError", answerConnectionError);
+  onTestFinished(() => void server.close());
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const socket = connect((server.address() as AddressInfo).port, "127.0.0.1");
+  socket.on("error", () => {});
+  return socket;
+}
+
+it.each([
+  ["its headers", "GET / HTTP/1.1\r\nhost: x\r\n"],
+  ["its first line", "GE"],
+])("a request that does not end %s in time is 408 with a sentence", async (_what, bytes) => {
+  const socket = await open({ headersTimeout: 50, requestTimeout: 50, connectionsCheckingInterval: 10 });
+  socket.write(bytes);
+  const answer = await text(socket);
+  expect(answer).toMatch(/^HTTP\/1.1 408 Request Timeout\r\n/);
+  const { code, error } = JSON.parse(answer.split("\r\n\r\n")[1] ?? "");
+  expect([code, error]).toEqual(["request_timeout", expect.stringContaining("did not come whole in the time")]);
+});
+
+it("nothing is written into an answer that has begun", async () => {
+  const socket = await open({});
+  socket.write("GET / HTTP/1.1\r\nhost: x\r\n\r\n");
+  await once(socket, "readable");
+  socket.write("no http\r\n\r\n");
+  const answer = await text(socket);
+  expect(answer).toContain("begun");
+  expect(answer).not.toContain("400 Bad Request");
+});
