@@ -17,7 +17,7 @@ export function encodeModelName(method: string | undefined, url: string): string
   if (!url.startsWith("/models/") && !url.startsWith("/v1/")) return url;
   const end = url.indexOf("?");
   const path = end < 0 ? url : url.slice(0, end);
-  const compat = method === "GET" ? compatForm.exec(path) : null;
+  const compat = method === "GET" || method === "HEAD" ? compatForm.exec(path) : null;
   if (compat) return `${compat[1]}${compat[2]?.replaceAll("/", "%2F")}${compat[3]}${end < 0 ? "" : url.slice(end)}`;
   const [, name = "", suffix = "", slash = ""] = (forms[method ?? "GET"] ?? otherForm).exec(path) ?? [];
   if (!name.includes("/") || fixed.has(name)) return url;

@@ -95,7 +95,7 @@ describe("a method that a path does not take", () => {
     ["POST", "/v1/me", "DELETE, GET, HEAD, PATCH", "service"],
     ["PATCH", "/v1/api-tokens?x=1", "GET, HEAD, POST", "service"],
     ["GET", "/v1/inference/org/model", "POST", "service"],
-    ["DELETE", "/models/org/model", "GET, HEAD", "service"],
+    ["PATCH", "/models/org/model", "DELETE, GET, HEAD", "service"],
     ["GET", "/v1/text-to-speech/one", "POST", "voices"],
   ];
   it.each(rows)("%s %s is 405 with Allow: %s, in the words of its surface", async (method, path, allowed, dialect) => {
