@@ -168,9 +168,11 @@ async function main(): Promise<void> {
     weights: weights.serve,
     log,
     metrics: metrics.registry,
-    limits: { maxHeldBodyBytes: config.bodyMemoryBytes },
+    limits: {
+      maxHeldBodyBytes: config.bodyMemoryBytes,
+      ...(config.queueLimit === undefined ? {} : { queueLimit: config.queueLimit }),
+    },
     fault: config.fault,
-    limits: config.queueLimit === undefined ? {} : { queueLimit: config.queueLimit },
   });
   const meter = createGpuMeter({
     store: state.meter,
