@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { UsageSpool } from "../../../agent/ingress/spool.ts";
 import type { InstanceId } from "../../../proto/ids.ts";
 import { signTicket } from "../../../proto/ticket.ts";
-import { call, type DataPath, startDataPath, ticketFor, ticketKey } from "../../fakes/data-path.ts";
+import { call, carriers, type DataPath, startDataPath, ticketFor, ticketKey } from "../../fakes/data-path.ts";
 import { type FakeEngine, startFakeEngine } from "../../fakes/engine.ts";
 import { pendingRecords } from "../../fakes/usage-record.ts";
 
@@ -85,6 +85,23 @@ it("refuses with `spool` while usage cannot be recorded", async () => {
   expect(engine.log).toHaveLength(0);
   await other.close();
 });
+
+it.each(carriers)(
+  "holds no more of bodies than it may, over a connection %s, and gives back what it held",
+  async (carrier) => {
+    const narrow = await startDataPath(engine.origin, { limits: { maxHeldBodyBytes: 100_000 } });
+    const ask = async (bytes: number) => {
+      const reply = await call(narrow.port, { carrier, body: { padding: "x".repeat(bytes) } });
+      return reply.refusal ?? reply.status;
+    };
+    expect(await ask(150_000)).toBe("busy");
+    // Each more than half of it: what stayed counted would turn the second away.
+    for (let i = 0; i < 5; i += 1) expect(await ask(60_000)).toBe(200);
+    expect(await ask(150_000)).toBe("busy");
+    expect(await ask(10)).toBe(200);
+    await narrow.close();
+  },
+);
 
 it("refuses a body above its bound with 413, announced or not", async () => {
   const small = await startDataPath(engine.origin, { limits: { maxBodyBytes: 1000 } });
