@@ -24,14 +24,14 @@ export interface DayUse {
 }
 
 export interface UsageDayStore {
-  /** In [fromMs, toMs) by time of posting, the dearest first, `most` of them. */
+  /** In [fromMs, toMs) by time of posting, the dearest first, `most` of them. `too_much`: it takes longer than one may ask. */
   dayUse(
     account: AccountId,
     by: UsageDimension,
     fromMs: number,
     toMs: number,
     most: number,
-  ): Promise<readonly DayUse[]>;
+  ): Promise<readonly DayUse[] | "too_much">;
   /** Revoked ones too. */
   keysOf(account: AccountId): Promise<readonly { readonly key: KeyId; readonly name: string }[]>;
 }
@@ -73,6 +73,10 @@ export function createUsageDays(deps: { readonly store: UsageDayStore; readonly 
         deps.store.dayUse(account, by, firstMs, lastMs + dayMs, mostItems + 1),
         by === "model" ? [] : deps.store.keysOf(account),
       ]);
+      if (found === "too_much")
+        throw new BadPeriod("So much was used in these days that they cannot be summed at once. Ask for fewer days.", {
+          param: "from",
+        });
       const names = new Map(keys.map(({ key, name }) => [String(key), name]));
       const byDay = Map.groupBy(found.slice(0, mostItems), (use) => use.dayMs);
       const days: UsageDay[] = [];

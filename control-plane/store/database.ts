@@ -125,6 +125,12 @@ export function isDatabaseAway(error: unknown): boolean {
   );
 }
 
+/** For `catch`: a statement was ended because it took longer than any may. Throws every other error. */
+export function tooMuch(error: unknown): "too_much" {
+  if (codeOf(error) === "57014") return "too_much";
+  throw error;
+}
+
 /** The name of the unique constraint an insert ran into, or undefined. */
 export function uniqueViolation(error: unknown): string | undefined {
   if (codeOf(error) !== "23505") return undefined;

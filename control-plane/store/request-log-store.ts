@@ -2,6 +2,7 @@ import { type Kysely, type Selectable, sql } from "kysely";
 import type { AccountId, KeyId, RequestId } from "../../proto/ids.ts";
 import type { LoggedRequest, RequestLogStore } from "../billing/store.ts";
 import { asked } from "./asked.ts";
+import { tooMuch } from "./database.ts";
 import type { Database } from "./schema.ts";
 
 const columns = [
@@ -45,8 +46,9 @@ export function createRequestLogStore(db: Kysely<Database>): RequestLogStore {
           .where("settled_at", "<=", at)
           .where(sql<boolean>`(settled_at, request_id) < (${at}, ${after.id})`);
       }
-      const rows = await query.orderBy("settled_at", "desc").orderBy("request_id", "desc").limit(limit).execute();
-      return rows.map(requestOf);
+      const page = query.orderBy("settled_at", "desc").orderBy("request_id", "desc").limit(limit);
+      const rows = await page.execute().catch(tooMuch);
+      return rows === "too_much" ? rows : rows.map(requestOf);
     },
 
     async position(account, id) {

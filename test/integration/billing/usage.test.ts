@@ -6,6 +6,7 @@ import { createRequestLabels } from "../../../control-plane/billing/request-labe
 import { createRequestLog, RequestUnknown } from "../../../control-plane/billing/request-log.ts";
 import { createUsageDays } from "../../../control-plane/billing/usage-days.ts";
 import { createUsageQueries } from "../../../control-plane/billing/usage-queries.ts";
+import { openDatabase } from "../../../control-plane/store/database.ts";
 import { createDeploymentStatsStore } from "../../../control-plane/store/deployment-stats-store.ts";
 import { createMoneyOverviewStore } from "../../../control-plane/store/money-overview-store.ts";
 import { createRequestLogStore } from "../../../control-plane/store/request-log-store.ts";
@@ -216,6 +217,25 @@ describe("the log of requests", () => {
     expect(await requests.find(again.requestId, undefined)).toHaveLength(2);
     await expect(requests.find(again.requestId, stranger)).rejects.toThrow(RequestUnknown);
     await expect(requests.list(stranger, all, again.requestId, 10)).rejects.toThrow(RequestUnknown);
+  });
+
+  it("and the sums of days, where an account has too many for one statement, are refused with what to ask instead", async () => {
+    const world = await openWorld(postgres);
+    const account = await world.account(usd);
+    // Its statements end early, and nothing is read while another holds the table.
+    const { db, close } = openDatabase(world.url, { maxConnections: 2, statementTimeoutMs: 300, log });
+    const holder = await world.pool.connect();
+    try {
+      await holder.query("begin; lock table usage in access exclusive mode");
+      const requests = createRequestLog({ store: createRequestLogStore(db) });
+      await expect(requests.list(account, all, undefined, 10)).rejects.toThrow(/^There are too many requests/);
+      const days = createUsageDays({ store: createUsageDayStore(db) });
+      await expect(days.read(account, "model", undefined, undefined)).rejects.toThrow(/Ask for fewer days\.$/);
+    } finally {
+      await holder.query("rollback");
+      holder.release();
+      await close();
+    }
   });
 
   it("finds a request by the client's own id too, for its account alone", async () => {
