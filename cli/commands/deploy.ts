@@ -35,6 +35,13 @@ interface Stats {
   readonly avg95_time: number;
 }
 
+interface GpuOffer {
+  readonly gpu_config: string;
+  readonly usd_per_hour: number;
+  readonly available: boolean;
+  readonly recommended: boolean;
+}
+
 interface DryRun {
   readonly fits: boolean;
   readonly engine: string;
@@ -100,7 +107,7 @@ export function addDeploy(program: Command): void {
 function addCreate(command: Command): Command {
   const waits = command.name() === "create";
   return command
-    .option("--gpu <type>", "GPU type; default: the first that is free")
+    .option("--gpu <type>", "GPU type; default: the cheapest that is free and holds it")
     .option("--num-gpus <n>", "GPUs per instance", atLeast(1))
     .option("--max-batch-size <n>", "most requests at once per instance", atLeast(1))
     .option("--hf-repo <repo>", "weights repository; default: the model's own name")
@@ -132,7 +139,12 @@ async function create(terminal: Terminal, model: string, flags: CreateFlags): Pr
       ? ([
           "/deploy/llm",
           {
-            ...{ model_name: model, gpu: flags.gpu ?? (await freeGpu(terminal.api)), ...place, extra_args: flags.arg },
+            ...{
+              model_name: model,
+              gpu: flags.gpu ?? (await freeGpu(terminal.api, flags.hfRepo ?? model)),
+              ...place,
+              extra_args: flags.arg,
+            },
             hf: { repo: flags.hfRepo ?? model, revision: flags.hfRevision, token },
           },
         ] as const)
@@ -147,17 +159,20 @@ async function create(terminal: Terminal, model: string, flags: CreateFlags): Pr
   const created = await terminal.api.call<Deployment>("POST", path, body);
   const last = flags.wait ? await waitUntilDeployed(terminal, created, flags.timeout) : created;
   terminal.show(last, describe);
+  if (!flags.wait) terminal.progress(`It starts without you: stoker deploy info ${last.deploy_id} says how far it is.`);
 }
 
-async function freeGpu(api: Api): Promise<string> {
+/** The cheapest that is free, one that is known to hold the weights before others. */
+async function freeGpu(api: Api, source: string): Promise<string> {
   const { gpus } = await api
-    .call<{ gpus: { gpu_config: string; available: boolean }[] }>("GET", "/deploy/llm/gpu_availability")
+    .call<{ gpus: readonly GpuOffer[] }>("GET", `/deploy/llm/gpu_availability?${new URLSearchParams({ source })}`)
     .catch((error: unknown) => {
       if (error instanceof CliError && error.exitCode === exitCode.notFound) return { gpus: [] };
       throw error;
     });
-  const free = gpus.find((gpu) => gpu.available && gpu.gpu_config.startsWith("1x"));
-  return free?.gpu_config.slice(2) ?? "other";
+  const free = gpus.filter((gpu) => gpu.available && gpu.gpu_config.startsWith("1x"));
+  const cheapest = free.toSorted((a, b) => a.usd_per_hour - b.usd_per_hour)[0];
+  return (free.find((gpu) => gpu.recommended) ?? cheapest)?.gpu_config.slice(2) ?? "other";
 }
 
 async function list(terminal: Terminal, flags: { state: string; model?: string }): Promise<void> {

@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import type { Api } from "../api.ts";
 import { isAway } from "../deployment.ts";
 import { atLeast } from "../option-values.ts";
-import { openTerminal } from "../terminal.ts";
+import { openTerminal, type Terminal } from "../terminal.ts";
 
 type Entry = readonly [at: string, line: string];
 
@@ -35,25 +35,31 @@ export function addLog(program: Command): void {
         else terminal.write(`${new Date(Number(at) * 1000).toISOString()} ${line}\n`);
       };
       let last: string | undefined = flags.from;
-      let { limit } = flags;
-      for (let isFirst = true; ; isFirst = false) {
+      let found = await read(terminal.api, id, flags, last);
+      for (;;) {
         // The start of a range is part of it, so the last line seen comes again.
-        const found = isFirst
-          ? await read(terminal.api, id, { ...flags, limit }, last)
-          : await read(terminal.api, id, { ...flags, limit }, last).catch((error: unknown) => {
-              if (!isAway(error)) throw error;
-              terminal.progress(`${error.message} Still following.`);
-              return [];
-            });
         const fresh = found.filter(([at]) => last === undefined || last === flags.from || at > last);
         fresh.forEach(print);
         last = fresh.at(-1)?.[0] ?? last;
         if (!flags.follow) return;
-        // What is asked for is how much of the past; of what is new nothing may be left behind.
-        limit = mostLines;
         if (found.length < mostLines) await sleep(followPauseMs);
+        // What is asked for is how much of the past; of what is new nothing may be left behind.
+        found = await readOnceBack(terminal, id, { ...flags, limit: mostLines }, last);
       }
     });
+}
+
+/** A server that is away for a moment ends no following: said once, and gone on when it is back. */
+async function readOnceBack(terminal: Terminal, id: string, flags: LogFlags, from: string | undefined) {
+  for (let isSaid = false; ; isSaid = true) {
+    try {
+      return await read(terminal.api, id, flags, from);
+    } catch (error) {
+      if (!isAway(error)) throw error;
+      if (!isSaid) terminal.progress(`${error.message} Still following.`);
+      await sleep(followPauseMs);
+    }
+  }
 }
 
 async function read(api: Api, id: string, flags: LogFlags, from: string | undefined): Promise<readonly Entry[]> {

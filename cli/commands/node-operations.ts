@@ -117,26 +117,30 @@ export function addNodeOperations(program: Command): void {
 async function untilEmpty(terminal: Terminal, begun: Progress): Promise<Progress> {
   let last = begun;
   let told = "";
+  let isAwaySaid = false;
   for (;;) {
+    // What stays on its host is its owner's to end: waiting for it helps nobody.
+    if (last.left <= last.fixed) return last;
     const text = progressText(last);
     if (text !== told) terminal.progress(text);
     told = text;
-    // What stays on its host is its owner's to end: waiting for it helps nobody.
-    if (last.left <= last.fixed) return last;
     await sleep(pauseMs);
-    const path = `${root}/${encodeURIComponent(begun.node_id)}/drain`;
-    last = await terminal.api.call<Progress>("GET", path).catch((error: unknown) => {
+    try {
+      last = await terminal.api.call<Progress>("GET", `${root}/${encodeURIComponent(begun.node_id)}/drain`);
+      isAwaySaid = false;
+    } catch (error) {
       if (!isAway(error)) throw error;
-      terminal.progress(`${error.message} Still waiting.`);
-      return last;
-    });
+      if (!isAwaySaid) terminal.progress(`${error.message} Still waiting.`);
+      isAwaySaid = true;
+    }
   }
 }
 
 function progressText({ node_id: id, total, left, fixed, in_flight: requests }: Progress): string {
   const rest = fixed > 0 ? `; ${fixed} stay until their owners end them` : "";
   const busy = requests > 0 ? `; ${requests} requests run there` : "";
-  return `Host ${id}: ${total - left}/${total} instances moved away${busy}${rest}.`;
+  const after = left === 0 ? " It is empty: `stoker node uncordon` puts it back into use." : "";
+  return `Host ${id}: ${total - left}/${total} instances moved away${busy}${rest}.${after}`;
 }
 
 function proposalText(proposal: Proposal | null): string {

@@ -3,6 +3,7 @@ import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import type { DeployRequest } from "../../control-plane/deployments/create.ts";
 import type { HfRequest } from "../../control-plane/deployments/create-hf.ts";
 import { type Edge, startEdge } from "../fakes/edge.ts";
 import { apiKey, deployment } from "../fakes/ports.ts";
@@ -10,15 +11,30 @@ import { apiKey, deployment } from "../fakes/ports.ts";
 const { id } = deployment();
 let edge: Edge;
 let asked: HfRequest | undefined;
+let wanted: DeployRequest | undefined;
+const offer = { count: 1, isAvailable: true, isRecommended: false };
 beforeAll(async () => {
   edge = await startEdge({
     change: (deps) => ({
       ...deps,
+      placement: {
+        ...deps.placement,
+        gpus: async () => [
+          { ...offer, gpu: "H100-80GB", hourRate: 3n },
+          { ...offer, gpu: "L40S-48GB", hourRate: 2n },
+          { ...offer, gpu: "L4-24GB", hourRate: 2n, isRecommended: true },
+          { ...offer, gpu: "other", hourRate: 1n },
+        ],
+      },
       deployments: {
         ...deps.deployments,
         createHf(caller, request) {
           asked = request;
           return deps.deployments.createHf(caller, request);
+        },
+        createLlm(caller, request) {
+          wanted = request;
+          return deps.deployments.createLlm(caller, request);
         },
       },
     }),
@@ -45,6 +61,13 @@ it("deploys a model of a named task, and waits until it serves", async () => {
   expect(code, err).toBe(0);
   expect(out).toContain("acme/minilm");
   expect(asked).toMatchObject({ modelName: "acme/minilm", task: "embeddings", minInstances: 1, maxInstances: 3 });
+}, 60_000);
+
+it("chooses the cheapest GPU that is free and holds the weights where none is named", async () => {
+  const { err, code } = await stoker("deploy", "create-llm", "org/w");
+  expect(code, err).toBe(0);
+  expect(wanted).toMatchObject({ modelName: "org/w", gpu: "L4-24GB" });
+  expect(err).toContain(`stoker deploy info ${id} says how far it is`);
 }, 60_000);
 
 it("tells what requests on a deployment came to", async () => {
