@@ -38,7 +38,8 @@ export function createStandingQueue(deps: {
 
   const away = (error: unknown): void => {
     if (isOfOneJob(error)) {
-      log.info({ err: error, queue: name }, "a job was lost with the queue");
+      // Said again at each renewal, for as long as it runs.
+      log.debug({ err: error, queue: name }, "a job was lost with the queue");
       return;
     }
     if (!isAway && !stopping.signal.aborted)
