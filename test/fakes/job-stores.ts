@@ -39,13 +39,26 @@ function inPostgres(): JobStore {
          where schemaname = 'stoker_jobs' and tablename not like '%migration%'`,
       );
       if (tables.length === 0) throw new Error("there is no table to wipe");
-      await query(databaseUrl, `truncate ${tables.map(({ name }) => name).join(", ")} cascade`);
+      await insist(databaseUrl, `truncate ${tables.map(({ name }) => name).join(", ")} cascade`);
     },
     async unmake() {
-      await query(databaseUrl, "drop schema stoker_jobs cascade");
+      await insist(databaseUrl, "drop schema stoker_jobs cascade");
     },
     close: async () => postgres?.stop(),
   };
+}
+
+/** For what takes jobs away under workers: where the two wait for each other's locks PostgreSQL ends one of them. */
+export async function insist(url: string, text: string): Promise<void> {
+  for (let tries = 1; ; tries++) {
+    try {
+      await query(url, text);
+      return;
+    } catch (error) {
+      const isDeadlock = error instanceof Error && "code" in error && error.code === "40P01";
+      if (!isDeadlock || tries === 20) throw error;
+    }
+  }
 }
 
 function inRedis(): JobStore {

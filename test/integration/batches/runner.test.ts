@@ -13,6 +13,7 @@ import type { FileId } from "../../../control-plane/files/file.ts";
 import { createBatchQueue } from "../../../control-plane/jobs/batch-queue.ts";
 import { createBatchStore } from "../../../control-plane/store/batch-store.ts";
 import { query } from "../../e2e/spine/database.ts";
+import { insist } from "../../fakes/job-stores.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { log, openWorld, patience } from "../billing/world.ts";
 import { models, requests, routes } from "./batch-world.ts";
@@ -127,7 +128,7 @@ it("jobs that are lost with the queue are made anew from the table, also while a
       expect(jobs.map((job) => job.id)).toEqual([`${second}-0`]);
     }, patience);
   await hasJob();
-  await query(world.url, "truncate stoker_jobs.job cascade");
+  await insist(world.url, "delete from stoker_jobs.job");
   await hasJob();
   gate.resolve();
   await completed(first, second);
