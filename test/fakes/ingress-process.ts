@@ -8,7 +8,8 @@ import { startDataPath } from "./data-path.ts";
 import { pendingRecords } from "./usage-record.ts";
 
 const [origin = "", batch = "8"] = process.argv.slice(2);
-const path = await startDataPath(origin);
+// A short queue: a storm must pass it with callers that one test can be.
+const path = await startDataPath(origin, { limits: { queueLimit: 4 * Number(batch) } });
 path.target({ maxBatchSize: Number(batch) });
 const lag = monitorEventLoopDelay({ resolution: 5 });
 lag.enable();
