@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { CliError, exitCode } from "./cli-error.ts";
 import { profilePath, readProfile } from "./profile.ts";
-import { runningUp } from "./running-up.ts";
+import { isLoopback, runningUp } from "./running-up.ts";
 
 export interface Connection {
   readonly host: string;
@@ -33,7 +33,7 @@ export function findConnection(
     throw new CliError(`The host ${host} is no URL; give it as http://127.0.0.1:8080.`, exitCode.wrongUsage);
   }
   // The key of a server on this machine is never sent to another one.
-  const localFiles = isLocal(host) ? [...(running ? [running.folder] : []), ...folders] : [];
+  const localFiles = isLoopback(new URL(host).hostname) ? [...(running ? [running.folder] : []), ...folders] : [];
   return {
     host,
     key() {
@@ -49,10 +49,6 @@ export function findConnection(
       return key;
     },
   };
-}
-
-function isLocal(host: string): boolean {
-  return ["127.0.0.1", "localhost", "[::1]"].includes(new URL(host).hostname);
 }
 
 function readFirst(paths: readonly string[]): string | undefined {

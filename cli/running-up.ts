@@ -1,5 +1,5 @@
 // An `up` that runs on this machine, by the lock of its data folder (scripts/supervisor/lock.ts).
-import { readFileSync } from "node:fs";
+import { closeSync, constants, fstatSync, openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
 export interface RunningUp {
@@ -8,13 +8,38 @@ export interface RunningUp {
   readonly url: string;
 }
 
-/** Undefined: none runs there, or not for this user to see. */
+/**
+ * Undefined: none runs there, or none to believe. The command may be run in a folder that somebody else wrote, and its key goes
+ * where the lock says: so the lock is this user's own or root's, and leads nowhere but to this machine.
+ */
 export function runningUp(folder: string): RunningUp | undefined {
   try {
-    const { pid, url } = JSON.parse(readFileSync(join(folder, "up.lock"), "utf8")) as { pid: unknown; url: unknown };
-    return typeof pid === "number" && typeof url === "string" && isAlive(pid) ? { folder, url } : undefined;
+    const { pid, url } = JSON.parse(readOwn(join(folder, "up.lock"))) as { pid: unknown; url: unknown };
+    const isTaken =
+      typeof pid === "number" &&
+      typeof url === "string" &&
+      url.startsWith("http://") &&
+      isLoopback(new URL(url).hostname) &&
+      isAlive(pid);
+    return isTaken ? { folder, url } : undefined;
   } catch {
     return undefined;
+  }
+}
+
+/** Of a URL, as it is written there. */
+export const isLoopback = (hostname: string): boolean =>
+  hostname === "localhost" || hostname === "[::1]" || /^127(\.\d{1,3}){3}$/.test(hostname);
+
+/** Throws where the file is another user's. Asked of the open file: a path can be exchanged in between. */
+function readOwn(path: string): string {
+  const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  try {
+    const { uid } = fstatSync(file);
+    if (uid !== 0 && uid !== process.getuid?.()) throw new Error(`${path} is another user's.`);
+    return readFileSync(file, "utf8");
+  } finally {
+    closeSync(file);
   }
 }
 

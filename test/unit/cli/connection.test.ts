@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { chownSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
@@ -29,11 +29,11 @@ test("a host that is no URL is wrong usage", () => {
 });
 
 /** A folder to work in whose data folder is held by the process `pid`. */
-function folderWithLock(pid: number): string {
+function folderWithLock(pid: number, url = "http://127.0.0.1:9123"): string {
   const cwd = mkdtempSync(join(tmpdir(), "stoker-cli-"));
   onTestFinished(() => rmSync(cwd, { recursive: true, force: true }));
   mkdirSync(join(cwd, ".stoker"));
-  const lock = { pid, startedAt: "1", url: "http://127.0.0.1:9123" };
+  const lock = { pid, startedAt: "1", url };
   writeFileSync(join(cwd, ".stoker", "up.lock"), JSON.stringify(lock));
   writeFileSync(join(cwd, ".stoker", "admin.key"), "stk_here\n");
   return cwd;
@@ -61,5 +61,33 @@ test("the lock of an `up` that was killed, or that is no lock, says nothing", ()
   const cwd = folderWithLock(2 ** 30);
   expect(findConnection(undefined, nowhere, cwd, "/nonexistent").host).toBe("http://127.0.0.1:8080");
   writeFileSync(join(cwd, ".stoker", "up.lock"), "half a loc");
+  expect(findConnection(undefined, nowhere, cwd, "/nonexistent").host).toBe("http://127.0.0.1:8080");
+});
+
+test.each([
+  "http://evil.example",
+  "http://127.0.0.1@evil.example",
+  "http://127.0.0.1.evil.example",
+  "http://127.evil.example",
+  "http://10.0.0.5:8080",
+  "https://127.0.0.1:8443",
+  "//evil.example",
+])("a folder that names %s in its lock gets no key: the server asked is this machine's", (url) => {
+  // Process 1 always runs, and is not ours to signal.
+  const cwd = folderWithLock(1, url);
+  const env = { ...nowhere, STOKER_API_KEY: "stk_mine" };
+  expect(findConnection(undefined, env, cwd, "/nonexistent").host).toBe("http://127.0.0.1:8080");
+  const named = { ...env, STOKER_DATA: join(cwd, ".stoker") };
+  expect(findConnection(undefined, named, "/", "/nonexistent").host).toBe("http://127.0.0.1:8080");
+});
+
+test.each(["http://127.4.5.6:9000", "http://[::1]:9000", "http://localhost:9000"])("%s is this machine", (url) => {
+  expect(findConnection(undefined, nowhere, folderWithLock(1, url), "/nonexistent").host).toBe(url);
+});
+
+test("a lock that another user wrote is not believed", (context) => {
+  if (process.getuid?.() !== 0) context.skip("NOT PROVEN: only root can make a file another user's.");
+  const cwd = folderWithLock(process.pid);
+  chownSync(join(cwd, ".stoker", "up.lock"), 65_534, 65_534);
   expect(findConnection(undefined, nowhere, cwd, "/nonexistent").host).toBe("http://127.0.0.1:8080");
 });
