@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import type { Command } from "commander";
 import { CliError, exitCode } from "../cli-error.ts";
-import { meantBy } from "../meant-by.ts";
+import { calledInFull, meantBy } from "../meant-by.ts";
 import { openTerminal, type Terminal } from "../terminal.ts";
 
 interface LoraStatus {
@@ -73,18 +73,18 @@ export function addLora(program: Command): void {
     });
   lora
     .command("delete <name>")
-    .description("unload an adapter and forget it")
+    .description("unload an adapter and forget it; its name in full, with its owner or without")
     .action(async (given: string, _flags: object, command: Command) => {
       const terminal = openTerminal(command);
-      const name = await nameOf(terminal, given);
+      const name = await nameOf(terminal, given, calledInFull);
       terminal.show(await terminal.api.call("DELETE", pathOf(name)), () => `${name} is deleted.`);
     });
 }
 
-/** Without its owner, or its beginning, where no other of the account's adapters is called so. */
-async function nameOf({ api }: Terminal, given: string): Promise<string> {
+/** Without its owner, or (but for `calledInFull`) its beginning, where no other of the account's adapters is called so. */
+async function nameOf({ api }: Terminal, given: string, find = meantBy): Promise<string> {
   const all = await api.call<LoraStatus[]>("GET", "/v1/user/loras");
-  return meantBy(
+  return find(
     given,
     all.map(({ lora_name: name }) => ({ key: name, names: [name.slice(name.indexOf("/") + 1)] })),
   );

@@ -2,7 +2,7 @@
 import { basename } from "node:path";
 import type { Command } from "commander";
 import { fileBlob } from "../file-blob.ts";
-import { meantBy } from "../meant-by.ts";
+import { calledInFull, meantBy } from "../meant-by.ts";
 import { openTerminal, type Terminal } from "../terminal.ts";
 
 interface Voice {
@@ -55,20 +55,20 @@ export function addVoice(program: Command): void {
     });
   voice
     .command("delete <voice>")
-    .description("delete a voice of your own, named alike")
+    .description("delete a voice of your own: by its id or its name, in full")
     .action(async (given: string, _flags: object, command: Command) => {
       const terminal = openTerminal(command);
-      const id = await idOf(terminal, given);
+      const id = await idOf(terminal, given, calledInFull);
       const ended = await terminal.api.call("DELETE", `/v1/voices/${encodeURIComponent(id)}`);
       terminal.show(ended, () => `${id} is deleted.`);
     });
 }
 
 /** Presets are left to the server: it says that they cannot be changed. */
-async function idOf({ api }: Terminal, given: string): Promise<string> {
+async function idOf({ api }: Terminal, given: string, find = meantBy): Promise<string> {
   const { voices } = await api.call<{ voices: Voice[] }>("GET", "/v1/voices");
   const own = voices.filter(({ kind }) => kind !== "preset");
-  return meantBy(
+  return find(
     given,
     own.map(({ voice_id: key, name }) => ({ key, names: [name] })),
   );

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { CliError } from "../../../cli/cli-error.ts";
-import { meantBy } from "../../../cli/meant-by.ts";
+import { calledInFull, meantBy } from "../../../cli/meant-by.ts";
 
 const adapters = [
   { key: "ada/ink", names: ["ink"] },
@@ -42,5 +42,29 @@ describe("what a person means by a name", () => {
   it("is itself where nothing is called so: the server says what is wrong", () => {
     expect(meantBy("ada/paint", adapters)).toBe("ada/paint");
     expect(meantBy("ink", [])).toBe("ink");
+  });
+});
+
+describe("what is to be deleted", () => {
+  it("is named in full: no beginning of a name will do, even where it could be only one", () => {
+    expect(["inkw", "ada/c", "c", "ada/inkwel"].map((given) => calledInFull(given, adapters))).toEqual([
+      "inkw",
+      "ada/c",
+      "c",
+      "ada/inkwel",
+    ]);
+    expect(["k7", "ada", "Ada h"].map((given) => calledInFull(given, voices))).toEqual(["k7", "ada", "Ada h"]);
+  });
+
+  it("is what is called so by its id, or by a name that no other has", () => {
+    expect(["ink", "ada/inkwell", "CHALK"].map((given) => calledInFull(given, adapters))).toEqual([
+      "ada/ink",
+      "ada/inkwell",
+      "ada/chalk",
+    ]);
+    expect(["k7Lm", "ada herself"].map((given) => calledInFull(given, voices))).toEqual(["k7Lm", "kQ2x"]);
+    const twins = [...voices, { key: "zz9", names: ["Adam"] }];
+    expect(() => calledInFull("adam", twins)).toThrow("adam could be Adam (k7Lm), Adam (zz9): give more of it.");
+    expect(() => calledInFull("", voices)).toThrow(CliError);
   });
 });
