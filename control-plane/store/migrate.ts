@@ -29,6 +29,7 @@ import * as webhookKept from "./migrations/0025-webhook-kept.ts";
 import * as chargeCauses from "./migrations/0026-charge-causes.ts";
 import * as adapterSources from "./migrations/0027-adapter-sources.ts";
 import * as deploymentUse from "./migrations/0031-deployment-use.ts";
+import * as leasesOfAttempts from "./migrations/0033-leases-of-attempts.ts";
 
 /** In order. Imported by name: what runs is what was reviewed, whatever lies in the folder. */
 const migrations: Record<string, Migration> = {
@@ -59,6 +60,7 @@ const migrations: Record<string, Migration> = {
   "0026-charge-causes": chargeCauses,
   "0027-adapter-sources": adapterSources,
   "0031-deployment-use": deploymentUse,
+  "0033-leases-of-attempts": leasesOfAttempts,
 };
 
 /** Public message: what happened, why, what to do. */

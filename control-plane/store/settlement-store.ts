@@ -9,7 +9,7 @@ import {
   type RequestId,
 } from "../../proto/ids.ts";
 import { nano } from "../../proto/money.ts";
-import type { DeliveredCount, MoneyRules, NewFacts, SettlementStore } from "../billing/store.ts";
+import type { DeliveredCount, MoneyRules, NewFacts, SettledRecord, SettlementStore } from "../billing/store.ts";
 import { createBudgetMaker } from "./budget-making.ts";
 import { movingMoney } from "./budget-rows.ts";
 import { asking } from "./database.ts";
@@ -19,6 +19,12 @@ import { isPlain, settlePlain } from "./settle-plain.ts";
 import { type Found, findMoney, keyOf, MetAtOnce, newRow, writeMoney } from "./settlement-rows.ts";
 
 type Trx = Transaction<Database>;
+
+/** None whose request has an attempt in the group that is not plain: of several attempts one pays, and they settle together. */
+function plainOf(records: readonly SettledRecord[]): readonly SettledRecord[] {
+  const apart = new Set(records.filter((record) => !isPlain(record)).map(({ requestId }) => requestId));
+  return records.filter((record) => isPlain(record) && !apart.has(record.requestId));
+}
 
 /** `hasShortWay` false: everything goes by `post`, as tests compare. */
 export function createSettlementStore(db: Kysely<Database>, hasShortWay = true): SettlementStore {
@@ -42,12 +48,12 @@ export function createSettlementStore(db: Kysely<Database>, hasShortWay = true):
   return {
     async settle(facts, rules) {
       await asking(() => makeBudgets(facts.records.flatMap((record) => rules.months(record, record.admittedAtMs))));
-      const plain = hasShortWay && facts.counts.length === 0 ? facts.records.filter(isPlain) : [];
+      const plain = hasShortWay && facts.counts.length === 0 ? plainOf(facts.records) : [];
       if (plain.length === 0 || !(await asking(() => settlePlain(db, plain, rules.months))))
         return await settleAll(facts, rules);
       const fresh = new Set(plain.map((record) => keyOf(record.requestId, record.attempt)));
       if (plain.length === facts.records.length) return { fresh, postings: undefined };
-      const rest = facts.records.filter((record) => !isPlain(record));
+      const rest = facts.records.filter((record) => !fresh.has(keyOf(record.requestId, record.attempt)));
       const settled = await settleAll({ records: rest, counts: [] }, rules);
       return { fresh: new Set([...fresh, ...settled.fresh]), postings: settled.postings };
     },

@@ -28,7 +28,7 @@ const named = (account: AccountId) => sql`
   discount.discount_id, coalesce(discount.name, '') as discount_name, coalesce(discount.text, '') as discount_text`;
 const names = sql`
   left join deployment d using (deploy_id) left join discount on discount.discount_id = lines.discount_id
-  order by 1, 2, 3, 9`;
+  order by 1, 2, 3, 9, lines.discount_id`;
 
 /**
  * The same as `ledgerLines` of whole months, first to last, from the sums that settlements keep: as many rows as the answer

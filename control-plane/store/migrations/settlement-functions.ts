@@ -14,6 +14,9 @@ export async function createSettlementFunctions(db: Kysely<unknown>): Promise<vo
     returns json language plpgsql set plan_cache_mode = 'force_generic_plan' as $$
     declare wanted text[]; budgets json; leases json; counts json; found_rows json;
     begin
+      -- Also those that an earlier attempt lay on: what it took goes back to where it came from.
+      wanted_leases := array(select unnest(wanted_leases) union select unnest(u.lease_ids) from usage u
+        where u.request_id = any(requests) and u.admitted_at >= from_at and u.admitted_at <= to_at);
       wanted := budget_ids || array(select l.budget_id from lease l where l.lease_id = any(wanted_leases));
       select json_agg(b) into budgets from (
         select budget_id, lim::text, spent::text, leased::text from budget

@@ -10,6 +10,7 @@ import { isPlain, settlePlain } from "../../../control-plane/store/settle-plain.
 import { createSettlementStore } from "../../../control-plane/store/settlement-store.ts";
 import { ledgerLines, monthLines } from "../../../control-plane/store/usage-lines.ts";
 import type { AccountId, KeyId, LeaseId } from "../../../proto/ids.ts";
+import { longer } from "../../fakes/nightly.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { openWorld, tokenPrice, usageRecord, type World, wholeBooks } from "./world.ts";
 
@@ -180,9 +181,42 @@ it("ends in the same usage, ledger, budgets and leases as the long way, for any 
           await ledgerLines(one.db, `${name}${run}` as AccountId, Date.now() - day, Date.now() + day),
         );
     }),
-    { numRuns: 25, endOnFailure: true },
+    { numRuns: longer(25, 300), endOnFailure: true },
   );
   expect(short).toBeGreaterThan(20);
+});
+
+it.each([
+  ["in one group, the first plain by itself", 0, [["first", "second", "other"]]],
+  ["one after the other, on leases of their own", 1, [["first"], ["second"]]],
+  ["one after the other, beside another record on the first one's lease", 2, [["first"], ["second", "other"]]],
+] as const)("settles two attempts of one request alike both ways: %s", async (_, n, groups) => {
+  const [one, other] = [await openWorld(postgres), await openWorld(postgres)];
+  const easyFact: Fact = {
+    account: "rich",
+    leases: 1,
+    request: 60,
+    attempt: 1,
+    output: 29,
+    hold: 40,
+    isCounted: false,
+  };
+  const facts = {
+    first: easyFact,
+    second: { ...easyFact, leases: 0, attempt: 2, output: 5 },
+    other: { ...easyFact, request: 59 },
+  };
+  await Promise.all([seed(one, n), seed(other, n)]);
+  for (const names of groups) {
+    const records = names.map((name) => recordOf(facts[name], n));
+    await one.settlementStore.settle({ records, counts: [] }, moneyRules);
+    await createSettlementStore(other.db, false).settle({ records, counts: [] }, moneyRules);
+  }
+  const books = await booksOf(one);
+  expect(books).toEqual(await booksOf(other));
+  // Of the lease that the first lay on only what the other record took.
+  const taken = groups.flat().filter((name) => name === "other").length * 32;
+  expect(books.leases.find((lease) => lease.lease_id === `rich-2${n}`)?.settled).toBe(BigInt(taken) * tokenPrice);
 });
 
 it("takes what is plain, says no to all else, and writes nothing then", async () => {
