@@ -28,6 +28,8 @@ interface Known {
   readonly isUnheard: boolean;
   /** Since when nobody used it. */
   readonly idleSinceMs: number;
+  /** When each of its instances was first heard of by this control plane; undefined: not yet. */
+  readonly heardSinceMs: number | undefined;
   /** When its row was last told of use. */
   readonly notedMs: number;
 }
@@ -91,16 +93,26 @@ export function createScaler(deps: {
     // One older than the window stays: it says that the window is covered.
     const first = samples.findLastIndex((one) => one.atMs <= keepFromMs);
     const kept = merged(first > 0 ? samples.slice(first) : samples);
-    const idleSinceMs = before ? before.idleSinceMs : atMs - Math.max(0, unixMs() - lastTold(deployment));
+    const heardSinceMs = before?.heardSinceMs ?? (isUnheard ? undefined : atMs);
+    const idleSinceMs = before?.heardSinceMs === undefined ? idleByItsRow(deployment, atMs) : before.idleSinceMs;
     const isNoted = isUsed && atMs - (before?.notedMs ?? Number.NEGATIVE_INFINITY) >= noteEveryMs * scale;
     const now: Known = {
-      ...{ samples: kept, counts, isUsed, isUnheard },
+      ...{ samples: kept, counts, isUsed, isUnheard, heardSinceMs },
       // It counts from the first look that saw nobody.
       idleSinceMs: isUsed || before?.isUsed ? atMs : idleSinceMs,
       notedMs: isNoted ? atMs : (before?.notedMs ?? Number.NEGATIVE_INFINITY),
     };
     known.set(deployment.id, now);
     return now;
+  }
+
+  /**
+   * Since when nobody used it, for the first look that hears of it. One whose time to sleep has passed while it is awake was
+   * watched by nobody meanwhile: its time begins anew.
+   */
+  function idleByItsRow(deployment: Deployment, atMs: number): number {
+    const idleMs = Math.max(0, unixMs() - lastTold(deployment));
+    return atMs - (idleMs < windowsOf(deployment).idleMs ? idleMs : 0);
   }
 
   async function move(deployment: Deployment, from: number, to: number): Promise<boolean> {
@@ -136,15 +148,17 @@ export function createScaler(deps: {
       const used: DeploymentId[] = [];
       for (const { deployment, instances } of all) {
         const here = instances.filter((one) => !one.isTombstoned);
-        const { samples, isUnheard, idleSinceMs, notedMs } = sample(deployment, here, live);
+        const { samples, idleSinceMs, heardSinceMs, notedMs, isUnheard } = sample(deployment, here, live);
         const atMs = samples.at(-1)?.atMs ?? 0;
+        // Two looks may see one report: requests between reports show once another has come.
+        const isWatched = !isUnheard && heardSinceMs !== undefined && atMs - heardSinceMs >= freshMs * scale;
         if (notedMs === atMs) used.push(deployment.id);
         // While it changes what it runs only more are added: what is replaced is neither idle nor too much.
         const isCalm = deployment.status === "deployed";
         const { minInstances: min, maxInstances: max, maxBatchSize } = deployment;
         const target = targetOf(deployment);
         const windows = windowsOf(deployment);
-        const idleForMs = isUnheard ? 0 : atMs - idleSinceMs;
+        const idleForMs = isWatched ? atMs - idleSinceMs : 0;
         const to = scaleTo({ min, max, target, maxBatchSize, samples, windows, idleForMs });
         if (to === target || (to < target && !isCalm)) continue;
         if (await move(deployment, target, to)) moved += 1;

@@ -141,6 +141,29 @@ describe("the scaler", () => {
     expect(w.notes).toBe(11);
   });
 
+  it("puts nothing to sleep that nobody watched: its whole idle time is watched first, and use between two looks shows", async () => {
+    // No control plane ran for an hour, or the one before it did not note use.
+    const w = world({ inactiveShutdown: 60, updatedAtMs: 0 });
+    w.nowMs = 3_600_000;
+    w.figures = { inFlight: 0, waiting: 0, finished: 0 };
+    w.ageMs = 60_000;
+    await w.last(5_000);
+    w.ageMs = 0;
+    await w.last(60_000);
+    expect(w.moves).toEqual([]);
+    await w.last(5_000);
+    expect(w.moves).toEqual([0]);
+
+    // Idle for all but its last seconds by its row, and in use between looks, which see each report twice.
+    const busy = world({ inactiveShutdown: 60, updatedAtMs: 0 });
+    busy.nowMs = 50_000;
+    for (let n = 1; n <= 10; n++) {
+      busy.figures = { inFlight: 0, waiting: 0, finished: 25 * n };
+      await busy.last(10_000);
+    }
+    expect(busy.moves).toEqual([]);
+  });
+
   it("does not take a deployment that was just started again for one that idled while it was stopped", async () => {
     const w = world({ inactiveShutdown: 60, usedAtMs: 1_000 });
     w.nowMs = 3_600_000;
