@@ -48,6 +48,6 @@ export function incidentsOf(money: Money, nodes: readonly Node[]): readonly Inci
 
 function adviceOf({ state }: Node): string {
   if (state === "unreachable")
-    return "Its instances are placed elsewhere by themselves. Look whether the machine runs and reaches this server.";
+    return "Look whether the machine runs and reaches this server. Models on it are started elsewhere by themselves once it counts as lost; agent instances and rented containers wait for it, because their data lies on its disks.";
   return "Its page says more; cordon it, so that nothing new is placed on it, or drain it.";
 }

@@ -45,5 +45,8 @@ it("what is wrong is told with the gravest first, each with its page", () => {
     ["node-2: usage has waited 200 s to be recorded.", "/console/nodes/n2"],
     ["$0.25 of work could be charged to nobody in the last hour.", "/console/money"],
   ]);
+  expect(found[1]?.advice).toMatch(
+    /^Look whether the machine runs.*Models.*elsewhere.*agent instances and rented containers wait for it/,
+  );
   expect(found.every(({ advice }) => advice.endsWith("."))).toBe(true);
 });
