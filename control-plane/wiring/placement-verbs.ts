@@ -13,6 +13,7 @@ import type { OpenDatabase } from "../store/database.ts";
 import { createReserveStore } from "../store/gpu-reserve-store.ts";
 import { answering } from "./answering.ts";
 import { publicModelOf, type VerbDeps } from "./deployment-verbs.ts";
+import { rememberShapes } from "./remembered-shapes.ts";
 
 export function createPlacementVerbs({
   db,
@@ -22,6 +23,7 @@ export function createPlacementVerbs({
   const store = fleet.deploymentStore;
   const { hourRates } = createContainerStore(db);
   const { reserve } = createReserveStore(db);
+  const shapeOf = rememberShapes(deps.shapeOf);
 
   /** What an instance of it takes, as far as it is known; 0 unknown. */
   async function needOf(source: string, baseModel: string): Promise<number> {
@@ -37,7 +39,7 @@ export function createPlacementVerbs({
   async function needOfWeights(repo: string): Promise<number> {
     const demo = demoModel(repo);
     if (demo) return demo.memoryBytes;
-    const shape = isRepo(repo) ? await deps.shapeOf(repo, "main", undefined) : undefined;
+    const shape = isRepo(repo) ? await shapeOf(repo, "main", undefined) : undefined;
     return shape ? estimateMemory(shape, { maxBatchSize: 1, contextLength: 0, gpus: 1 }) : 0;
   }
 
@@ -52,7 +54,7 @@ export function createPlacementVerbs({
       answering(async () => {
         const next = await wouldCreate(
           {
-            ...{ ...deps, store },
+            ...{ ...deps, shapeOf, store },
             measuredMemory: fleet.measuredMemory.find,
             sealToken: deps.tokens.seal,
             publicModel: publicModelOf(deps),

@@ -1,0 +1,71 @@
+// What reading asks of the hub is bounded: whoever shows prices again and again, or of any repository there is, must not bring
+// this address refusals of the hub (429) that then meet deployments and downloads.
+import type { ShapeOfRepo } from "../deployments/create.ts";
+import type { ModelShape } from "../deployments/memory-estimate.ts";
+
+const foundMs = 600_000;
+/** Also of a hub that did not answer: it may be back soon. */
+const unknownMs = 60_000;
+const mostRemembered = 200;
+const mostAtOnce = 4;
+/** Look-ups that start within one minute, two requests each: below what the hub grants an address without a token. */
+const mostPerMinute = 30;
+const minuteMs = 60_000;
+
+interface Remembered {
+  readonly shape: ModelShape | undefined;
+  readonly untilMs: number;
+}
+
+/** Beyond its bounds the shape is unknown, as where the hub does not answer. What a token shows is not remembered. */
+export function rememberShapes(look: ShapeOfRepo, nowMs: () => number = () => performance.now()): ShapeOfRepo {
+  const remembered = new Map<string, Remembered>();
+  const running = new Map<string, Promise<ModelShape | undefined>>();
+  let atOnce = 0;
+  let started = 0;
+  let minuteFrom = Number.NEGATIVE_INFINITY;
+
+  function hasTurn(): boolean {
+    if (nowMs() - minuteFrom >= minuteMs) {
+      minuteFrom = nowMs();
+      started = 0;
+    }
+    return atOnce < mostAtOnce && started < mostPerMinute;
+  }
+
+  async function lookNow(...asked: Parameters<ShapeOfRepo>): Promise<ModelShape | undefined> {
+    atOnce += 1;
+    started += 1;
+    try {
+      return await look(...asked);
+    } finally {
+      atOnce -= 1;
+    }
+  }
+
+  async function lookAndRemember(key: string, repo: string, revision: string): Promise<ModelShape | undefined> {
+    try {
+      const shape = await lookNow(repo, revision, undefined);
+      remembered.delete(key);
+      remembered.set(key, { shape, untilMs: nowMs() + (shape ? foundMs : unknownMs) });
+      const [oldest] = remembered.keys();
+      if (remembered.size > mostRemembered && oldest !== undefined) remembered.delete(oldest);
+      return shape;
+    } finally {
+      running.delete(key);
+    }
+  }
+
+  return async (repo, revision, token) => {
+    if (token !== undefined) return hasTurn() ? lookNow(repo, revision, token) : undefined;
+    const key = `${repo}@${revision}`;
+    const known = remembered.get(key);
+    if (known && nowMs() < known.untilMs) return known.shape;
+    const current = running.get(key);
+    if (current) return current;
+    if (!hasTurn()) return undefined;
+    const next = lookAndRemember(key, repo, revision);
+    running.set(key, next);
+    return next;
+  };
+}
