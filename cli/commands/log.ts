@@ -2,14 +2,11 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Command } from "commander";
 import type { Api } from "../api.ts";
 import { isAway } from "../deployment.ts";
+import { type Entry, LogCursor, mostLines } from "../log-cursor.ts";
 import { atLeast } from "../option-values.ts";
 import { openTerminal, type Terminal } from "../terminal.ts";
 
-type Entry = readonly [at: string, line: string];
-
 const followPauseMs = 2000;
-/** Of one answer. */
-const mostLines = 1000;
 
 interface LogFlags {
   readonly from?: string;
@@ -34,17 +31,14 @@ export function addLog(program: Command): void {
         if (terminal.json) terminal.write(`${JSON.stringify({ at, line })}\n`);
         else terminal.write(`${new Date(Number(at) * 1000).toISOString()} ${line}\n`);
       };
-      let last: string | undefined = flags.from;
-      let found = await read(terminal.api, id, flags, last);
+      const cursor = new LogCursor(flags.from);
+      let found = await read(terminal.api, id, flags, cursor.from);
       for (;;) {
-        // The start of a range is part of it, so the last line seen comes again.
-        const fresh = found.filter(([at]) => last === undefined || last === flags.from || at > last);
-        fresh.forEach(print);
-        last = fresh.at(-1)?.[0] ?? last;
+        cursor.take(found).forEach(print);
         if (!flags.follow) return;
-        if (found.length < mostLines) await sleep(followPauseMs);
+        if (cursor.isAtEnd) await sleep(followPauseMs);
         // What is asked for is how much of the past; of what is new nothing may be left behind.
-        found = await readOnceBack(terminal, id, { ...flags, limit: mostLines }, last);
+        found = await readOnceBack(terminal, id, { ...flags, limit: mostLines }, cursor.from);
       }
     });
 }
