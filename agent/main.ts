@@ -52,7 +52,7 @@ async function main(): Promise<void> {
   dieOnDefect(log);
   const stopping = stopSignal({ withParent: config.stopsWithParent, log });
   const { version } = JSON.parse(readFileSync(join(import.meta.dirname, "../package.json"), "utf8"));
-  const lastBackup = lastSuccess(config.dataDir);
+  const lastBackup = lastSuccess(config.dataDir, log);
   const metrics = createAgentMetrics(lastBackup.read());
 
   // State and what this host has.

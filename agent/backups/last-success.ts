@@ -1,21 +1,28 @@
 // When a backup last succeeded on this host: the time of an empty file, which a restart of the agent leaves alone.
 import { statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import type { Logger } from "pino";
 
 export interface LastSuccess {
   /** Unix seconds; undefined: never, or nobody wrote it down. */
   read(): number | undefined;
-  /** Now. Throws where the file cannot be written. */
+  /** Now. Where the file cannot be written (a full disk) the time is lost at the next start, and the backup is none the worse. */
   note(): void;
 }
 
-export function lastSuccess(folder: string): LastSuccess {
+export function lastSuccess(folder: string, log: Pick<Logger, "warn">): LastSuccess {
   const file = join(folder, "last-backup");
   return {
     read() {
       const found = statSync(file, { throwIfNoEntry: false });
       return found && found.mtimeMs / 1000;
     },
-    note: () => writeFileSync(file, "", { mode: 0o600 }),
+    note() {
+      try {
+        writeFileSync(file, "", { mode: 0o600 });
+      } catch (err) {
+        log.warn({ err }, "the time of the last backup could not be written down");
+      }
+    },
   };
 }

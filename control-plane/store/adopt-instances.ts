@@ -17,7 +17,9 @@ export async function adoptInstances(trx: Transaction<Database>, host: Host, gra
   const left: AdoptedHost["left"][number][] = [];
   const deployIds = new Set<string>();
   // What ended once is told to go again by itself.
-  for (const one of host.unknown_instances.filter(({ isEnding }) => !isEnding)) {
+  const there = host.unknown_instances.filter(({ isEnding }) => !isEnding);
+  // One order of locks for all who lock deployments.
+  for (const one of there.toSorted((a, b) => (a.deployId < b.deployId ? -1 : 1))) {
     const why = await adopt(trx, host, one, grantOf);
     if (why === undefined) {
       instances.push(one.instanceId as InstanceId);
@@ -50,11 +52,16 @@ async function adopt(
     return `it runs generation ${one.generation ?? "unknown"} of its deployment, which is at ${deployment.generation} here`;
   const gpus = inventory.gpus.filter((gpu) => one.gpuUuids.includes(gpu.uuid));
   if (gpus.length < one.gpuUuids.length) return "it runs on a GPU that its host does not list";
+  // A slice and the GPU it is cut from exclude each other.
+  const parts = inventory.gpus.filter(
+    ({ parentUuid }) => parentUuid !== undefined && one.gpuUuids.includes(parentUuid),
+  );
+  const wholes = gpus.flatMap(({ parentUuid }) => parentUuid ?? []);
   const taken = await trx
     .selectFrom("gpu_claim")
     .select("gpu_uuid")
     .where("host_id", "=", host)
-    .where("gpu_uuid", "in", [...one.gpuUuids, ""])
+    .where("gpu_uuid", "in", [...one.gpuUuids, ...parts.map(({ uuid }) => uuid), ...wholes, ""])
     .executeTakeFirst();
   if (taken) return `its GPU ${taken.gpu_uuid} is another instance's here`;
   const { numInsertedOrUpdatedRows: made } = await trx

@@ -95,7 +95,8 @@ export class Graphs {
     await Promise.all([this.#host, ...this.#moreHosts, ...this.#near].map((one) => one.close()));
   }
 
-  async #openNear(path: string): Promise<NearSession> {
+  /** Without it everything is served as well: what it cannot be opened for is a warning. */
+  async #openNear(path: string): Promise<NearSession | undefined> {
     const { threads } = this.#options;
     const optimizedPath = await this.#optimizedPath(path, ["cpu"], threads);
     const options = { path, providers: ["cpu"], threads, spins: threads > 1, isMemoryTight: false, optimizedPath };
@@ -104,7 +105,8 @@ export class Graphs {
       this.#near.push(near);
       return near;
     } catch (error) {
-      throw graphFailure(path, error);
+      this.warnings.push(`lone short texts are not served faster: ${graphFailure(path, error).message}`);
+      return undefined;
     }
   }
 

@@ -1,24 +1,32 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { pino } from "pino";
 import { expect, it } from "vitest";
 import { lastSuccess } from "../../../../agent/backups/last-success.ts";
 import { createAgentMetrics } from "../../../../agent/metrics/agent-metrics.ts";
 
+const log = pino({ level: "silent" });
+
 it("of a backup is known to the agent that comes after, and told before its own first", async () => {
   const folder = mkdtempSync(join(tmpdir(), "stoker-last-backup-"));
   const told = async () => {
-    const page = await createAgentMetrics(lastSuccess(folder).read()).registry.metrics();
+    const page = await createAgentMetrics(lastSuccess(folder, log).read()).registry.metrics();
     return /^stoker_backup_last_success_timestamp_seconds (\S+)$/m.exec(page)?.[1];
   };
   try {
-    expect(lastSuccess(folder).read()).toBeUndefined();
+    expect(lastSuccess(folder, log).read()).toBeUndefined();
     expect(await told()).toBeUndefined();
     const before = Date.now() / 1000;
-    lastSuccess(folder).note();
+    lastSuccess(folder, log).note();
     // A file system may keep whole seconds.
     expect(Number(await told())).toBeGreaterThan(before - 2);
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
+});
+
+it("that cannot be written down makes no backup a failed one", () => {
+  const note = () => lastSuccess(join(tmpdir(), "stoker-no-such-folder"), log).note();
+  expect(note).not.toThrow();
 });
