@@ -18,7 +18,7 @@ export interface BatchQueue {
    * when jobs may be missing: the queue has just been opened, or its store was away.
    */
   start(work: (id: BatchId) => Promise<void>, reached: () => void): void;
-  /** One that is there already stays as it is; nothing is added before the queue was reached. Throws while it is away. */
+  /** One that is there already stays as it is, and one of another rank comes beside it; nothing is added before the queue was reached. Throws while it is away. */
   add(due: readonly DueBatch[]): Promise<void>;
   /** Bounded. What runs is waited for. */
   stop(): Promise<void>;

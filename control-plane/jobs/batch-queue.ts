@@ -1,4 +1,4 @@
-// Jobs of batches: one per batch and run, by id alone. A run may last for a day; its job is kept by BullMQ's renewed lock, and
+// Jobs of batches: one per batch and run, by id alone, and one more when its rank changed. A run may last for a day; its job is kept by BullMQ's renewed lock, and
 // given to another worker where this one died. That one finds the batch's row held or not, which decides.
 import type { Logger } from "pino";
 import type { Registry } from "prom-client";
@@ -21,6 +21,8 @@ export function createBatchQueue(deps: {
   /** At a time, by this control plane. */
   readonly mostBatches: number;
   readonly lookEveryMs?: number;
+  /** A store that has not answered by then is away. */
+  readonly answerMs?: number;
   readonly log: Logger;
   readonly registry: Registry;
 }): BatchQueue {
@@ -52,8 +54,9 @@ export function createBatchQueue(deps: {
       const jobs = due.map(({ id, run, rank }) => ({
         name: "run",
         data: { id },
-        // Finished jobs go at once: what became of a batch stands in its row, and the id must be free again.
-        opts: { jobId: `${id}-${run}`, priority: rank, removeOnComplete: true, removeOnFail: true },
+        // Finished jobs go at once: what became of a batch stands in its row, and the id must be free again. A job keeps the
+        // priority it was added with: another rank is another job, and of a run's jobs the first finds the row.
+        opts: { jobId: `${id}-${run}-${rank}`, priority: rank, removeOnComplete: true, removeOnFail: true },
       }));
       // Commands to a store that is away wait in the client: never more than once.
       adding ??= queue.addBulk(jobs).finally(() => {

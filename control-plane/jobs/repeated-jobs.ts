@@ -21,6 +21,8 @@ export function createRepeatedJobs(deps: {
   readonly keepFinishedMs: number;
   /** How often the schedules are looked for: they may have been wiped with the queue. */
   readonly lookEveryMs?: number;
+  /** A store that has not answered by then is away. */
+  readonly answerMs?: number;
 }): RepeatedJobs {
   const { jobs, log } = deps;
   const byName = new Map(jobs.map((job) => [job.name, job]));

@@ -2,7 +2,7 @@
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import { Gauge, type Registry } from "prom-client";
-import { type Backend, type JobsAddress, openBackend, type Work, type WorkerWishes } from "./backend.ts";
+import { type Backend, type JobsAddress, makeTables, openBackend, type Work, type WorkerWishes } from "./backend.ts";
 
 export interface StandingQueue {
   /** In the background: a store that cannot be reached is tried again, and holds nothing else up. */
@@ -15,6 +15,8 @@ export interface StandingQueue {
 
 const stopLimitMs = 5_000;
 const retryMs = 5_000;
+/** As long as any other statement may take. */
+const defaultAnswerMs = 5_000;
 /** Of the queue's own words for them. */
 const states = ["waiting", "prioritized", "delayed", "active", "failed", "completed"] as const;
 
@@ -26,14 +28,18 @@ export function createStandingQueue(deps: {
   /** As soon as it is open, and again every `lookEveryMs`. */
   readonly look: (queue: Backend["queue"]) => Promise<void>;
   readonly lookEveryMs: number;
+  /** A store that has not answered by then is away. */
+  readonly answerMs?: number;
   readonly log: Logger;
   readonly registry: Registry;
 }): StandingQueue {
-  const { log, name } = deps;
+  const { log, name, answerMs = defaultAnswerMs } = deps;
   const counts = jobCounts(deps.registry);
   const stopping = new AbortController();
   let backend: Backend | undefined;
   let loop: Promise<void> | undefined;
+  let looking: Promise<void> | undefined;
+  let areTablesMade = false;
   let isAway = false;
 
   const away = (error: unknown): void => {
@@ -48,12 +54,14 @@ export function createStandingQueue(deps: {
   };
 
   async function open(): Promise<Backend> {
-    const fresh = openBackend(deps.address, name, deps.work, deps.wishes);
+    const fresh = openBackend(deps.address, name, deps.work, deps.wishes, answerMs);
     // A client whose first contact failed keeps the failure: it is closed and another one made.
     fresh.queue.on("error", away);
     fresh.worker.on("error", away);
     try {
       await Promise.all([fresh.queue.waitUntilReady(), fresh.worker.waitUntilReady()]);
+      // Whoever stopped the queue waited for this in bounded time only.
+      stopping.signal.throwIfAborted();
       void fresh.worker.run().catch(away);
       return fresh;
     } catch (error) {
@@ -62,23 +70,33 @@ export function createStandingQueue(deps: {
     }
   }
 
+  async function look(queue: Backend["queue"]): Promise<void> {
+    await deps.look(queue);
+    const found = await queue.getJobCounts(...states);
+    for (const [state, count] of Object.entries(found)) counts.set({ queue: name, state }, count);
+  }
+
   async function run(): Promise<void> {
     while (!stopping.signal.aborted) {
       let pauseMs = deps.lookEveryMs;
       try {
+        if (!areTablesMade) await makeTables(deps.address, stopping.signal);
+        areTablesMade = true;
         backend ??= await open();
-        await deps.look(backend.queue);
-        const found = await backend.queue.getJobCounts(...states);
-        for (const [state, count] of Object.entries(found)) counts.set({ queue: name, state }, count);
+        // Commands to a store that is away may wait in the client: never more than once.
+        looking ??= look(backend.queue).finally(() => {
+          looking = undefined;
+        });
+        if (!(await within(2 * answerMs, looking))) throw new Error("the job queue does not answer");
         if (isAway) log.info({ queue: name }, "the job queue is reached again");
         isAway = false;
       } catch (error) {
         away(error);
+        // What is not known is not shown: old figures would be taken for those of now.
+        for (const state of states) counts.remove({ queue: name, state });
         pauseMs = Math.min(pauseMs, retryMs);
-        if (backend && isUnmade(error)) {
-          void close(backend);
-          backend = undefined;
-        }
+        // What runs goes on under the worker that began it, which must not get a second one beside it.
+        if (!backend || isUnmade(error)) areTablesMade = false;
       }
       await wait(pauseMs, undefined, { signal: stopping.signal }).catch(() => {});
     }
@@ -125,7 +143,7 @@ const isOfOneJob = (error: unknown): boolean =>
     error.message,
   );
 
-/** PostgreSQL does not know the queue's tables or functions any more: they are made anew when it is opened. */
+/** PostgreSQL does not know the queue's tables or functions any more: they are made anew. */
 const isUnmade = (error: unknown): boolean =>
   error instanceof Error && "code" in error && ["3F000", "42P01", "42883"].includes(String(error.code));
 
@@ -136,7 +154,7 @@ function jobCounts(registry: Registry): Gauge<"queue" | "state"> {
   if (known) return known as Gauge<"queue" | "state">;
   return new Gauge({
     name,
-    help: "Jobs of a queue by state, as last looked at",
+    help: "Jobs of a queue by state, as last looked at; absent while the queue is away",
     labelNames: ["queue", "state"] as const,
     registers: [registry],
   });

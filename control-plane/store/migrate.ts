@@ -31,7 +31,10 @@ import * as adapterSources from "./migrations/0027-adapter-sources.ts";
 import * as deploymentUse from "./migrations/0031-deployment-use.ts";
 import * as leasesOfAttempts from "./migrations/0033-leases-of-attempts.ts";
 
-/** In order. Imported by name: what runs is what was reviewed, whatever lies in the folder. */
+/**
+ * In order. Imported by name: what runs is what was reviewed, whatever lies in the folder. The next one's number must be above
+ * the highest, also where lower ones are free: a database that ran the highest refuses any that comes before it.
+ */
 const migrations: Record<string, Migration> = {
   "0001-accounts": accounts,
   "0002-money": money,
@@ -44,9 +47,9 @@ const migrations: Record<string, Migration> = {
   "0009-kek": kek,
   "0010-enrolment": enrolment,
   "0011-node-facts": nodeFacts,
+  "0012-agent-instances": agentInstances,
   "0014-node-weights": nodeWeights,
   "0015-placement": placement,
-  "0012-agent-instances": agentInstances,
   "0016-scaling": scaling,
   "0017-adapters": adapters,
   "0018-host-operations": hostOperations,

@@ -4,12 +4,12 @@ import { Registry } from "prom-client";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import type { JobsAddress } from "../../control-plane/jobs/backend.ts";
 import { createRepeatedJobs, type RepeatedJob } from "../../control-plane/jobs/repeated-jobs.ts";
-import { jobStores } from "../fakes/job-stores.ts";
+import { jobStores, linkTo } from "../fakes/job-stores.ts";
 import { withoutRedis } from "../fakes/redis.ts";
 
 const patient = { timeout: 30_000, interval: 50 };
 const log = pino({ level: "silent" });
-function start(address: JobsAddress, jobs: readonly RepeatedJob[]) {
+function start(address: JobsAddress, jobs: readonly RepeatedJob[], answerMs = 5_000) {
   const registry = new Registry();
   const running = createRepeatedJobs({
     address,
@@ -18,6 +18,7 @@ function start(address: JobsAddress, jobs: readonly RepeatedJob[]) {
     registry,
     keepFinishedMs: 60_000,
     lookEveryMs: 300,
+    answerMs,
   });
   running.start();
   onTestFinished(() => running.stop());
@@ -90,6 +91,21 @@ describe.each(jobStores)("repeated jobs in $name", (store) => {
       expect(values[0]).toBeGreaterThan(1);
     }, patient);
   });
+
+  // The clients of a Redis that vanishes like that find it out when TCP does, which no test can wait for.
+  if (store.name === "PostgreSQL")
+    it("go on after the server vanished without a word from connections that stay open", async () => {
+      let turns = 0;
+      const count = () => {
+        turns += 1;
+      };
+      const link = await linkTo(address);
+      start(link.address, [{ name: "count", everyMs: 200, run: async () => count() }], 500);
+      await vi.waitFor(() => expect(turns).toBeGreaterThan(1), patient);
+      link.lose();
+      const before = turns;
+      await vi.waitFor(() => expect(turns).toBeGreaterThan(before + 2), patient);
+    });
 
   it("stop in bounded time, also when the server is away", async () => {
     let turns = 0;

@@ -1,8 +1,11 @@
 // Where BullMQ keeps jobs, each a real server of a test's own that the test may kill, start again and wipe.
+
+import { onTestFinished } from "vitest";
 import type { JobsAddress } from "../../control-plane/jobs/backend.ts";
 import { query } from "../e2e/spine/database.ts";
 import { startPostgres, type TestPostgres } from "./postgres.ts";
 import { hasRedis, startRedis, type TestRedis } from "./redis.ts";
+import { startTcpLink } from "./tcp-link.ts";
 
 export interface JobStore {
   readonly name: string;
@@ -81,3 +84,12 @@ function inRedis(): JobStore {
 }
 
 export const jobStores: readonly JobStore[] = hasRedis ? [inPostgres(), inRedis()] : [inPostgres()];
+
+/** The same PostgreSQL behind a link that can lose the connections there are, until the test has ended. */
+export async function linkTo(to: JobsAddress): Promise<{ readonly address: JobsAddress; lose(): void }> {
+  const url = new URL("databaseUrl" in to ? to.databaseUrl : to.redisUrl);
+  const link = await startTcpLink(Number(url.port));
+  onTestFinished(() => link.close());
+  url.port = String(link.port);
+  return { address: { databaseUrl: url.href }, lose: link.lose };
+}

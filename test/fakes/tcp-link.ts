@@ -5,6 +5,8 @@ export interface TcpLink {
   readonly port: number;
   /** `refused`: connections end and new ones are refused service; `silent`: they stay open and nothing passes. */
   cut(how: "refused" | "silent"): void;
+  /** Connections that are open stay open and nothing passes; new ones are whole. */
+  lose(): void;
   /** For new connections; those that were cut stay so. */
   heal(): void;
   close(): Promise<void>;
@@ -13,6 +15,7 @@ export interface TcpLink {
 export async function startTcpLink(targetPort: number): Promise<TcpLink> {
   let state: "whole" | "refused" | "silent" = "whole";
   const open = new Set<Socket>();
+  const lost = new WeakSet<Socket>();
   const server = createServer((client) => {
     client.on("error", () => {});
     if (state === "refused") return void client.destroy();
@@ -21,10 +24,11 @@ export async function startTcpLink(targetPort: number): Promise<TcpLink> {
     if (state === "silent") return void client.resume();
     const upstream = connect(targetPort, "127.0.0.1");
     upstream.on("error", () => {});
+    const passes = () => state !== "silent" && !lost.has(client);
     client.on("close", () => upstream.destroy());
-    upstream.on("close", () => client.destroy());
-    client.on("data", (bytes) => state !== "silent" && upstream.write(bytes));
-    upstream.on("data", (bytes) => state !== "silent" && client.write(bytes));
+    upstream.on("close", () => !lost.has(client) && client.destroy());
+    client.on("data", (bytes) => passes() && upstream.write(bytes));
+    upstream.on("data", (bytes) => passes() && client.write(bytes));
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const destroyAll = () => {
@@ -35,6 +39,9 @@ export async function startTcpLink(targetPort: number): Promise<TcpLink> {
     cut(how) {
       state = how;
       if (how === "refused") destroyAll();
+    },
+    lose() {
+      for (const socket of open) lost.add(socket);
     },
     heal() {
       state = "whole";

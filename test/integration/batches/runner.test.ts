@@ -125,7 +125,7 @@ it("jobs that are lost with the queue are made anew from the table, also while a
   const hasJob = () =>
     vi.waitFor(async () => {
       const jobs = await query<{ id: string }>(world.url, "select id from stoker_jobs.job where state = 'waiting'");
-      expect(jobs.map((job) => job.id)).toEqual([`${second}-0`]);
+      expect(jobs.map((job) => job.id)).toEqual([`${second}-0-2`]);
     }, patience);
   await hasJob();
   await insist(world.url, "delete from stoker_jobs.job");
