@@ -2,12 +2,9 @@
 // comes: what is only announced holds nothing, or whoever announces and never sends would shut out everybody. It is refused
 // at once where there is no room for it now, and let go where nothing more of it comes.
 import type { IncomingMessage } from "node:http";
-import type { Deadline, Deadlines } from "../inference/deadlines.ts";
 import { BodiesFull, BodyStalled, BodyTooLarge } from "./errors.ts";
 import type { RequestState } from "./request-state.ts";
-
-/** Longest silence in the middle of a body. */
-export const stallMs = 30_000;
+import { Silence, stallMs } from "./silence.ts";
 
 /**
  * Calls back once, unless the client goes before the end. An error: BodyTooLarge, BodiesFull, BodyStalled, or what broke the
@@ -24,9 +21,8 @@ export function receiveBody(
   if (announced > 0 && !state.hasRoomFor(announced)) return void done(new BodiesFull());
   const parts: Buffer[] = [];
   let bytes = 0;
-  let silence: Silence | undefined;
   const stop = (error: Error): void => {
-    silence?.end();
+    silence.end();
     req.off("data", take).off("end", end).off("error", stop);
     // The rest is read and dropped.
     req.on("error", () => {}).resume();
@@ -37,43 +33,17 @@ export function receiveBody(
     bytes += part.length;
     if (bytes > limitBytes) stop(new BodyTooLarge(limitBytes));
     else if (!state.holdBody(part.length)) stop(new BodiesFull());
-    else if (silence) silence.broken();
-    // Most bodies come in one piece, and are not waited for.
-    else if (bytes !== announced) silence = new Silence(state.waits, () => stop(new BodyStalled(stallMs)));
+    // Most bodies come in one piece, and nothing is waited for after it.
+    else if (bytes !== announced) silence.broken();
   };
   const end = (): void => {
-    silence?.end();
+    silence.end();
     done(null, parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts));
   };
+  // From the start: what was announced and never begins holds its connection as well.
+  const silence = new Silence(state.waits, () => {
+    if (req.destroyed) silence.end();
+    else stop(new BodyStalled(stallMs));
+  });
   req.on("data", take).on("end", end).on("error", stop);
-}
-
-/** Told of twice before it counts: bytes that came while this process itself stood still are read between the two. */
-class Silence implements Deadline {
-  dueMs: number;
-  slot = -1;
-  #wasDue = false;
-  readonly #waits: Deadlines;
-  readonly #tooLong: () => void;
-
-  constructor(waits: Deadlines, tooLong: () => void) {
-    this.#waits = waits;
-    this.#tooLong = tooLong;
-    this.dueMs = waits.nowMs + stallMs;
-    waits.add(this);
-  }
-
-  broken(): void {
-    this.dueMs = this.#waits.nowMs + stallMs;
-    this.#wasDue = false;
-  }
-
-  due(): void {
-    if (this.#wasDue) this.#tooLong();
-    this.#wasDue = true;
-  }
-
-  end(): void {
-    this.#waits.delete(this);
-  }
 }

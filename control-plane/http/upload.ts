@@ -5,8 +5,9 @@ import { Readable } from "node:stream";
 import { Busboy } from "@fastify/busboy";
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { Files, StagedFile } from "../files/files.ts";
-import { FileMissing, MalformedForm, NoForm } from "./errors.ts";
+import { BodyStalled, FileMissing, MalformedForm, NoForm } from "./errors.ts";
 import { isForm } from "./form-body.ts";
+import { Silence, stallMs } from "./silence.ts";
 
 declare module "fastify" {
   interface FastifyRequest {
@@ -52,6 +53,8 @@ async function receive(
   const cut = new AbortController();
   let filename = "";
   let staging: Promise<StagedFile> | undefined;
+  let silence: Silence | undefined;
+  const heard = () => silence?.broken();
   const whole = new Promise<void>((resolve, reject) => {
     const form = parserOf(type);
     form.on("field", (name, value) => add(fields, name, value));
@@ -75,10 +78,20 @@ async function receive(
     raw.once("close", () => {
       if (!raw.complete) reject(new MalformedForm(new Error("the client went away")));
     });
+    if (state)
+      silence = new Silence(state.waits, () => {
+        // While our own store takes nothing, nothing is read: that is no silence of the client's.
+        if (raw.isPaused()) heard();
+        else reject(new BodyStalled(stallMs));
+      });
+    raw.on("data", heard);
     raw.pipe(form);
   });
   try {
-    await whole;
+    await whole.finally(() => {
+      silence?.end();
+      raw.off("data", heard);
+    });
     if (!staging) throw new FileMissing(partName);
     return { fields, upload: { filename, staged: await staging } };
   } catch (error) {

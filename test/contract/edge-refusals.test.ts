@@ -1,7 +1,7 @@
 // What no route answers: bytes that are no text, methods that a path does not take, connections that send no request, bodies
 // that break off. Over a socket, as clients send them.
 import { once } from "node:events";
-import { request } from "node:http";
+import { type IncomingMessage, request } from "node:http";
 import { connect } from "node:net";
 import { text as textOf } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
@@ -211,6 +211,40 @@ describe("a body of which nothing more comes", () => {
       call.destroy();
     },
   );
+
+  /** What is answered to these headers and pieces while time goes by and nothing more is sent. */
+  async function afterSilence(path: string, headers: object, ...pieces: readonly string[]) {
+    const call = request(edge.url + path, { method: "POST", headers: { ...withKey, ...headers } });
+    call.on("error", () => {});
+    let answer: IncomingMessage | undefined;
+    call.once("response", (came) => {
+      answer = came;
+    });
+    call.flushHeaders();
+    for (const piece of pieces) call.write(piece);
+    await vi.waitFor(() => {
+      nowMs += 31_000;
+      expect(answer).toBeDefined();
+    }, patience);
+    const { statusCode, headers: told } = answer as IncomingMessage;
+    const said = await textOf(answer as IncomingMessage);
+    call.destroy();
+    return [statusCode, told.connection, said] as const;
+  }
+  const stalled = [408, "close", expect.stringContaining("Nothing more of the request body came for 30 s")];
+
+  it.each(["/v1/chat/completions", "/v1/api-tokens"])("to %s is also one that never begins", async (path) => {
+    expect((await edge.post(path, path.includes("chat") ? chat() : { name: "x" })).status).toBe(200);
+    expect(await afterSilence(path, { "content-length": 200_000 })).toEqual(stalled);
+    expect(await afterSilence(path, { "transfer-encoding": "chunked" })).toEqual(stalled);
+  });
+
+  it("is also a file that breaks off, or never begins", async () => {
+    const headers = { "content-type": "multipart/form-data; boundary=b", "content-length": 200_000 };
+    const begun = '--b\r\ncontent-disposition: form-data; name="file"; filename="a.jsonl"\r\n\r\n{"custom_id":';
+    expect(await afterSilence("/v1/files", headers)).toEqual(stalled);
+    expect(await afterSilence("/v1/files", headers, begun)).toEqual(stalled);
+  });
 
   it("is no matter of one that came whole, however long its answer takes", async () => {
     const { promise: released, resolve: release } = Promise.withResolvers<void>();
