@@ -26,7 +26,6 @@ import { createAccountStore } from "./store/accounts-store.ts";
 import { createCatalogStore } from "./store/catalog-store.ts";
 import { createChangeFeed } from "./store/change-feed.ts";
 import { openDatabase } from "./store/database.ts";
-import { createDeploymentStatsStore } from "./store/deployment-stats-store.ts";
 import { createFleetStore } from "./store/fleet-store.ts";
 import { createKekStore } from "./store/kek-store.ts";
 import { migrateDatabase } from "./store/migrate.ts";
@@ -120,6 +119,7 @@ async function main(): Promise<void> {
   });
   const money = await createMoney({
     db,
+    connections: config.databaseConnections,
     registry,
     changes: feed,
     openLeaseIds: () => openLeaseIds(fleetStore, config.sliceClockScale),
@@ -258,7 +258,7 @@ async function main(): Promise<void> {
     funds: billing.left,
     firstMinutes: money.gpu.holds.firstMinutes,
     gpuDefaults: config.quotas.gpus,
-    stats: createDeploymentStatsStore(db),
+    stats: money.stats,
     lookAtRepo: createHubLook(config.hubEndpoint),
     shapeOf: createHubShape(config.hubEndpoint),
   };

@@ -22,3 +22,15 @@ export abstract class ServiceError extends Error {
     this.param = facts.param;
   }
 }
+
+/** Said by a store of what it was asked to count or to look through: how much there is decides, and how much else is asked. */
+export class ReportTooLong extends ServiceError {
+  readonly code = "report_too_long";
+  /** `doing` begins a sentence: `Summing these days`. */
+  constructor(doing: string, cause: unknown) {
+    super(
+      `${doing} takes longer than the 5 seconds that one report may take. Ask for a shorter time, or ask again later.`,
+      { param: "from", cause },
+    );
+  }
+}

@@ -6,6 +6,8 @@ import type { UnitCounts } from "./money.ts";
 export type UsageSource = "engine" | "counted" | "estimated";
 /** `lost`: the agent restarted and has a start row but no end; the gateway's delivered count decides the charge. */
 export type EndReason = "stop" | "client_gone" | "engine_error" | "engine_timeout" | "refused" | "drained" | "lost";
+/** Of every other end it is said, counted and listed that the request failed. */
+export const endedAsAsked: readonly EndReason[] = ["stop", "client_gone"];
 
 export interface UsageFigures {
   /** Prompt tokens, cached ones included. */

@@ -1,7 +1,6 @@
 // What is kept of each request after it ended: figures and why it ended, never what was asked or answered.
 import type { AccountId, KeyId, RequestId } from "../../proto/ids.ts";
 import { ServiceError } from "../service-error.ts";
-import { BadPeriod } from "./period.ts";
 
 /** One attempt; the gateway makes another where the first got no answer. */
 export interface LoggedRequest {
@@ -47,20 +46,20 @@ export interface LogPosition {
 }
 
 export interface RequestLogStore {
-  /** Of the account's requests that count, newest first. `too_much`: it takes longer than one may ask. */
+  /** Of the account's requests that count, newest first. Throws ReportTooLong. */
   page(
     account: AccountId,
     filter: RequestFilter,
     after: LogPosition | undefined,
     limit: number,
-  ): Promise<readonly LoggedRequest[] | "too_much">;
+  ): Promise<readonly LoggedRequest[]>;
   position(account: AccountId, id: RequestId): Promise<LogPosition | undefined>;
   /** Every attempt, the first one first; by the client's own id too where an account is given. */
   attempts(id: string, account: AccountId | undefined): Promise<readonly LoggedRequest[]>;
 }
 
 export interface RequestLog {
-  /** `after`: the id that the page before ended with. Throws RequestUnknown, BadPeriod. */
+  /** `after`: the id that the page before ended with. Throws RequestUnknown, ReportTooLong. */
   list(
     account: AccountId,
     filter: RequestFilter,
@@ -86,13 +85,6 @@ export function createRequestLog({ store }: { readonly store: RequestLogStore })
       const position = after === undefined ? undefined : await store.position(account, after as RequestId);
       if (after !== undefined && position === undefined) throw new RequestUnknown();
       const found = await store.page(account, filter, position, limit + 1);
-      if (found === "too_much")
-        throw new BadPeriod(
-          "There are too many requests in this time to look through at once. Ask for a shorter one.",
-          {
-            param: "from",
-          },
-        );
       return { requests: found.slice(0, limit), hasMore: found.length > limit };
     },
     async find(id, account) {

@@ -24,14 +24,14 @@ export interface DayUse {
 }
 
 export interface UsageDayStore {
-  /** In [fromMs, toMs) by time of posting, the dearest first, `most` of them. `too_much`: it takes longer than one may ask. */
+  /** In [fromMs, toMs) by time of posting, the dearest first, `most` of them. Throws ReportTooLong. */
   dayUse(
     account: AccountId,
     by: UsageDimension,
     fromMs: number,
     toMs: number,
     most: number,
-  ): Promise<readonly DayUse[] | "too_much">;
+  ): Promise<readonly DayUse[]>;
   /** Revoked ones too. */
   keysOf(account: AccountId): Promise<readonly { readonly key: KeyId; readonly name: string }[]>;
 }
@@ -48,7 +48,7 @@ export interface UsageDay {
 }
 
 export interface UsageDays {
-  /** Every day of the period, also one without use. Throws BadPeriod. */
+  /** Every day of the period, also one without use. Throws BadPeriod, ReportTooLong. */
   read(
     account: AccountId,
     by: UsageDimension,
@@ -69,14 +69,9 @@ export function createUsageDays(deps: { readonly store: UsageDayStore; readonly 
   return {
     async read(account, by, from, to) {
       const { firstMs, lastMs } = readDays(from, to, unixMs());
-      const [found, keys] = await Promise.all([
-        deps.store.dayUse(account, by, firstMs, lastMs + dayMs, mostItems + 1),
-        by === "model" ? [] : deps.store.keysOf(account),
-      ]);
-      if (found === "too_much")
-        throw new BadPeriod("So much was used in these days that they cannot be summed at once. Ask for fewer days.", {
-          param: "from",
-        });
+      // One after the other: a report holds one connection.
+      const found = await deps.store.dayUse(account, by, firstMs, lastMs + dayMs, mostItems + 1);
+      const keys = by === "model" ? [] : await deps.store.keysOf(account);
       const names = new Map(keys.map(({ key, name }) => [String(key), name]));
       const byDay = Map.groupBy(found.slice(0, mostItems), (use) => use.dayMs);
       const days: UsageDay[] = [];

@@ -249,7 +249,7 @@ export interface UseSeries {
 }
 
 export interface DeploymentStatsStore {
-  /** Of all the account's deployments that were asked in [fromMs, toMs), the busiest first. */
+  /** Of all the account's deployments that were asked in [fromMs, toMs), the busiest first. Each throws ReportTooLong. */
   requests(
     account: AccountId,
     fromMs: number,

@@ -15,6 +15,7 @@ import { BilledAccountGone, TopupRefused } from "../billing/paying.ts";
 import { BadPaymentEvent, NoPaymentEvents, PaymentProviderAway } from "../billing/payments.ts";
 import { BadPeriod } from "../billing/period.ts";
 import { PriceRefused } from "../billing/price-book.ts";
+import { ReportsBusy } from "../billing/report-slots.ts";
 import { RequestUnknown } from "../billing/request-log.ts";
 import { ModelNotOwned, ModelVersionUnknown } from "../catalog/model-records.ts";
 import { OfferedDeploymentUnknown, OfferRefused } from "../catalog/offer-model.ts";
@@ -25,7 +26,7 @@ import * as fleet from "../fleet/errors.ts";
 import { PrefetchNodeNotFound, PrefetchNotFound } from "../fleet/node-weights.ts";
 import * as inference from "../inference/errors.ts";
 import * as quotas from "../quotas/errors.ts";
-import { ServiceError } from "../service-error.ts";
+import { ReportTooLong, ServiceError } from "../service-error.ts";
 import * as webhooks from "../webhooks/errors.ts";
 import { type Dialect, errorBody } from "./error-body.ts";
 import * as edge from "./errors.ts";
@@ -93,6 +94,8 @@ const statusOf = new Map<ErrorClass, number>([
   [DiscountNotFound, 404],
   [CreditReferenceTaken, 409],
   [BadPeriod, 422],
+  [ReportTooLong, 422],
+  [ReportsBusy, 429],
   [UnknownInvoice, 404],
   [RequestUnknown, 404],
   [LimitedKeyNotFound, 404],

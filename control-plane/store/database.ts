@@ -3,6 +3,7 @@
 import { Kysely, PostgresDialect, type Transaction } from "kysely";
 import pg from "pg";
 import type { Logger } from "pino";
+import { ReportTooLong } from "../service-error.ts";
 import type { Database } from "./schema.ts";
 
 export interface DatabaseOptions {
@@ -125,11 +126,10 @@ export function isDatabaseAway(error: unknown): boolean {
   );
 }
 
-/** For `catch`: a statement was ended because it took longer than any may. Throws every other error. */
-export function tooMuch(error: unknown): "too_much" {
-  if (codeOf(error) === "57014") return "too_much";
-  throw error;
-}
+/** For `catch`: throws ReportTooLong where the statement was ended because it took longer than any may, else the error. */
+export const tooLong = (doing: string) => (error: unknown) => {
+  throw codeOf(error) === "57014" ? new ReportTooLong(doing, error) : error;
+};
 
 /** The name of the unique constraint an insert ran into, or undefined. */
 export function uniqueViolation(error: unknown): string | undefined {

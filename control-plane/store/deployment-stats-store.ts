@@ -2,8 +2,10 @@
 // account's own index bounds what is read; one that is offered to everybody is read by the partitions of the period.
 import { type Kysely, sql } from "kysely";
 import type { AccountId, DeploymentId } from "../../proto/ids.ts";
+import { endedAsAsked } from "../../proto/usage.ts";
 import type { DeploymentStatsStore, UseSeries } from "../deployments/store.ts";
 import { asked } from "./asked.ts";
+import { tooLong } from "./database.ts";
 import type { Database } from "./schema.ts";
 
 interface UseRow {
@@ -33,8 +35,9 @@ interface PartRow {
   readonly queue: number;
 }
 
-/** Why a request ended that failed here. */
-const failures = sql`('engine_error', 'engine_timeout', 'lost', 'drained')`;
+const isFailed = sql<boolean>`end_reason not in (${sql.join(endedAsAsked)})`;
+
+const tooLongToCount = tooLong("Counting these requests");
 
 export function createDeploymentStatsStore(db: Kysely<Database>): DeploymentStatsStore {
   /** Which rows of usage, as `u`, are of the deployment in [fromMs, toMs): nobody's where it is not the account's. */
@@ -58,7 +61,9 @@ export function createDeploymentStatsStore(db: Kysely<Database>): DeploymentStat
         where u.account_id = ${account} and d.account_id = ${account} and d.kind = 'model'
           and u.gpu_ms = 0 and not u.voided and u.settled_at >= ${at(fromMs)}
           and u.admitted_at >= ${at(fromMs)} and u.admitted_at < ${at(toMs)}
-        group by 1 order by 2 desc, 1`.execute(db);
+        group by 1 order by 2 desc, 1`
+        .execute(db)
+        .catch(tooLongToCount);
       return rows.map((row) => ({ modelName: row.model_name, requests: Number(row.requests) }));
     },
 
@@ -69,12 +74,14 @@ export function createDeploymentStatsStore(db: Kysely<Database>): DeploymentStat
           percentile_cont(array[0.5, 0.95]) within group (order by total_ms) as total,
           percentile_cont(array[0.5, 0.95]) within group (order by first_byte_ms) filter (where first_byte_ms > 0) as first,
           percentile_cont(0.95) within group (order by queue_ms) as queue,
-          count(*) filter (where end_reason in ${failures}) as errors
+          count(*) filter (where ${isFailed}) as errors
         from (
           select u.*, least(${steps - 1}::int,
             floor((extract(epoch from u.admitted_at) * 1000 - ${fromMs}::float8) / ${stepMs}::float8)::int) as part
           from usage u where ${await askedOf(id, account, fromMs, toMs)} and u.gpu_ms = 0
-        ) u group by grouping sets (part, end_reason)`.execute(db);
+        ) u group by grouping sets (part, end_reason)`
+        .execute(db)
+        .catch(tooLongToCount);
       const byPart = new Map(rows.flatMap((row) => (row.part === null ? [] : [[row.part, row] as const])));
       return {
         steps: Array.from({ length: steps }, (_, i) => partOf(fromMs + i * stepMs, byPart.get(i))),
@@ -89,7 +96,7 @@ export function createDeploymentStatsStore(db: Kysely<Database>): DeploymentStat
     async use(id, account, fromMs, toMs) {
       const { rows } = await sql<UseRow>`
         select count(*) filter (where is_request) as requests,
-          count(*) filter (where is_request and end_reason in ${failures}) as errors,
+          count(*) filter (where is_request and ${isFailed}) as errors,
           sum(input_tokens) as input, sum(output_tokens) as output,
           sum(total_ms) filter (where is_request) as total_ms,
           (avg(total_ms) filter (where is_request))::float8 as avg_ms,
@@ -104,7 +111,9 @@ export function createDeploymentStatsStore(db: Kysely<Database>): DeploymentStat
             case when u.output_tokens > 1 and u.first_byte_ms > 0
               then (u.total_ms - u.first_byte_ms)::float8 / (u.output_tokens - 1) end as per_token
           from usage u where ${await askedOf(id, account, fromMs, toMs)}
-        ) u`.execute(db);
+        ) u`
+        .execute(db)
+        .catch(tooLongToCount);
       const row = rows[0] as UseRow;
       return {
         requests: Number(row.requests),

@@ -1,8 +1,9 @@
 import { type Kysely, type Selectable, sql } from "kysely";
 import type { AccountId, KeyId, RequestId } from "../../proto/ids.ts";
+import { endedAsAsked } from "../../proto/usage.ts";
 import type { LoggedRequest, RequestLogStore } from "../billing/store.ts";
 import { asked } from "./asked.ts";
-import { tooMuch } from "./database.ts";
+import { tooLong } from "./database.ts";
 import type { Database } from "./schema.ts";
 
 const columns = [
@@ -39,7 +40,7 @@ export function createRequestLogStore(db: Kysely<Database>): RequestLogStore {
         .where("settled_at", ">=", new Date(fromMs))
         .where("settled_at", "<", new Date(toMs));
       if (model !== undefined) query = query.where("model", "=", model);
-      if (onlyFailed) query = query.where("end_reason", "not in", ["stop", "client_gone"]);
+      if (onlyFailed) query = query.where("end_reason", "not in", endedAsAsked);
       if (after !== undefined) {
         const at = sql<Date>`${after.settledAt}::timestamptz`;
         query = query
@@ -47,8 +48,7 @@ export function createRequestLogStore(db: Kysely<Database>): RequestLogStore {
           .where(sql<boolean>`(settled_at, request_id) < (${at}, ${after.id})`);
       }
       const page = query.orderBy("settled_at", "desc").orderBy("request_id", "desc").limit(limit);
-      const rows = await page.execute().catch(tooMuch);
-      return rows === "too_much" ? rows : rows.map(requestOf);
+      return (await page.execute().catch(tooLong("Looking through these requests"))).map(requestOf);
     },
 
     async position(account, id) {

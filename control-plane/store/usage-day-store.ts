@@ -2,7 +2,7 @@ import { type Kysely, type RawBuilder, sql } from "kysely";
 import type { AccountId, KeyId } from "../../proto/ids.ts";
 import type { UsageDayStore, UsageDimension } from "../billing/store.ts";
 import { asked } from "./asked.ts";
-import { tooMuch } from "./database.ts";
+import { tooLong } from "./database.ts";
 import type { Database } from "./schema.ts";
 
 interface DayRow {
@@ -21,8 +21,7 @@ export function createUsageDayStore(db: Kysely<Database>): UsageDayStore {
     async dayUse(account, by, fromMs, toMs, most) {
       const range = { from: new Date(fromMs).toISOString(), to: new Date(toMs).toISOString() };
       const query = by === "token" ? byToken(account, range, most) : byLedger(account, by, range, most);
-      const rows = await query.execute(db).then((found) => found.rows, tooMuch);
-      if (rows === "too_much") return rows;
+      const { rows } = await query.execute(db).catch(tooLong("Summing the use of these days"));
       return rows.map((row) => ({
         dayMs: row.day.getTime(),
         of: row.name,

@@ -8,14 +8,17 @@ import { createBudgets } from "../billing/leases.ts";
 import { createLostAttempts } from "../billing/lost-attempts.ts";
 import { createBillingMetrics } from "../billing/metrics.ts";
 import { createPriceBook } from "../billing/price-book.ts";
+import { createReportSlots } from "../billing/report-slots.ts";
 import { createRequestLabels } from "../billing/request-labels.ts";
-import { createRequestLog } from "../billing/request-log.ts";
+import { createRequestLog, type RequestLog } from "../billing/request-log.ts";
 import { createSettlement } from "../billing/settle.ts";
 import { scaledTiming } from "../billing/slice.ts";
 import { createBillingUpkeep } from "../billing/upkeep.ts";
-import { createUsageDays } from "../billing/usage-days.ts";
+import { createUsageDays, type UsageDays } from "../billing/usage-days.ts";
 import { createUsageQueries } from "../billing/usage-queries.ts";
+import type { DeploymentStatsStore } from "../deployments/store.ts";
 import type { OpenDatabase } from "../store/database.ts";
+import { createDeploymentStatsStore } from "../store/deployment-stats-store.ts";
 import { createLeaseStore } from "../store/lease-store.ts";
 import { createPriceStore } from "../store/price-store.ts";
 import { createRequestLogStore } from "../store/request-log-store.ts";
@@ -39,6 +42,8 @@ export async function createMoney(deps: {
   readonly hostLostMs: number;
   /** 1, or less in tests: slices live that much shorter. */
   readonly clockScale: number;
+  /** To the database, in all. */
+  readonly connections: number;
   readonly log: Logger;
 }) {
   const { db, log } = deps;
@@ -72,6 +77,10 @@ export async function createMoney(deps: {
   });
   const upkeep = createBillingUpkeep({ store: settlementStore, log, metrics });
   const settlement = createSettlement({ store: settlementStore, quarantine: unrecorded, log, metrics });
+  const reports = createReportSlots(deps);
+  const stats = createDeploymentStatsStore(db);
+  const usageDays = createUsageDays({ store: createUsageDayStore(db) });
+  const requestLog = createRequestLog({ store: createRequestLogStore(db) });
   return {
     replica,
     budgets,
@@ -81,8 +90,18 @@ export async function createMoney(deps: {
     discounts,
     gpu: createGpuBilling({ db, settlement, settlementStore, metrics, log }),
     usage: createUsageQueries({ store: usageStore }),
-    usageDays: createUsageDays({ store: createUsageDayStore(db) }),
-    requestLog: createRequestLog({ store: createRequestLogStore(db) }),
+    usageDays: {
+      read: (account, ...asked) => reports.run(account, () => usageDays.read(account, ...asked)),
+    } satisfies UsageDays,
+    requestLog: {
+      ...requestLog,
+      list: (account, ...asked) => reports.run(account, () => requestLog.list(account, ...asked)),
+    } satisfies RequestLog,
+    stats: {
+      requests: (account, ...asked) => reports.run(account, () => stats.requests(account, ...asked)),
+      use: (id, account, ...asked) => reports.run(account, () => stats.use(id, account, ...asked)),
+      series: (id, account, ...asked) => reports.run(account, () => stats.series(id, account, ...asked)),
+    } satisfies DeploymentStatsStore,
     async start() {
       await upkeep.start();
       budgets.start();

@@ -1,4 +1,5 @@
 import { describe, it } from "vitest";
+import { ReportsBusy } from "../../control-plane/billing/report-slots.ts";
 import * as deployments from "../../control-plane/deployments/errors.ts";
 import { deployment } from "../fakes/ports.ts";
 import { check, type Row, refuse } from "./status-row.ts";
@@ -46,6 +47,7 @@ const readings = ["stats", "stats2"].flatMap((what): readonly Row[] => {
       status: 422,
       holds: { detail: [{ loc: ["query", "from"] }] },
     },
+    { call, status: 429, given: given(new ReportsBusy()) },
     { call, status: 503, given: given(new deployments.DeploymentStoreAway(new Error("away"))) },
   ];
 });
@@ -91,6 +93,7 @@ const rows: readonly Row[] = [
   { call: "GET /deploy/stats?from=now-1w", status: 200 },
   { call: "GET /deploy/stats", status: 401, key: null },
   { call: "GET /deploy/stats?from=now-5y", status: 422, holds: { detail: [{ loc: ["query", "from"] }] } },
+  { call: "GET /deploy/stats", status: 429, given: refuse("deployments", "requestCounts")(new ReportsBusy()) },
   {
     call: "GET /deploy/stats",
     status: 503,

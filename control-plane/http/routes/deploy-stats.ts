@@ -22,7 +22,7 @@ export function addDeployStatsRoutes(endpoints: Endpoints, { deployments }: Pick
     path: "/deploy/stats",
     summary: "Requests of each deployment of the account",
     answer: RequestCounts,
-    refusals: [503],
+    refusals: [429, 503],
     async handler({ caller, query }) {
       const { fromMs, toMs } = readRange(query.from, query.to, Date.now());
       const counts = await deployments.requestCounts(caller, fromMs, toMs);
@@ -36,7 +36,7 @@ export function addDeployStatsRoutes(endpoints: Endpoints, { deployments }: Pick
     summary: "What requests on one deployment came to",
     params: DeployId,
     answer: DeploymentStats,
-    refusals: [404, 410, 503],
+    refusals: [404, 410, 429, 503],
     async handler({ caller, query, params }) {
       const { fromMs, toMs } = readRange(query.from, query.to, Date.now());
       return renderStats((await deployments.use(caller, params.deploy_id as DeploymentId, fromMs, toMs)).use);
@@ -49,7 +49,7 @@ export function addDeployStatsRoutes(endpoints: Endpoints, { deployments }: Pick
     summary: "The same by kind of task",
     params: DeployId,
     answer: DeploymentStats2,
-    refusals: [404, 410, 503],
+    refusals: [404, 410, 429, 503],
     async handler({ caller, query, params }) {
       const { fromMs, toMs } = readRange(query.from, query.to, Date.now());
       const { deployment, use } = await deployments.use(caller, params.deploy_id as DeploymentId, fromMs, toMs);
@@ -64,7 +64,7 @@ export function addDeployStatsRoutes(endpoints: Endpoints, { deployments }: Pick
     query: SeriesRange,
     params: DeployId,
     answer: DeploymentSeries,
-    refusals: [404, 410, 503],
+    refusals: [404, 410, 429, 503],
     async handler({ caller, query, params }) {
       const { fromMs, toMs } = readRange(query.from, query.to, Date.now());
       if (fromMs === toMs) throw new BadRange("from", "is the same as `to`. Ask for a period.");

@@ -30,7 +30,7 @@ export function addUsageLogRoutes(
     summary: "Use of the account by day, and by model, key or scoped token",
     query: UsageDaysQuery,
     answer: UsageDaysBody,
-    refusals: [503],
+    refusals: [429, 503],
     async handler({ caller, query: { by = "model", from, to } }) {
       const { days, isTruncated } = await usageDays.read(caller.account, by, from, to);
       return { days: days.map((day) => renderUsageDay(day, by)), is_truncated: isTruncated };
@@ -49,7 +49,7 @@ export function addUsageLogRoutes(
     summary: "Requests of the account that have ended, newest first: figures, and nothing of what was asked",
     query: RequestsQuery,
     answer: RequestPage,
-    refusals: [404, 503],
+    refusals: [404, 429, 503],
     async handler({ caller, query }) {
       const { requests, hasMore } = await pageOf(caller.account, query);
       return { requests: requests.map(renderRequest), has_more: hasMore };
@@ -74,7 +74,7 @@ export function addUsageLogRoutes(
     summary: "The same of any one account",
     query: AdminRequestsQuery,
     answer: AdminRequestPage,
-    refusals: [404, 503],
+    refusals: [404, 429, 503],
     async handler({ query: { account, ...query } }) {
       const { requests, hasMore } = await pageOf(account as AccountId, query);
       return { requests: requests.map(renderRequestForOperator), has_more: hasMore };

@@ -3,6 +3,8 @@ import { Type } from "typebox";
 const count = (description: string) => Type.Integer({ description });
 const figure = (description: string) => Type.Number({ description });
 
+const failed = "Requests that failed: that did not end as asked, with `refused` by the model server among them";
+
 export const StatsRange = Type.Object({
   from: Type.Optional(Type.String({ description: "Unix seconds, or now-5h (s, m, h, d, w, M); default five hours" })),
   to: Type.Optional(Type.String({ description: "Unix seconds or now, which is the default" })),
@@ -19,7 +21,7 @@ export const DeploymentStats = Type.Object({
   total_amount: figure("Cents, GPU time included"),
   avg_time: figure("Milliseconds of a request"),
   avg95_time: figure("Milliseconds, 95th percentile"),
-  errors: count("Requests that failed here"),
+  errors: count(failed),
 });
 
 const Llm = Type.Object({
@@ -31,7 +33,7 @@ const Llm = Type.Object({
   avg_tpt_ms: figure("Per token after the first"),
   avg95_tpt_ms: Type.Number(),
   total_amount_cents: Type.Number(),
-  errors: Type.Integer(),
+  errors: count(failed),
 });
 const Timed = Type.Object({
   requests: Type.Integer(),
@@ -39,7 +41,7 @@ const Timed = Type.Object({
   avg_time_ms: Type.Number(),
   avg95_time_ms: Type.Number(),
   total_amount_cents: Type.Number(),
-  errors: Type.Integer(),
+  errors: count(failed),
 });
 export const DeploymentStats2 = Type.Object({
   llm: Type.Union([Llm, Type.Null()]),
@@ -65,7 +67,7 @@ export const DeploymentSeries = Type.Object({
     Type.Object({
       from: figure("Unix seconds at which it begins"),
       requests: count("That were admitted in it"),
-      errors: count("Requests that failed here"),
+      errors: count(failed),
       output_tokens: count("Reasoning included"),
       first_byte_ms: quantiles("To the first byte, waiting included; null: no request had one"),
       total_ms: quantiles("Of whole requests; null: there was none"),

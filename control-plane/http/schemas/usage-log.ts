@@ -48,7 +48,12 @@ const named = (more: object) => Type.String({ minLength: 1, maxLength: 256, patt
 
 export const RequestsQuery = Type.Object({
   model: Type.Optional(named({})),
-  failed: Type.Optional(Type.Boolean({ default: false, description: "Only those that did not end as asked" })),
+  failed: Type.Optional(
+    Type.Boolean({
+      default: false,
+      description: "Only those that failed: that ended other than by stop or client_gone",
+    }),
+  ),
   from: time("Unix seconds, or now-7d (s, m, h, d, w, M), which is the default; when it was recorded"),
   to: time("Unix seconds or now, which is the default"),
   after: Type.Optional(named({ description: "The id that the page before ended with" })),

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { endingOf } from "../../../console/request-log.ts";
 import { createChecklists } from "../../../control-plane/billing/checklist.ts";
 import { createMonthClosing } from "../../../control-plane/billing/months.ts";
 import { monthOf } from "../../../control-plane/billing/period.ts";
@@ -6,12 +7,14 @@ import { createRequestLabels } from "../../../control-plane/billing/request-labe
 import { createRequestLog, RequestUnknown } from "../../../control-plane/billing/request-log.ts";
 import { createUsageDays } from "../../../control-plane/billing/usage-days.ts";
 import { createUsageQueries } from "../../../control-plane/billing/usage-queries.ts";
+import { ReportTooLong } from "../../../control-plane/service-error.ts";
 import { openDatabase } from "../../../control-plane/store/database.ts";
 import { createDeploymentStatsStore } from "../../../control-plane/store/deployment-stats-store.ts";
 import { createMoneyOverviewStore } from "../../../control-plane/store/money-overview-store.ts";
 import { createRequestLogStore } from "../../../control-plane/store/request-log-store.ts";
 import { createUsageDayStore } from "../../../control-plane/store/usage-day-store.ts";
 import type { DeploymentId, KeyId, RequestId } from "../../../proto/ids.ts";
+import type { EndReason } from "../../../proto/usage.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { log, openWorld, tokenPrice, usageRecord, type World } from "./world.ts";
 
@@ -228,9 +231,15 @@ describe("the log of requests", () => {
     try {
       await holder.query("begin; lock table usage in access exclusive mode");
       const requests = createRequestLog({ store: createRequestLogStore(db) });
-      await expect(requests.list(account, all, undefined, 10)).rejects.toThrow(/^There are too many requests/);
+      await expect(requests.list(account, all, undefined, 10)).rejects.toThrow(
+        /^Looking through these requests takes longer/,
+      );
       const days = createUsageDays({ store: createUsageDayStore(db) });
-      await expect(days.read(account, "model", undefined, undefined)).rejects.toThrow(/Ask for fewer days\.$/);
+      await expect(days.read(account, "model", undefined, undefined)).rejects.toThrow(/Ask for a shorter time/);
+      const stats = createDeploymentStatsStore(db);
+      const asked = ["d-1" as DeploymentId, account, 0, Date.now()] as const;
+      const reads = [stats.series(...asked, 2), stats.use(...asked), stats.requests(account, 0, Date.now())];
+      await Promise.all(reads.map((read) => expect(read).rejects.toThrow(ReportTooLong)));
     } finally {
       await holder.query("rollback");
       holder.release();
@@ -314,6 +323,27 @@ describe("statistics of deployments", () => {
     ]);
     expect((await stats.series("d-1" as DeploymentId, stranger, fromMs, toMs, 2)).endReasons).toEqual([]);
     expect(await stats.requests(stranger, fromMs, toMs)).toEqual([]);
+  });
+
+  it("say of the same requests that they failed as the log and the console do", async () => {
+    const world = await openWorld(postgres);
+    const account = await world.account(usd);
+    await deployed(world, account, "d-1", "ada/one");
+    const failures = ["drained", "engine_error", "engine_timeout", "lost", "refused"];
+    const reasons = ["stop", "client_gone", ...failures] as EndReason[];
+    const of = (endReason: EndReason) =>
+      usageRecord(account, { input: 1, output: 1 }, { deployId: "d-1" as DeploymentId, endReason });
+    await world.settlement.settle(reasons.map(of), "1");
+    const [fromMs, toMs] = [Date.now() - 3_600_000, Date.now() + 1_000];
+    const stats = createDeploymentStatsStore(world.db);
+    expect(await stats.use("d-1" as DeploymentId, account, fromMs, toMs)).toMatchObject({ requests: 7, errors: 5 });
+    const { steps } = await stats.series("d-1" as DeploymentId, account, fromMs, toMs, 1);
+    expect(steps).toMatchObject([{ requests: 7, errors: 5 }]);
+    const logged = createRequestLog({ store: createRequestLogStore(world.db) });
+    const filter = { fromMs, toMs, model: undefined, onlyFailed: true };
+    const { requests } = await logged.list(account, filter, undefined, 10);
+    expect(requests.map(({ endReason }) => endReason).sort()).toEqual(failures);
+    expect(reasons.filter((reason) => endingOf(reason).isFailure).sort()).toEqual(failures);
   });
 
   it("of a model that is offered to everybody tell its owner what all of them asked", async () => {
