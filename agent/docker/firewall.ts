@@ -1,5 +1,6 @@
 // Puts a set of rules into the kernel and takes it out. Idempotent both ways; whoever calls does so one at a time. The only
-// user of iptables.
+// user of iptables. Rules stand in the table `mangle`, which is asked before `filter` and belongs to nobody else: the engine
+// takes its jump to DOCKER-USER out and in again whenever it makes a network, and what comes in between would stay connected.
 import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
@@ -18,6 +19,8 @@ export interface RuleSet {
   /** For `iptables-restore --noflush`: chains are made or emptied and filled in one step. */
   readonly text: string;
   readonly jumps: readonly Jump[];
+  /** A chain of `filter` without which they are of no use. */
+  readonly needs?: string;
 }
 
 export interface Rules {
@@ -38,6 +41,7 @@ export interface FirewallOptions {
   readonly hasIpv6?: boolean;
 }
 
+const table = "mangle";
 const limitMs = 15_000;
 const waitSeconds = "5";
 
@@ -47,7 +51,8 @@ export function createFirewall({ v4, v6 }: Rules, options: FirewallOptions = {})
     { tool: "iptables", rules: v4 },
     ...((options.hasIpv6 ?? existsSync("/proc/net/if_inet6")) ? [{ tool: "ip6tables", rules: v6 }] : []),
   ];
-  const ask = (tool: string, ...args: string[]) => run(tool, ["-w", waitSeconds, ...args]);
+  const askIn = (of: string, tool: string, ...args: string[]) => run(tool, ["-w", waitSeconds, "-t", of, ...args]);
+  const ask = (tool: string, ...args: string[]) => askIn(table, tool, ...args);
   const isThere = (call: Promise<string>) =>
     call.then(
       () => true,
@@ -75,6 +80,7 @@ export function createFirewall({ v4, v6 }: Rules, options: FirewallOptions = {})
       for (const { tool, rules } of families) {
         try {
           for (const chain of new Set(rules.jumps.map(({ from }) => from))) await ask(tool, "-S", chain);
+          if (rules.needs !== undefined) await askIn("filter", tool, "-S", rules.needs);
         } catch (error) {
           return `${tool} cannot be used here (${firstLine(error)})`;
         }
@@ -96,7 +102,7 @@ export function chainPrefix(nodeName: string): string {
 }
 
 export function ruleSet(chains: readonly string[], rules: readonly string[], jumps: readonly Jump[]): RuleSet {
-  const text = ["*filter", ...chains.map((chain) => `:${chain} - [0:0]`), ...rules, "COMMIT", ""].join("\n");
+  const text = [`*${table}`, ...chains.map((chain) => `:${chain} - [0:0]`), ...rules, "COMMIT", ""].join("\n");
   return { chains, text, jumps };
 }
 

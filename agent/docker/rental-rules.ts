@@ -37,18 +37,19 @@ export function rulesFor(nodeName: string, denied: readonly string[]): Rules {
     `-A ${host} ${ofConnections} -j RETURN`,
     `-A ${host} -j DROP`,
   ];
-  const jumps = (forward: string): readonly Jump[] => [
-    { from: forward, match: ["-i", bridges], to: out },
-    { from: forward, match: ["-o", bridges], to: into },
+  const jumps: readonly Jump[] = [
+    { from: "FORWARD", match: ["-i", bridges], to: out },
+    { from: "FORWARD", match: ["-o", bridges], to: into },
     { from: "INPUT", match: ["-i", bridges], to: host },
   ];
   return {
-    v4: ruleSet(chains, v4, jumps("DOCKER-USER")),
+    // Only an engine that sets rules of its own publishes ports and lets containers out.
+    v4: { ...ruleSet(chains, v4, jumps), needs: "DOCKER-USER" },
     // Rentals have no IPv6; link-local addresses are there all the same.
     v6: ruleSet(
       chains,
       chains.map((chain) => `-A ${chain} -j DROP`),
-      jumps("FORWARD"),
+      jumps,
     ),
   };
 }

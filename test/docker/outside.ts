@@ -10,6 +10,8 @@ const script = `require("node:http").createServer((_, answer) => answer.end("out
 export interface Outside {
   readonly address: string;
   readonly port: number;
+  /** The same server at an address that is not public (198.18.0.0/15), which a rental must not reach. */
+  readonly inside: string;
   /** This host's own address on that network. */
   readonly host: string;
   close(): Promise<void>;
@@ -20,6 +22,7 @@ export async function startOutside(): Promise<Outside> {
   const name = `stkr${process.pid}`;
   const part = (process.pid % 63) * 4;
   const [host, address] = [`203.0.113.${part + 1}`, `203.0.113.${part + 2}`];
+  const [insideHost, inside] = [`198.18.113.${part + 1}`, `198.18.113.${part + 2}`];
   const [near, far] = [`skh${process.pid}`, `skf${process.pid}`];
   const ip = (...args: string[]) => run("ip", args, { timeout: 10_000 });
   let server: ChildProcess | undefined;
@@ -36,15 +39,17 @@ export async function startOutside(): Promise<Outside> {
     await ip("netns", "add", name);
     await ip("link", "add", near, "type", "veth", "peer", "name", far, "netns", name);
     await ip("addr", "add", `${host}/30`, "dev", near);
+    await ip("addr", "add", `${insideHost}/30`, "dev", near);
     await ip("link", "set", near, "up");
     await ip("-n", name, "addr", "add", `${address}/30`, "dev", far);
+    await ip("-n", name, "addr", "add", `${inside}/30`, "dev", far);
     await ip("-n", name, "link", "set", far, "up");
     await ip("-n", name, "route", "add", "default", "via", host);
     server = spawn("ip", ["netns", "exec", name, process.execPath, "-e", script], {
       stdio: ["ignore", "pipe", "inherit"],
     });
     await once(server.stdout as NodeJS.ReadableStream, "data", { signal: AbortSignal.timeout(20_000) });
-    return { address, port: 8080, host, close };
+    return { address, port: 8080, inside, host, close };
   } catch (error) {
     await close();
     throw error;

@@ -151,6 +151,22 @@ describe.skipIf(!host.ok)("a rented container", () => {
     expect(await key.ssh(ssh.port, `(${v6}) || true`)).toMatch(/^0?$/m);
   });
 
+  it("is kept apart also while the engine moves its own rules, as it does whenever it makes a network", async () => {
+    const { ssh } = await running(0);
+    const jump = ["FORWARD", "-j", "DOCKER-USER"];
+    await vi.waitFor(() => run("iptables", ["-w", "5", "-D", ...jump]), wait);
+    try {
+      const asked = await key.ssh(ssh.port, reachScript({ "a private network": [outside.inside, outside.port] }));
+      expect(asked).toBe("a private network closed");
+    } finally {
+      await run("iptables", ["-w", "5", "-I", ...jump]);
+    }
+    // It is there: this host reaches it.
+    await new Promise<void>((resolve, reject) => {
+      connect({ host: outside.inside, port: outside.port }).once("connect", resolve).once("error", reject);
+    });
+  });
+
   it("carries its first-start script out once, and says in its log how that ended", async () => {
     const { ssh } = await running(0);
     await vi.waitFor(async () => expect(await key.ssh(ssh.port, "sudo cat /root/starts")).toBe("once"), wait);

@@ -11,7 +11,7 @@ describe("the rules of rentals", () => {
     expect(bridgePrefix("node-1")).toMatch(/^skr[0-9a-f]{4}$/);
     expect(bridgePrefix("node-1")).not.toBe(bridgePrefix("node-2"));
     for (const { match } of [...v4.jumps, ...v6.jumps]) expect(match[1]).toBe(`${bridgePrefix("node-1")}+`);
-    expect(v4.jumps.map(({ from }) => from)).toEqual(["DOCKER-USER", "DOCKER-USER", "INPUT"]);
+    expect(v4.jumps.map(({ from }) => from)).toEqual(["FORWARD", "FORWARD", "INPUT"]);
   });
 
   it("drop another rental before anything is returned, and what the operator denies", () => {
@@ -20,7 +20,7 @@ describe("the rules of rentals", () => {
     expect(first).toMatch(/-o skr\+ -j DROP$/);
     expect(v4.text).toContain("-d 169.254.0.0/16 -j DROP");
     expect(v4.text).toContain("-d 198.51.100.0/24 -j DROP");
-    expect(v4.text).toMatch(/^\*filter\n(:STOKER-[0-9a-f]{8}-\w+ - \[0:0\]\n){3}(-A .*\n)+COMMIT\n$/);
+    expect(v4.text).toMatch(/^\*mangle\n(:STOKER-[0-9a-f]{8}-\w+ - \[0:0\]\n){3}(-A .*\n)+COMMIT\n$/);
   });
 
   it("let nothing through over IPv6", () => {
@@ -37,7 +37,7 @@ describe("the firewall of rentals", () => {
       const call = [file, ...args].join(" ");
       calls.push(call);
       if (fails(call)) throw new Error("Permission denied (you must be root)\nmore");
-      const [, , command = "", chain = "", ...rest] = args;
+      const [, , , , command = "", chain = "", ...rest] = args;
       const rule = `${file} ${chain} ${rest.filter((word) => word !== "1").join(" ")}`;
       if (command === "-I") jumps.add(rule);
       if (command === "-C" && !jumps.has(rule)) throw new Error("Bad rule");
@@ -63,6 +63,8 @@ describe("the firewall of rentals", () => {
       /ip6tables cannot be used here \(Permission denied \(you must be root\)\): run the agent as root/,
     );
     expect(await kernel().firewall.whyNot()).toBeUndefined();
+    const withoutEngine = kernel((call) => call === "iptables -w 5 -t filter -S DOCKER-USER");
+    expect(await withoutEngine.firewall.whyNot()).toMatch(/and the Docker engine with its own iptables rules/);
   });
 
   it("lets nothing be started where a rule cannot be set", async () => {
