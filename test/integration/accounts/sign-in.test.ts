@@ -192,7 +192,8 @@ describe("signing in", () => {
     expect(ends.slice(0, 30)).toEqual(Array(30).fill(WrongPassword));
     expect(ends[30]).toBe(TooManyAttempts);
     expect(await codeOf(signIn.signIn({ email, password }, "2001:db8:0:1::1", undefined))).toBe("done");
-  });
+    // Thirty argon2 hashes: seconds on a quiet machine.
+  }, 300_000);
 });
 
 describe("a session", () => {

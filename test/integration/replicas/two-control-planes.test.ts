@@ -37,9 +37,12 @@ const ask = async (at: ControlPlane, model = world.model) =>
 it("answers requests and shows the host as ready at the one that holds no session", async () => {
   const { holds, other } = holder();
   expect(newestEpoch(holds)).toBeGreaterThan(newestEpoch(other));
-  expect(await ask(other)).toBe(200);
-  const { body } = await world.stack.call("GET", "/v1/admin/nodes", undefined, {}, other);
-  expect(body.nodes).toMatchObject([{ name: "node-1", state: "ready" }]);
+  // What the holder hears comes to the other one by the database.
+  await vi.waitFor(async () => expect(await ask(other)).toBe(200), patient);
+  await vi.waitFor(async () => {
+    const { body } = await world.stack.call("GET", "/v1/admin/nodes", undefined, {}, other);
+    expect(body.nodes).toMatchObject([{ name: "node-1", state: "ready" }]);
+  }, patient);
 });
 
 it("runs at the agent what was asked of the other one, serves it from both, and reads its log lines from either", async () => {
