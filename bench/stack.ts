@@ -3,11 +3,11 @@
 // a whole Stoker by its own front door (`scripts/up.ts --model none --external NAME=URL`). Everything is ended by pid.
 import { type ChildProcess, spawn } from "node:child_process";
 import { chmodSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
+import { freePort } from "../test/fakes/free-port.ts";
 
 const root = join(import.meta.dirname, "..");
 
@@ -48,14 +48,6 @@ async function portOf(child: ChildProcess): Promise<number> {
     }
   }
   throw new Error("a bench process did not say its port within 20 s");
-}
-
-async function freePort(): Promise<number> {
-  const probe = createServer();
-  await new Promise<void>((resolve) => probe.listen(0, "127.0.0.1", resolve));
-  const address = probe.address();
-  await new Promise((resolve) => probe.close(resolve));
-  return typeof address === "object" && address ? address.port : 0;
 }
 
 async function until<T>(what: string, seconds: number, look: () => Promise<T | undefined>): Promise<T> {

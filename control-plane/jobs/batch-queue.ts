@@ -1,5 +1,6 @@
-// Jobs of batches: one per batch and run, by id alone, and one more when its rank changed. A run may last for a day; its job is kept by BullMQ's renewed lock, and
-// given to another worker where this one died. That one finds the batch's row held or not, which decides.
+// Jobs of batches: one per batch and run, by id alone, and one more when its rank changed. A run may last for a day; its job is
+// kept by BullMQ's renewed lock, and given to another worker where this one died. That one finds the batch's row held or not,
+// which decides.
 import type { Logger } from "pino";
 import type { Registry } from "prom-client";
 import type { BatchQueue, DueBatch } from "../batches/queue.ts";

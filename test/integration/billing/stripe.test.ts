@@ -1,7 +1,7 @@
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { createServer as createHttpServer } from "node:http";
-import { type AddressInfo, createServer } from "node:net";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Stripe } from "stripe";
@@ -9,6 +9,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import type { PaymentProvider } from "../../../control-plane/billing/payments.ts";
 import { createStripePayments } from "../../../control-plane/payments/stripe.ts";
 import type { AccountId } from "../../../proto/ids.ts";
+import { freePort } from "../../fakes/free-port.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { openBillingWorld, usd } from "./billing-world.ts";
 
@@ -224,13 +225,3 @@ describe("events of Stripe", () => {
     expect((await world.budget(own)).limit).toBe(usd);
   });
 });
-
-function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const probe = createServer().once("error", reject);
-    probe.listen(0, "127.0.0.1", () => {
-      const address = probe.address();
-      probe.close(() => resolve(typeof address === "object" && address ? address.port : 0));
-    });
-  });
-}
