@@ -2,7 +2,7 @@
 import { hostname } from "node:os";
 import { join, resolve } from "node:path";
 import { type BackupSettings, readBackupSettings } from "./backup-settings.ts";
-import { networksIn } from "./networks.ts";
+import { isLoopback, networksIn } from "./networks.ts";
 import { type RentalSettings, readRentalSettings } from "./rental-settings.ts";
 import { Secret } from "./secret.ts";
 
@@ -16,7 +16,9 @@ export interface AgentConfig {
   readonly ingressHost: string;
   /** 0: the last one if it is free, else any. */
   readonly ingressPort: number;
-  /** Origin of the data path as gateways reach it; by default host and port of the ingress. */
+  /** The data path speaks mutual TLS, else plain HTTP. */
+  readonly ingressTls: boolean;
+  /** Origin of the data path as gateways reach it; by default host and port of the ingress. Of its scheme see announcedOrigin. */
   readonly advertise: string | undefined;
   /** Requests that may wait for one instance; undefined: four times its batch, at least 200. */
   readonly queueLimit: number | undefined;
@@ -119,7 +121,21 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): A
   const tokenFile = text("STOKER_JOIN_TOKEN_FILE");
   const advertise = text("STOKER_ADVERTISE");
   if (advertise !== undefined && !/^https?:$/.test(URL.parse(advertise)?.protocol ?? ""))
-    problems.push("STOKER_ADVERTISE must be an origin such as http://10.0.0.7:9100");
+    problems.push("STOKER_ADVERTISE must be an origin such as https://10.0.0.7:9100");
+  const ingressHost = text("STOKER_INGRESS_HOST") ?? "127.0.0.1";
+  const tls = oneOf("STOKER_INGRESS_TLS", ["auto", "on", "off"], "auto");
+  const reached = URL.parse(advertise ?? "")?.hostname ?? ingressHost;
+  // Nothing of a path that begins and ends on this machine is on any wire.
+  const isLocal = isLoopback(ingressHost) && isLoopback(reached);
+  const ingressTls = control !== "" && (tls === "on" || (tls === "auto" && !isLocal));
+  if (localDesired && tls === "on")
+    problems.push(
+      "STOKER_INGRESS_TLS=on needs a control plane, which gives the certificate: there is none beside STOKER_LOCAL_DESIRED",
+    );
+  if (!ingressTls && advertise?.startsWith("https:"))
+    problems.push(
+      "STOKER_ADVERTISE begins with https://, but this data path speaks no TLS: leave STOKER_INGRESS_TLS out, or write http://",
+    );
   const blockedNetworks = networksIn(text("STOKER_WEBHOOK_BLOCK") ?? "");
   if (!blockedNetworks)
     problems.push(
@@ -134,8 +150,9 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): A
     localDesired,
     dataDir,
     nodeName: text("STOKER_NODE_NAME") ?? hostname(),
-    ingressHost: text("STOKER_INGRESS_HOST") ?? "127.0.0.1",
+    ingressHost,
     ingressPort: number("STOKER_INGRESS_PORT", 0, 65_535) ?? 0,
+    ingressTls,
     advertise,
     queueLimit: number("STOKER_QUEUE_LIMIT", 0, 100_000),
     metricsHost: text("STOKER_AGENT_METRICS_HOST") ?? "127.0.0.1",

@@ -27,7 +27,7 @@ import { createReconciler, type Reconciler } from "./reconcile/loop.ts";
 import { watchLimits } from "./reconcile/progress.ts";
 import { lockFolder } from "./state/folder-lock.ts";
 import { openState } from "./state/open-state.ts";
-import { choosePort, metricsAddress, writeAgentFile } from "./wiring/agent-file.ts";
+import { announcedOrigin, choosePort, metricsAddress, writeAgentFile } from "./wiring/agent-file.ts";
 import { bootId } from "./wiring/boot-id.ts";
 import { createControl, firstDesired } from "./wiring/control.ts";
 import { dieOnDefect, tellAndExit } from "./wiring/defects.ts";
@@ -105,7 +105,15 @@ async function main(): Promise<void> {
       if (op === "create") lastBackup.note();
     },
   );
-  const weights = createHostWeights(config, (repo, signal) => control.neighbours(repo, signal), metrics, log);
+  const weights = createHostWeights(
+    config,
+    {
+      neighbours: (repo, signal) => control.neighbours(repo, signal),
+      dialNeighbour: (to) => control.tls?.dial(to) ?? {},
+    },
+    metrics,
+    log,
+  );
   const graphsDir = join(config.dataDir, "graphs");
   const adaptersDir = join(config.dataDir, "adapters");
   const adapters = createAdapters({
@@ -133,14 +141,14 @@ async function main(): Promise<void> {
     engines,
     log,
   });
-  const origin = () => `http://${config.ingressHost.replace(/^0\.0\.0\.0$/, "127.0.0.1")}:${ingressPort}`;
+  const advertise = () => announcedOrigin(config, ingressPort);
   const control = createControl({
     config,
     version,
     state,
     // The page may listen only after the inventory was read, and where it does must not be told a minute late.
     inventory: () => ({ ...inventory.current(), metricsAddress: metricsAddress(config, metricsPort) }),
-    advertise: () => config.advertise ?? origin(),
+    advertise,
     reconciler: () => ({ report: reconciler.report, setDesired: obey, hold: reconciler.hold }),
     weights: weights.report,
     adapters: adapters.report,
@@ -154,12 +162,14 @@ async function main(): Promise<void> {
     errors: samples.errors,
     session: control.state,
     clock: () => control.clock,
+    certificateSecondsLeft: control.certificateSecondsLeft,
     spool: () => state.spool.depth(),
   });
   const ingress = createIngress({
     host: config.ingressHost,
     port: await choosePort(config.dataDir, config.ingressHost, config.ingressPort),
     hostId,
+    tls: config.ingressTls ? control.tls?.ingress : undefined,
     keys: control.keys,
     nodeEpoch: control.nodeEpoch,
     controlTimeMs: control.clock.nowMs,
@@ -246,7 +256,7 @@ async function main(): Promise<void> {
               version,
               driver: driverName,
               addresses: config.control?.addresses ?? [],
-              advertise: () => config.advertise ?? origin(),
+              advertise,
               inventory: inventory.current,
               control,
               spool: state.spool,

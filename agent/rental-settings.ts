@@ -15,6 +15,8 @@ export interface RentalSettings {
   readonly dns: readonly string[];
   /** IPv4 networks out of reach besides private and link-local ones. */
   readonly denied: readonly string[];
+  /** TCP ports that nothing outside is reached on: mail, unless the operator says otherwise. */
+  readonly deniedPorts: readonly number[];
   /** Of the writable root, where the engine's storage can limit it; 0: none. */
   readonly diskBytes: number;
   /** `none` hands no GPU into the container: for tests on machines whose GPUs are not real. */
@@ -22,6 +24,8 @@ export interface RentalSettings {
 }
 
 const gib = 1024 ** 3;
+/** Submission of mail in its three forms: who rents by the minute must not cost the host its good name. */
+const mailPorts = "25 465 587";
 const cidrForm = /^\d{1,3}(\.\d{1,3}){3}(\/\d{1,2})?$/;
 
 /** `problem` is told of every value that cannot be used. */
@@ -29,7 +33,7 @@ export function readRentalSettings(
   text: (key: string) => string | undefined,
   problem: (sentence: string) => void,
 ): RentalSettings {
-  const list = (key: string) => (text(key) ?? "").split(/[\s,]+/).filter((one) => one !== "");
+  const list = (key: string, otherwise = "") => (text(key) ?? otherwise).split(/[\s,]+/).filter((one) => one !== "");
   const images = new Map(
     list("STOKER_RENTAL_IMAGES").map((entry) => {
       const [name = "", reference = name] = entry.split("=");
@@ -44,6 +48,10 @@ export function readRentalSettings(
   if (!dns.every((one) => /^[\da-f.:]+$/i.test(one))) problem("STOKER_RENTAL_DNS must be IP addresses");
   if (!denied.every((one) => cidrForm.test(one)))
     problem("STOKER_RENTAL_DENY must be IPv4 networks such as 198.51.100.0/24");
+  const portList = list("STOKER_RENTAL_DENY_PORTS", mailPorts);
+  const deniedPorts = portList.length === 1 && portList[0] === "none" ? [] : portList.map(Number);
+  if (!deniedPorts.every((port) => Number.isInteger(port) && port >= 1 && port <= 65_535))
+    problem("STOKER_RENTAL_DENY_PORTS must be TCP ports such as 25 465 587, or none");
   const disk = Number(text("STOKER_RENTAL_DISK_GB") ?? 0);
   if (!(disk >= 0 && disk <= 1_000_000)) problem("STOKER_RENTAL_DISK_GB must be a number of gigabytes");
   const devices = text("STOKER_RENTAL_DEVICES") ?? "nvidia";
@@ -56,6 +64,7 @@ export function readRentalSettings(
     address: text("STOKER_RENTAL_ADDRESS"),
     dns: dns.length > 0 ? dns : ["1.1.1.1", "9.9.9.9"],
     denied,
+    deniedPorts,
     diskBytes: Math.floor(disk * gib),
     devices: devices === "none" ? "none" : "nvidia",
   };

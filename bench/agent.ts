@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { createUpstreams } from "../control-plane/inference/upstreams.ts";
-import { randomId } from "../proto/ids.ts";
+import { type HostId, randomId } from "../proto/ids.ts";
 import { signTicket } from "../proto/ticket.ts";
 import { type LocalAgent, makeLocalAgent } from "../test/fakes/local-agent.ts";
 import { type LoadResult, median, quantile, runCalls, runLoad } from "./load.ts";
@@ -109,13 +109,13 @@ async function overShared(
   tickets: readonly string[],
   n: number,
 ): Promise<LoadResult> {
-  const upstreams = createUpstreams();
+  const upstreams = createUpstreams(() => ({}));
   const body = Buffer.from(text);
   try {
     return await runCalls(tickets.length, n, (i, done) => {
       let status = 0;
       upstreams.send(
-        origin,
+        { origin, hostId: "local" as HostId },
         { path, ticket: tickets[i] as string, body },
         {
           onRequestStart() {},

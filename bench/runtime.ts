@@ -37,23 +37,26 @@ async function benchEmbeddings({ rounds }: { readonly rounds: number }): Promise
   const batched = await startServer(model, 64);
   const alone = await startServer(model, 1);
   const raw = await openRaw(model);
-  const ratios = new Map(callers.map((n) => [n, [] as number[]]));
+  const ours = new Map(callers.map((n) => [n, [] as number[]]));
+  const floors = new Map(callers.map((n) => [n, new Map<string, number[]>()]));
   const gains: number[] = [];
   try {
     say(`one model server with all-MiniLM-L6-v2 (int8): ${residentMiB(batched.pid).toFixed(0)} MiB resident`);
     for (let round = 1; round <= rounds; round++) {
       for (const n of callers) {
-        // Of this round, of the sizes that so many callers could fill.
+        // Of the sizes that so many callers could fill.
         const sizes = callers.filter((size) => size <= n);
-        const floors: number[] = [];
-        for (const size of sizes) for (const bare of raw) floors.push(await bare(size));
-        const floor = Math.max(...floors);
+        const found = floors.get(n) as Map<string, number[]>;
+        for (const size of sizes)
+          for (const { name, run } of raw) {
+            const loop = `${name}, batches of ${size}`;
+            found.set(loop, [...(found.get(loop) ?? []), await run(size)]);
+          }
         const rate = await rateOf(batched.url, n, "float");
         const coded = await rateOf(batched.url, n, "base64");
-        ratios.get(n)?.push(rate / floor);
-        say(
-          `round ${round}, ${n} callers: ${rate.toFixed(0)}/s (base64 ${coded.toFixed(0)}/s), bare loop ${floor.toFixed(0)}/s, ratio ${(rate / floor).toFixed(2)}`,
-        );
+        ours.get(n)?.push(rate);
+        const bare = [...found].map(([loop, rates]) => `${loop}: ${rates.at(-1)?.toFixed(0)}`).join("; ");
+        say(`round ${round}, ${n} callers: ${rate.toFixed(0)}/s (base64 ${coded.toFixed(0)}/s); bare ${bare}`);
       }
       const [together, single] = [await rateOf(batched.url, 32, "float"), await rateOf(alone.url, 32, "float")];
       gains.push(together / single);
@@ -63,12 +66,17 @@ async function benchEmbeddings({ rounds }: { readonly rounds: number }): Promise
     await Promise.all([batched.stop(), alone.stop()]);
   }
   let isMet = true;
-  for (const [n, all] of ratios) {
+  for (const [n, rates] of ours) {
+    // The best loop of the run is the one with the best median: the best of twelve noisy figures of each round would be noise.
+    const loops = [...(floors.get(n) as Map<string, number[]>)].sort(([, a], [, b]) => median(b) - median(a));
+    const [loop, floor] = loops[0] as [string, number[]];
     const least = required[n];
-    const middle = median(all);
+    const middle = median(rates.map((rate, round) => rate / (floor[round] as number)));
     if (least !== undefined && middle < least) isMet = false;
     const wanted = least === undefined ? "" : ` (required ${least}: ${middle >= least ? "met" : "MISSED"})`;
-    say(`embeddings at ${n} callers / bare onnxruntime-node loop: ${middle.toFixed(2)}${wanted}`);
+    say(
+      `embeddings at ${n} callers: ${median(rates).toFixed(0)}/s; best bare onnxruntime-node loop (${loop}) ${median(floor).toFixed(0)}/s; ratio ${middle.toFixed(2)}${wanted}`,
+    );
   }
   say(`dynamic batching / none at 32 callers: ${median(gains).toFixed(2)}`);
   if (!isMet) process.exitCode = 1;
@@ -88,8 +96,14 @@ async function rateOf(url: string, concurrency: number, encoding: string): Promi
   return runLeanLoad({ ...load, seconds: secondsPerLoad });
 }
 
-/** Bare loops, on one thread and with threads that spin or sleep: sentences per second in batches of `size`. */
-async function openRaw(model: string): Promise<readonly ((size: number) => Promise<number>)[]> {
+interface BareLoop {
+  readonly name: string;
+  /** Sentences per second in batches of `size`. */
+  run(size: number): Promise<number>;
+}
+
+/** On one thread and with threads that spin or sleep. */
+async function openRaw(model: string): Promise<readonly BareLoop[]> {
   const tokenizer = await openTokenizer(await readModelFolder(model));
   const encoded = sentences.map((text) => tokenizer.encode(text).ids);
   const path = join(model, "onnx/model_quantized.onnx");
@@ -99,8 +113,14 @@ async function openRaw(model: string): Promise<readonly ((size: number) => Promi
       interOpNumThreads: 1,
       extra: { session: { intra_op: { allow_spinning: spins } } },
     });
-  return [await open(1, "0"), await open(threads, "0"), await open(threads, "1")].map(
-    (session) => async (size: number) => {
+  const sessions = {
+    "1 thread": await open(1, "0"),
+    [`${threads} threads that sleep`]: await open(threads, "0"),
+    [`${threads} threads that spin`]: await open(threads, "1"),
+  };
+  return Object.entries(sessions).map(([name, session]) => ({
+    name,
+    run: async (size) => {
       const items = Array.from({ length: size }, (_, i) => encoded[i % encoded.length] as readonly number[]);
       const longest = Math.max(...items.map((ids) => ids.length));
       const dims = [size, longest];
@@ -127,5 +147,5 @@ async function openRaw(model: string): Promise<readonly ((size: number) => Promi
       }
       return (runs * size * 1000) / (performance.now() - began);
     },
-  );
+  }));
 }

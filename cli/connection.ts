@@ -7,6 +7,8 @@ import { isLoopback, runningUp } from "./running-up.ts";
 
 export interface Connection {
   readonly host: string;
+  /** Other control planes of the same installation, asked where the first cannot be reached. */
+  readonly others?: readonly string[];
   /** Throws CliError (3) where no key is found; commands that need none never ask. */
   key(): string;
 }
@@ -25,24 +27,35 @@ export function findConnection(
   const here = env["STOKER_PORT"] ? `http://127.0.0.1:${env["STOKER_PORT"]}` : undefined;
   const folders = [join(cwd, ".stoker"), join(home, ".stoker")];
   if (env["STOKER_DATA"]) folders.unshift(resolve(cwd, env["STOKER_DATA"]));
-  const given = (flagHost ?? env["STOKER_HOST"] ?? here ?? profile["STOKER_HOST"])?.replace(/\/+$/, "");
+  const given = hostsIn(flagHost ?? env["STOKER_HOST"] ?? here ?? profile["STOKER_HOST"] ?? "");
   // The folder of an `up` that runs says on which port.
-  const running = folders.map(runningUp).find((up) => up !== undefined && (given === undefined || up.url === given));
-  const host = given ?? running?.url ?? localHost;
-  if (!URL.canParse(host) || !/^https?:$/.test(new URL(host).protocol)) {
-    throw new CliError(`The host ${host} is no URL; give it as http://127.0.0.1:8080.`, exitCode.wrongUsage);
+  const running = folders
+    .map(runningUp)
+    .find((up) => up !== undefined && (given.length === 0 || given.every((one) => one === up.url)));
+  const nobodyRuns =
+    given.length === 0 && !running && env["STOKER_DATA"]
+      ? ` No Stoker runs on the data folder ${folders[0]} (STOKER_DATA).`
+      : "";
+  const hosts = given.length > 0 ? given : [running?.url ?? localHost];
+  for (const host of hosts) {
+    if (!URL.canParse(host) || !/^https?:$/.test(new URL(host).protocol))
+      throw new CliError(`The host ${host} is no URL; give it as http://127.0.0.1:8080.`, exitCode.wrongUsage);
   }
+  const [host = localHost, ...others] = hosts;
   // The key of a server on this machine is never sent to another one.
-  const localFiles = isLoopback(new URL(host).hostname) ? [...(running ? [running.folder] : []), ...folders] : [];
+  const isHere = hosts.every((one) => isLoopback(new URL(one).hostname));
+  const localFiles = isHere ? [...(running ? [running.folder] : []), ...folders] : [];
+  const profileHosts = hostsIn(profile["STOKER_HOST"] ?? localHost);
   return {
     host,
+    others,
     key() {
-      const fromProfile = (profile["STOKER_HOST"] ?? localHost) === host ? profile["STOKER_API_KEY"] : undefined;
+      const fromProfile = hosts.every((one) => profileHosts.includes(one)) ? profile["STOKER_API_KEY"] : undefined;
       const key =
         env["STOKER_API_KEY"] ?? readFirst(localFiles.map((folder) => join(folder, "admin.key"))) ?? fromProfile;
       if (key === undefined || key === "") {
         throw new CliError(
-          `There is no API key for ${host}: set STOKER_API_KEY, or get one with 'stoker login'.`,
+          `There is no API key for ${host}: set STOKER_API_KEY, or get one with 'stoker login'.${nobodyRuns}`,
           exitCode.notAuthenticated,
         );
       }
@@ -50,6 +63,13 @@ export function findConnection(
     },
   };
 }
+
+/** `http://one:8080,http://two:8080`: control planes of one installation. */
+export const hostsIn = (text: string): readonly string[] =>
+  text
+    .split(",")
+    .map((one) => one.trim().replace(/\/+$/, ""))
+    .filter((one) => one !== "");
 
 function readFirst(paths: readonly string[]): string | undefined {
   const path = paths.find((candidate) => existsSync(candidate));

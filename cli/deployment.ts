@@ -18,12 +18,19 @@ export interface Deployment {
   };
   /** Why it waits, host by host. */
   readonly pending_reasons?: readonly { readonly host: string; readonly why: string }[];
+  /** As they were asked for, by their names. */
+  readonly standard_args?: Readonly<Record<string, unknown>>;
+  readonly extra_args?: readonly string[];
   /** Why the last update was taken back; empty otherwise. */
   readonly update_error?: string;
   /** Of the first instance. */
   readonly progress?: { readonly phase: string; readonly done_bytes: number; readonly total_bytes: number } | null;
   readonly rollout?: { readonly up_to_date: number; readonly outdated: number; readonly booting: number };
-  readonly settings?: { readonly min_instances: number; readonly max_instances: number };
+  readonly settings?: {
+    readonly min_instances: number;
+    readonly max_instances: number;
+    readonly inactive_shutdown?: number | null;
+  };
 }
 
 /** `deployed 1/2`: instances that run of those wanted now. */

@@ -1,11 +1,22 @@
 import { readFileSync } from "node:fs";
 import { InvalidArgumentError } from "commander";
+import { unreadable } from "./local-file.ts";
 
 export function atLeast(least: number): (text: string) => number {
   return (text) => {
     const value = Number(text);
     if (!Number.isInteger(value) || value < least)
       throw new InvalidArgumentError(`Give a whole number from ${least} on.`);
+    return value;
+  };
+}
+
+/** For what the server gives at once: more is refused, never cut in silence. */
+export function between(least: number, most: number): (text: string) => number {
+  return (text) => {
+    const value = Number(text);
+    if (!Number.isInteger(value) || value < least || value > most)
+      throw new InvalidArgumentError(`Give a whole number from ${least} to ${most}.`);
     return value;
   };
 }
@@ -55,8 +66,8 @@ function dataUri(bytes: Buffer): string {
 function readInput(path: string): Buffer {
   try {
     return readFileSync(path === "-" ? 0 : path);
-  } catch {
-    throw new InvalidArgumentError(`The file ${path} cannot be read.`);
+  } catch (cause) {
+    throw new InvalidArgumentError(unreadable(path, cause));
   }
 }
 

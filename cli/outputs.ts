@@ -1,7 +1,6 @@
 // Answers of native inference as a person reads them, and the files that stand in them as data URIs.
-import { mkdirSync, writeFileSync } from "node:fs";
-import { dirname } from "node:path";
 import { CliError, exitCode } from "./cli-error.ts";
+import { writeLocalFile } from "./local-file.ts";
 
 type Answer = Readonly<Record<string, unknown>>;
 
@@ -22,8 +21,7 @@ export function saveOutputs(answer: Answer, wishes: readonly string[]): readonly
       if (!found) throw new CliError(`The answer holds no file called ${field}.`, exitCode.failed);
       const [, type = "", bytes = ""] = found;
       const to = path.replaceAll("{IDX}", String(index)).replaceAll("{EXT}", endingOf(type));
-      mkdirSync(dirname(to), { recursive: true });
-      writeFileSync(to, Buffer.from(bytes, "base64"));
+      writeLocalFile(to, Buffer.from(bytes, "base64"));
       return to;
     });
   });

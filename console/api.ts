@@ -5,6 +5,8 @@ import { useContext } from "preact/hooks";
 const limitMs = 30_000;
 /** As long as the server gives a body to arrive. */
 const uploadMs = 900_000;
+/** Before a question that reached nobody is asked a second time. */
+const secondTryMs = 500;
 
 export class ApiError extends Error {
   /** 0: there was no answer. */
@@ -51,18 +53,28 @@ export function createApi(onSignedOut: () => void): Api {
   ): Promise<Answer> => {
     const isForm = body instanceof FormData;
     const mostMs = isForm ? uploadMs : limitMs;
-    const answer = await fetch(path, {
-      method,
-      headers: {
-        ...headers,
-        ...(body === undefined || isForm ? {} : { "content-type": "application/json" }),
-        ...(method === "GET" ? {} : { "x-csrf-token": csrfToken }),
-      },
-      ...(body === undefined ? {} : { body: isForm ? body : JSON.stringify(body) }),
-      signal: AbortSignal.timeout(mostMs),
-    }).catch((error: unknown) => {
-      throw unanswered(error, mostMs);
-    });
+    const signal = AbortSignal.timeout(mostMs);
+    const ask = () =>
+      fetch(path, {
+        method,
+        headers: {
+          ...headers,
+          ...(body === undefined || isForm ? {} : { "content-type": "application/json" }),
+          ...(method === "GET" ? {} : { "x-csrf-token": csrfToken }),
+        },
+        ...(body === undefined ? {} : { body: isForm ? body : JSON.stringify(body) }),
+        signal,
+      });
+    const answer = await ask()
+      .catch(async (error: unknown) => {
+        // A browser cuts what is under way when the networks of its machine change. A write may have arrived all the same.
+        if (method !== "GET" || signal.aborted) throw error;
+        await new Promise((resolve) => setTimeout(resolve, secondTryMs));
+        return ask();
+      })
+      .catch((error: unknown) => {
+        throw unanswered(error, mostMs);
+      });
     if (!answer.ok) throw await refusalOf(answer);
     const value = (await answer.json()) as Answer;
     // Sign-in and sign-up answer with the token of the session they began.

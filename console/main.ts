@@ -6,4 +6,6 @@ import { focusSearch, followLinks } from "./place.ts";
 
 document.addEventListener("click", followLinks);
 document.addEventListener("keydown", focusSearch);
+// What stands there until every file has come.
+document.body.replaceChildren();
 render(html`<${App} />`, document.body);

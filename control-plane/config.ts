@@ -24,6 +24,8 @@ export interface ControlPlaneConfig {
   readonly demoModelsDir: string | undefined;
   /** Where the ports are written after listening, for a supervisor. */
   readonly portsFile: string | undefined;
+  /** Hosts that announce plain HTTP are spoken with on this machine alone. */
+  readonly insistsOnTls: boolean;
   /** Life of a host's certificate; renewed at two thirds of it. */
   readonly nodeCertificateMs: number;
   readonly logLevel: string;
@@ -65,6 +67,8 @@ export interface ControlPlaneConfig {
   readonly redisUrl: string | undefined;
   /** Under which clients reach this control plane; undefined: as each request says. */
   readonly publicUrl: string | undefined;
+  /** Below which each dashboard of an agent instance has an origin of its own, such as `https://*.dash.example.com`. */
+  readonly dashboardUrl: string | undefined;
   /** The model hub, asked what a repository holds before it is deployed; undefined: it is not asked. */
   readonly hubEndpoint: string | undefined;
   /** Speaks where a request names no model; undefined: one that is served. */
@@ -154,6 +158,9 @@ export function readConfig(env: Env): ControlPlaneConfig {
   if (allowPrivate !== "0" && allowPrivate !== "1") problems.push("STOKER_WEBHOOK_ALLOW_PRIVATE must be 0 or 1.");
   const signUp = text("STOKER_SIGN_UP") ?? "closed";
   if (signUp !== "open" && signUp !== "closed") problems.push("STOKER_SIGN_UP must be open or closed.");
+  const dataPathTls = text("STOKER_DATA_PATH_TLS") ?? "auto";
+  if (dataPathTls !== "auto" && dataPathTls !== "required")
+    problems.push("STOKER_DATA_PATH_TLS must be auto or required.");
   const host = text("STOKER_HOST") ?? "127.0.0.1";
 
   const { retention, problems: ofRetention } = readRetention(text("STOKER_RETENTION"));
@@ -175,6 +182,7 @@ export function readConfig(env: Env): ControlPlaneConfig {
     agentCatalogFile: path("STOKER_AGENT_CATALOG"),
     demoModelsDir: path("STOKER_DEMO_MODELS"),
     portsFile: path("STOKER_PORTS_FILE"),
+    insistsOnTls: dataPathTls === "required",
     nodeCertificateMs: number("STOKER_NODE_CERTIFICATE_HOURS", 72, 0.001, 8_760) * 3_600_000,
     logLevel,
     trustedProxies: trustedProxies.filter((entry) => entry !== ""),
@@ -208,6 +216,11 @@ export function readConfig(env: Env): ControlPlaneConfig {
     },
     redisUrl,
     publicUrl,
+    dashboardUrl: readDashboardUrl(
+      text("STOKER_DASHBOARD_URL"),
+      { host, publicUrl, hasProxy: trustedProxies.some((entry) => entry !== "") },
+      problems,
+    ),
     hubEndpoint: /^(1|true|yes|on)$/i.test(text("HF_HUB_OFFLINE") ?? "")
       ? undefined
       : (text("HF_ENDPOINT") ?? "https://huggingface.co"),
@@ -239,6 +252,30 @@ function isNetwork(entry: string): boolean {
   if (isIP(address) === 0 || rest.length > 0) return false;
   // Of length 0 everybody would be a proxy, and could claim any address.
   return bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) >= 1 && Number(bits) <= most);
+}
+
+/** By default names of this machine, where nobody else reaches this control plane. */
+function readDashboardUrl(
+  given: string | undefined,
+  {
+    host,
+    publicUrl,
+    hasProxy,
+  }: { readonly host: string; readonly publicUrl: string | undefined; readonly hasProxy: boolean },
+  problems: string[],
+): string | undefined {
+  const isLoopback = host === "localhost" || host === "::1" || /^127(\.\d+){3}$/.test(host);
+  if (given === undefined) return isLoopback && publicUrl === undefined && !hasProxy ? "http://*.localhost" : undefined;
+  const found = /^https?:\/\/\*\.((?!-)[a-z\d-]+(?:\.[a-z\d-]+)*)(?::\d{1,5})?\/?$/i.exec(given);
+  if (!found || !URL.canParse(given.replace("*.", ""))) {
+    problems.push("STOKER_DASHBOARD_URL must be like https://*.dash.example.com: each dashboard has a name for the *.");
+    return undefined;
+  }
+  const domain = (found[1] as string).toLowerCase();
+  const own = publicUrl === undefined ? "" : (URL.parse(publicUrl)?.hostname ?? "");
+  if (own === domain || own.endsWith(`.${domain}`))
+    problems.push("STOKER_DASHBOARD_URL must not cover the host of STOKER_PUBLIC_URL: dashboards are foreign content.");
+  return given;
 }
 
 function readStripe(text: (key: string) => string | undefined, problems: string[]): ControlPlaneConfig["stripe"] {

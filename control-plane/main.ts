@@ -139,6 +139,7 @@ async function main(): Promise<void> {
     leaseMs: hostClockLimits.leaseMs * config.hostClockScale,
     lostMs: hostClockLimits.lostMs * config.hostClockScale,
   };
+  const queues = jobsAddress(config);
   const fleet = createFleet({
     db,
     feed,
@@ -147,8 +148,10 @@ async function main(): Promise<void> {
     settle: money.gpu.settle,
     holds: money.gpu.holds,
     owner: money.replica.id,
+    dataPaths: { issue: nodes.issueGateway, insistsOnTls: config.insistsOnTls },
     limits,
     times: { leaseTtlMs: limits.leaseMs, renewEveryMs: limits.leaseMs / 4, reportEveryMs: limits.leaseMs / 4 },
+    jobs: { address: queues, registry },
     log,
     onTransition: fleetMetrics.onTransition,
   });
@@ -195,7 +198,7 @@ async function main(): Promise<void> {
     db,
     feed,
     fleet,
-    catalogFile: config.agentCatalogFile,
+    config,
     prices: money.prices,
     funds: billing.left,
     firstMinutes: money.gpu.holds.firstMinutes,
@@ -205,7 +208,6 @@ async function main(): Promise<void> {
   const memory = createRequestMemory(config.memory, registry);
   const files = await openFiles({ db, settings: config.files, log });
 
-  const queues = jobsAddress(config);
   const batches = openBatches({
     db,
     jobs: queues,
@@ -292,7 +294,7 @@ async function main(): Promise<void> {
       adapterUse: adapters.noteUse,
       standing: authenticator,
     },
-    bodies: memory.bodies,
+    ...{ bodies: memory.bodies, dial: fleet.dial },
     deployments: createDeploymentVerbs(verbDeps),
     modelRecords: createModelRecordVerbs({ ...verbDeps, db }),
     adapters: adapters.verbs,
@@ -343,7 +345,7 @@ async function main(): Promise<void> {
   // What is cached is read after the feed has begun, so that no change falls between.
   await feed.start();
   await keks.refresh();
-  await fleet.routing.refresh();
+  await fleet.load();
   await directory.refresh();
   await money.discounts.refresh();
   await quotas.refresh();
@@ -365,9 +367,7 @@ async function main(): Promise<void> {
     fleet.run(ending.signal),
     scaling.run(ending.signal),
     adapters.run(ending.signal),
-    modelLoop.run(ending.signal),
-    discountLoop.run(ending.signal),
-    kekLoop.run(ending.signal),
+    ...[modelLoop, discountLoop, kekLoop].map((loop) => loop.run(ending.signal)),
     quotas.run(ending.signal),
     agents.run(ending.signal),
     billing.run(ending.signal),
@@ -379,7 +379,7 @@ async function main(): Promise<void> {
 
   // The way out: nothing new, what runs is finished, slices go back.
   if (!stopping.aborted) await new Promise((resolve) => stopping.addEventListener("abort", resolve, { once: true }));
-  await Promise.all([webhooks.stop(), batches.stop()]);
+  await Promise.all([webhooks.stop(), batches.stop(), fleet.stopTimers()]);
   await drain(http, config.drainMs);
   await jobs.stop();
   fleet.sessions.close();

@@ -1,4 +1,5 @@
 // Environment and arguments of the model server -> one frozen object. Every problem is reported at once.
+import { mostBatchSize } from "../proto/batch-size.ts";
 import { type EngineOptions, readEngineOptions } from "./engine-options.ts";
 
 export interface RuntimeConfig extends EngineOptions {
@@ -89,7 +90,7 @@ export function readConfig(
     draftModelPath,
     task: text("STOKER_TASK") ?? "",
     servedModelName: need("STOKER_SERVED_MODEL_NAME"),
-    maxBatchSize: number("STOKER_MAX_BATCH_SIZE", 1, 1, 256),
+    maxBatchSize: number("STOKER_MAX_BATCH_SIZE", 1, 1, mostBatchSize),
     contextLength: number("STOKER_CONTEXT_LENGTH", 0, 0, 10_000_000),
     threads: Math.max(1, Math.floor(Math.min(cpus, cores))),
     memoryBytes: number("STOKER_MEMORY_BYTES", 0, 0, Number.MAX_SAFE_INTEGER),

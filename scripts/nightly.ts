@@ -16,10 +16,12 @@ const files = [
   "test/e2e/runtime/images.test.ts",
   "test/e2e/scaling/scaling.test.ts",
   "test/integration/agent-ingress/idle-connections.test.ts",
+  "test/integration/billing/settle-plain.test.ts",
   "test/integration/clients/clients.test.ts",
   "test/integration/deployments/gpu-claims.test.ts",
   "test/integration/fleet/herd.test.ts",
   "test/integration/fleet/process.test.ts",
+  "test/integration/webhooks/delivery.test.ts",
   "test/unit/runtime/audio/recording.test.ts",
 ];
 

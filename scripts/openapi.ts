@@ -11,6 +11,7 @@ const uncalled = new Proxy({}, { get: () => () => undefined }) as never;
 const deps: HttpDeps = {
   authenticator: uncalled,
   spine: uncalled,
+  dial: uncalled,
   bodies: uncalled,
   deployments: uncalled,
   modelRecords: uncalled,
@@ -18,6 +19,7 @@ const deps: HttpDeps = {
   placement: uncalled,
   containers: uncalled,
   agentInstances: uncalled,
+  dashboards: undefined,
   agentBackups: uncalled,
   accounts: uncalled,
   profiles: uncalled,

@@ -2,7 +2,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { WeightsError } from "../agent/weights/weights-error.ts";
-import { demoModelByKey, demoModelByRepo } from "../control-plane/catalog/demo-models.ts";
+import { demoModelByKey, demoModelNamed } from "../control-plane/catalog/demo-models.ts";
 import { untilAgentsConnected } from "./supervisor/agents-connected.ts";
 import { openApi } from "./supervisor/api.ts";
 import { banner, joinedBanner } from "./supervisor/banner.ts";
@@ -47,7 +47,7 @@ try {
   releaseLock = takeLock(options.dataDir, url);
   const model = await start(options, stopping.signal);
   screen.close();
-  const task = model === undefined ? undefined : demoModelByRepo(model)?.task;
+  const task = model === undefined ? undefined : demoModelNamed(model)?.task;
   process.stdout.write(`${options.joins ? joinedBanner(url) : banner({ url, keyFile, model, task }, process.cwd())}\n`);
   await stopAsked;
   await stack.stop();

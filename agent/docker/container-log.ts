@@ -12,7 +12,8 @@ export function readContainerLog(framed: Buffer, range: LogRange): readonly LogL
     const [, time = "", line = ""] = /^(\S+) ?([\s\S]*)$/.exec(text) ?? [];
     const atMs = Date.parse(time);
     if (!(atMs >= Math.floor(fromMs) && atMs <= toMs) || line.trim() === "") continue;
-    found.push({ at: asSeconds(time), line: redact(line.slice(0, maxLineChars)) });
+    const at = asSeconds(time);
+    if (at >= (range.fromAt ?? "")) found.push({ at, line: redact(line.slice(0, maxLineChars)) });
   }
   const isForward = range.fromMs !== undefined && range.toMs === undefined;
   return isForward ? found.slice(0, range.limit) : found.slice(Math.max(0, found.length - range.limit));

@@ -1,13 +1,11 @@
 // The firewall of rentals, in words for operators and customers: without it nothing is rented out.
 import { DriverError } from "../reconcile/driver.ts";
 import { createFirewall, type Firewall, type FirewallOptions, firstLine } from "./firewall.ts";
-import { rulesFor } from "./rental-rules.ts";
+import { type Denied, rulesFor } from "./rental-rules.ts";
 
 /** `apply` throws DriverError when a rule cannot be set: nothing may be started then. */
-export function createRentalFirewall(
-  options: FirewallOptions & { readonly nodeName: string; readonly denied: readonly string[] },
-): Firewall {
-  const firewall = createFirewall(rulesFor(options.nodeName, options.denied), options);
+export function createRentalFirewall(options: FirewallOptions & { readonly nodeName: string } & Denied): Firewall {
+  const firewall = createFirewall(rulesFor(options.nodeName, options), options);
   return {
     remove: firewall.remove,
     async whyNot() {

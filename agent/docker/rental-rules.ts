@@ -19,7 +19,15 @@ const notPublic = [
 ];
 const ofConnections = ["-m", "conntrack", "--ctstate", "ESTABLISHED,RELATED"].join(" ");
 
-export function rulesFor(nodeName: string, denied: readonly string[]): Rules {
+/** What is out of reach besides everything that is not public. */
+export interface Denied {
+  /** IPv4 networks. */
+  readonly denied?: readonly string[];
+  /** TCP ports of whatever is outside. */
+  readonly deniedPorts?: readonly number[];
+}
+
+export function rulesFor(nodeName: string, { denied = [], deniedPorts = [] }: Denied = {}): Rules {
   const bridges = `${bridgePrefix(nodeName)}+`;
   const name = chainPrefix(nodeName);
   const chains = [`${name}-OUT`, `${name}-IN`, `${name}-HOST`] as const;
@@ -29,6 +37,7 @@ export function rulesFor(nodeName: string, denied: readonly string[]): Rules {
     `-A ${out} -o ${anyBridge}+ -j DROP`,
     `-A ${out} ${ofConnections} -j RETURN`,
     ...[...notPublic, ...denied].map((network) => `-A ${out} -d ${network} -j DROP`),
+    ...deniedPorts.map((port) => `-A ${out} -p tcp --dport ${port} -j DROP`),
     // From outside only what was published, and answers.
     `-A ${into} ${ofConnections} -j RETURN`,
     `-A ${into} -p tcp -m conntrack --ctstate DNAT -j RETURN`,

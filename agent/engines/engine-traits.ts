@@ -33,6 +33,7 @@ export const engineTraits = {
     // Its plan starts it without --enable-lora.
     mostLoraRank: 0,
     metrics: "/metrics",
-    abortsOnTerm: () => true,
+    // It waits for them without a limit of its own: https://github.com/sgl-project/sglang/pull/1838
+    abortsOnTerm: () => false,
   },
 } as const satisfies Readonly<Record<string, EngineTraits>>;

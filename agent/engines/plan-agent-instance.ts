@@ -15,7 +15,7 @@ export function planAgentInstance(spec: InstanceSpec__Output, host: HostFacts): 
       "agent_instances_unavailable",
       "this host offers no agent instances: its agent must run as root with the Docker driver. Tell your operator.",
     );
-  if (!wanted || spec.image === "" || !(wanted.port >= 1 && wanted.port <= 65_535))
+  if (!wanted || spec.image === "" || !(wanted.port >= 1 && wanted.port <= 65_535) || wanted.dashboardPort > 65_535)
     return refused("bad_spec", "the specification of the agent instance names no image or no port.");
   if (!mountForm.test(wanted.volumePath) || wanted.volumePath.includes(".."))
     return refused(
@@ -30,7 +30,12 @@ export function planAgentInstance(spec: InstanceSpec__Output, host: HostFacts): 
       kind: "runtime",
       image: spec.image,
       args: [],
-      env: { STOKER_INSTANCE_ID: deployId, STOKER_VOLUME: wanted.volumePath, PORT: String(wanted.port) },
+      env: {
+        STOKER_INSTANCE_ID: deployId,
+        STOKER_VOLUME: wanted.volumePath,
+        PORT: String(wanted.port),
+        ...(wanted.dashboardPort > 0 ? { STOKER_DASHBOARD_PORT: String(wanted.dashboardPort) } : {}),
+      },
       volume: deployId,
       // A link to the content of now: it is followed at every start, so a restored volume needs no other plan.
       mounts: [{ source: join(host.volumesDir, deployId, "current"), target: wanted.volumePath, readOnly: false }],

@@ -1,7 +1,7 @@
 // What the control plane asks for becomes what a driver runs. Pure; nothing the control plane sent is trusted with a path
 // or an argument: a compromised control plane must not mean arbitrary mounts or flags.
 
-import { whyArgsRefused } from "../../proto/engine-args.ts";
+import { whyStoredArgsRefused } from "../../proto/engine-args.ts";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import { imageOf, whyImageRefused } from "./allowed-image.ts";
 import { type HostFacts, type PlanOutcome, refused } from "./host-facts.ts";
@@ -37,7 +37,7 @@ export function planInstance(
 ): PlanOutcome {
   if (!idForm.test(spec.instanceId) || !idForm.test(spec.deployId))
     return refused("bad_spec", "the instance's id cannot name a folder; the control plane sent it wrongly.");
-  const badArgs = whyArgsRefused(spec.engine, spec.extraArgs);
+  const badArgs = whyStoredArgsRefused(spec.engine, spec.extraArgs);
   if (badArgs !== undefined) return refused("bad_extra_args", badArgs);
   // Rentals have a list of their own.
   const isListed = host.driver === "docker" && spec.engine !== "external" && spec.engine !== "container";

@@ -1,5 +1,6 @@
 // vLLM in the image the operator named. The module is run, not the image's entry point: that one changed between versions.
 import { basename } from "node:path";
+import { noAdapters } from "../../proto/engine-args.ts";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import { containerPlan, driverGpus, engineCaches, setsOwn } from "./container-plan.ts";
 import { engineTraits } from "./engine-traits.ts";
@@ -10,6 +11,15 @@ const port = 8000;
 /** Longer than what is left to do after our own drain, shorter than the stop's patience. */
 const shutdownSeconds = 8;
 const mostLoras = 8;
+const adapterArgs = [
+  ...["--enable-lora", "--max-loras", String(mostLoras)],
+  ...["--max-lora-rank", String(engineTraits.vllm.mostLoraRank)],
+];
+const rope = "--rope-scaling=";
+/** Of a GPU that it has for itself. */
+const aloneShare = 0.9;
+/** Of its part of one that it shares. */
+const ownShare = 0.94;
 
 export function planVllm(spec: InstanceSpec__Output, modelPath: string, host: HostFacts): PlanOutcome {
   return containerPlan(spec, modelPath, host, {
@@ -46,17 +56,31 @@ function argvOf(spec: InstanceSpec__Output, modelPath: string, image: string): s
     String(Math.max(1, driverGpus(spec).length)),
     "--max-num-seqs",
     String(Math.max(1, spec.maxBatchSize)),
-    ...(own("gpu-memory-utilization") ? [] : ["--gpu-memory-utilization", "0.90"]),
+    ...(own("gpu-memory-utilization") ? [] : ["--gpu-memory-utilization", memoryShareOf(spec)]),
     ...(own("max-model-len") || spec.contextLength === 0 ? [] : ["--max-model-len", String(spec.contextLength)]),
     ...(own("enable-prefix-caching") || own("no-enable-prefix-caching") ? [] : ["--enable-prefix-caching"]),
     "--enable-prompt-tokens-details",
-    "--enable-lora",
-    "--max-loras",
-    String(mostLoras),
-    "--max-lora-rank",
-    String(engineTraits.vllm.mostLoraRank),
+    ...(spec.extraArgs.includes(noAdapters) ? [] : adapterArgs),
     ...(isAtLeast(version, 0, 18) ? ["--shutdown-timeout", String(shutdownSeconds)] : []),
     ...(isAtLeast(version, 0, 16) ? ["--disable-access-log-for-endpoints", "/metrics,/health"] : []),
-    ...spec.extraArgs,
+    ...spec.extraArgs.filter((arg) => arg !== noAdapters).map((arg) => inWordsOf(version, arg)),
   ];
+}
+
+/** What a version calls by another name, or understood before it had one. */
+function inWordsOf(version: ReturnType<typeof versionOf>, arg: string): string {
+  // https://github.com/vllm-project/vllm/pull/28006
+  const isGone = arg.startsWith(rope) && isAtLeast(version, 0, 12);
+  return isGone ? `--hf-overrides={"rope_scaling":${arg.slice(rope.length)}}` : arg;
+}
+
+/**
+ * Of the GPU's memory, whatever others on it take: vLLM counts its own alone, and starts only where so much is free. What CUDA
+ * has beside that is in its part as well.
+ * https://docs.vllm.ai/en/v0.18.0/cli/serve/#-gpu-memory-utilization
+ */
+function memoryShareOf({ gpuShare }: InstanceSpec__Output): string {
+  const isShared = gpuShare > 0 && gpuShare < 1;
+  const share = isShared ? Math.min(aloneShare, Math.floor(gpuShare * ownShare * 1000) / 1000) : aloneShare;
+  return String(share);
 }

@@ -134,11 +134,12 @@ export function createInventory(options: InventoryOptions): HostInventory {
     return fault ? faulty(gpu, fault) : gpu;
   }
 
-  function warnings(isNvidia: boolean, docker: DockerFacts): string[] {
+  function warnings(isNvidia: boolean, docker: DockerFacts, noRentals = ""): string[] {
     const all = [...failing].map(([probe, reason]) => `${probe}: ${reason}`);
     if (isNvidia && options.xids?.trouble) all.push(options.xids.trouble);
     if (isNvidia && docker.dockerVersion !== "" && !docker.hasNvidiaRuntime)
       all.push("the Docker engine has no nvidia runtime: install the NVIDIA container toolkit to use the GPUs");
+    if (noRentals !== "") all.push(`this host offers no rentals: ${noRentals}`);
     return all.map((warning) => warning.slice(0, 500));
   }
 
@@ -159,6 +160,7 @@ export function createInventory(options: InventoryOptions): HostInventory {
       const open = await options.isolation?.(docker.dockerVersion);
       if (open === undefined) failing.delete("firewall");
       else tell("firewall", open);
+      const rentals = await options.rentals?.();
       const gpus = gpusOf(gpu, cpuMemory);
       const isNvidia = lastGpus.length > 0;
       return {
@@ -177,9 +179,9 @@ export function createInventory(options: InventoryOptions): HostInventory {
         hasNvidiaRuntime: docker.hasNvidiaRuntime,
         nvidiaDriverVersion: isNvidia ? last.driverVersion : "",
         cudaVersion: isNvidia ? last.cudaVersion : "",
-        warnings: warnings(isNvidia, docker),
+        warnings: warnings(isNvidia, docker, rentals?.rentalsUnavailable),
         metricsAddress: options.metricsAddress?.() ?? "",
-        ...(await options.rentals?.()),
+        ...rentals,
         ...(options.containers ? { containers: options.containers(docker.dockerVersion) } : {}),
       };
     },

@@ -6,6 +6,8 @@ import { answerJson, errorBody } from "./refuse.ts";
 
 export interface LogQuery {
   readonly fromMs?: number;
+  /** The same to the nanosecond, as lines have it. */
+  readonly fromAt?: string;
   readonly toMs?: number;
   readonly limit: number;
 }
@@ -19,7 +21,7 @@ export type ReadLogs = (
 
 const logsBoundMs = 15_000;
 
-/** `?from=&to=` Unix ms, `limit` 1..1000 (100). Answers `{"lines":[[at, line],...]}`. */
+/** `?from=&to=` Unix ms, `at` the first as lines have it, `limit` 1..1000 (100). Answers `{"lines":[[at, line],...]}`. */
 export async function answerLogs(
   url: string,
   answer: Answer,
@@ -55,5 +57,12 @@ function readQuery(params: URLSearchParams): LogQuery | string {
   for (const [name, value] of Object.entries({ from: fromMs, to: toMs, limit }))
     if (value !== undefined && (!Number.isSafeInteger(value) || value < 0)) return `${name} must be a whole number`;
   if (limit < 1 || limit > 1000) return "limit must be between 1 and 1000";
-  return { limit, ...(fromMs === undefined ? {} : { fromMs }), ...(toMs === undefined ? {} : { toMs }) };
+  const fromAt = params.get("at");
+  if (fromAt !== null && !/^\d{1,12}\.\d{9}$/.test(fromAt)) return "at must be unix seconds with nanoseconds";
+  return {
+    limit,
+    ...(fromMs === undefined ? {} : { fromMs }),
+    ...(fromAt === null ? {} : { fromAt }),
+    ...(toMs === undefined ? {} : { toMs }),
+  };
 }

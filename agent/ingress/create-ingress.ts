@@ -1,18 +1,21 @@
 // The agent's data plane: HTTP in front of every instance of this host. Reads top to bottom as a request does.
 import { once } from "node:events";
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Duplex } from "node:stream";
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { Registry } from "prom-client";
+import { dashboardProtocol, dashboardPurpose } from "../../proto/dashboard-tunnel.ts";
 import { sharedPath, sharedProtocol } from "../../proto/frames.ts";
 import type { HostId, InstanceId } from "../../proto/ids.ts";
 import { type Ticket, verifyTicket, weightsPurpose } from "../../proto/ticket.ts";
 import type { Refusal } from "../../proto/usage.ts";
 import type { Answer } from "./answer.ts";
 import { answerLogs, type ReadLogs } from "./control-routes.ts";
+import { createDashboardTunnels, refuseUpgrade } from "./dashboard-tunnels.ts";
 import { Deadlines } from "./deadlines.ts";
+import { type IngressTls, openDoor } from "./door.ts";
 import { isEnginePath } from "./engine-paths.ts";
 import { faultPoint } from "./fault-point.ts";
 import { Forward } from "./forward.ts";
@@ -30,6 +33,8 @@ export interface IngressOptions {
   readonly host: string;
   readonly port: number;
   readonly hostId: HostId;
+  /** Undefined: plain HTTP. */
+  readonly tls?: IngressTls | undefined;
   /** Ticket keys of the session: current, then previous. */
   readonly keys: () => readonly Buffer[];
   readonly nodeEpoch: () => bigint;
@@ -140,7 +145,10 @@ export function createIngress(options: IngressOptions): Ingress {
     const at = instancePathOf(url);
     const answer = new HttpAnswer(res);
     const header = String(req.headers["x-stoker-ticket"] ?? "");
-    if (at && req.method === "POST" && isInference(at)) {
+    if (!door.allows(req.socket, url)) {
+      const message = "another host may ask for weights here, and for nothing else";
+      answerJson(answer, 403, errorBody(message, "invalid_request_error", "not_a_gateway"));
+    } else if (at && req.method === "POST" && isInference(at)) {
       const contentType = req.headers["content-type"] ?? "application/json";
       infer(at, header, contentType, answer, (done) => readBody(req, plane, done));
     } else if (at && req.method === "GET" && at.path === "/logs") {
@@ -160,14 +168,31 @@ export function createIngress(options: IngressOptions): Ingress {
     } else noSuchPath(answer);
   }
 
+  const dashboards = createDashboardTunnels(log, limits.dashboardEndMs);
+  function openDashboard(req: IncomingMessage, socket: Duplex, first: Buffer): void {
+    const at = instancePathOf(req.url ?? "");
+    const ticket = verifyTicket(String(req.headers["x-stoker-ticket"] ?? ""), keys(), controlTimeMs());
+    if (at?.path !== "/dashboard") refuseUpgrade(socket, 404);
+    else if (typeof ticket !== "string" && ticket.instanceId === at.id && ticket.model === dashboardPurpose)
+      dashboards.open(at.id, targets.get(at.id)?.spec.dashboard, socket, first);
+    else {
+      log.warn({ instance: at.id, problem: typeof ticket === "string" ? ticket : "other_purpose" }, "ticket refused");
+      refuseUpgrade(socket, 401);
+    }
+  }
+
   const shared = new Set<SharedServer>();
   function upgrade(req: IncomingMessage, socket: Duplex, first: Buffer): void {
     // node:http takes its own listener away: without one a reset by the other side would end this process.
     socket.on("error", () => socket.destroy());
-    if (isClosing || req.url !== sharedPath || req.headers.upgrade !== sharedProtocol) {
-      socket.end("HTTP/1.1 404 Not Found\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
-      return;
-    }
+    const wanted = isClosing ? undefined : req.headers.upgrade;
+    if (!door.allows(socket, req.url ?? "")) refuseUpgrade(socket, 403);
+    else if (wanted === dashboardProtocol) openDashboard(req, socket, first);
+    else if (wanted === sharedProtocol && req.url === sharedPath) openShared(socket, first);
+    else refuseUpgrade(socket, 404);
+  }
+
+  function openShared(socket: Duplex, first: Buffer): void {
     socket.write(`HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: ${sharedProtocol}\r\n\r\n`);
     const connection = acceptShared(
       socket,
@@ -190,7 +215,8 @@ export function createIngress(options: IngressOptions): Ingress {
     // What is past the first two is looked for so often.
     connectionsCheckingInterval: limits.headMs / 2,
   };
-  const server = createServer({ keepAlive: true, noDelay: true, ...bounds }, route);
+  const door = openDoor(options.tls, { keepAlive: true, noDelay: true, ...bounds }, route, log);
+  const { server } = door;
   server.on("upgrade", upgrade);
 
   return {
@@ -209,6 +235,7 @@ export function createIngress(options: IngressOptions): Ingress {
         if (known) known.update(spec);
         else targets.set(spec.instanceId, new Target(spec, limits, clock));
       }
+      dashboards.keep((id) => targets.get(id)?.spec.dashboard !== undefined);
     },
     stats: (id) => {
       const target = targets.get(id);
@@ -227,6 +254,7 @@ export function createIngress(options: IngressOptions): Ingress {
     drained: (id, deadlineMs, signal) => targets.get(id)?.quiet(deadlineMs, signal) ?? Promise.resolve(true),
     close: async (drainMs) => {
       isClosing = true;
+      dashboards.close();
       const all = [...targets.values(), ...leaving];
       for (const target of all) target.markDraining();
       let isClosed = !server.listening;

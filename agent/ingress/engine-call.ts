@@ -119,7 +119,8 @@ export class EngineCall implements Dispatcher.DispatchHandler {
   onResponseEnd(_: Controller, trailers: Record<string, string | string[] | undefined>): void {
     const frames = this.#frames;
     this.#readUnits(trailers[unitsHeader]);
-    if (!this.#isOver && frames && !frames.isFinished) this.#break("the model server ended its answer early");
+    if (!this.#isOver && frames && !frames.isFinished)
+      this.#break("the model server ended its answer early; send it again");
     else if (!this.#isOver) {
       this.#isOver = true;
       if (frames) this.#listener.streamed(frames);
@@ -130,7 +131,7 @@ export class EngineCall implements Dispatcher.DispatchHandler {
   }
 
   onResponseError(_: Controller, error: Error): void {
-    if (!this.#isOver) this.#break("the model server broke off the answer", error);
+    if (!this.#isOver) this.#break("the model server broke off the answer; send it again", error);
     this.#close();
   }
 

@@ -42,6 +42,7 @@ export function ingressMetrics(registry: Registry, targets: () => Iterable<Targe
     });
   gauge("stoker_ingress_in_flight", "Requests running on the engine", (t) => t.running.size);
   gauge("stoker_ingress_waiting", "Requests waiting for a place in the engine's batch", (t) => t.gate.waiting);
+  gauge("stoker_ingress_max_batch_size", "Requests that may run on the engine at once", (t) => t.spec.maxBatchSize);
   const requests = new Counter({
     name: "stoker_ingress_requests_total",
     help: "Requests of the data path by how they ended",

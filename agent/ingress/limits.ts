@@ -19,6 +19,8 @@ export interface Limits {
   readonly headMs: number;
   /** Longer than a gateway keeps an idle connection: the side that sends must be the one that closes. */
   readonly idleMs: number;
+  /** What is open at a dashboard whose instance is ended is cut after this: a little later than its program would be killed. */
+  readonly dashboardEndMs: number;
 }
 
 export const defaultLimits: Limits = {
@@ -32,4 +34,5 @@ export const defaultLimits: Limits = {
   recordMs: 10_000,
   headMs: 60_000,
   idleMs: 75_000,
+  dashboardEndMs: 20_000,
 };

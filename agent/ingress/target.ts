@@ -14,6 +14,8 @@ export interface IngressTarget {
   readonly maxBatchSize: number;
   readonly ready: boolean;
   readonly draining: boolean;
+  /** Origin of its dashboard, where it has one. */
+  readonly dashboard?: string;
 }
 
 /** A request in flight, for shutdown. */

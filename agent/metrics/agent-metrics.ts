@@ -10,6 +10,8 @@ export interface AgentFacts {
     readonly reconnects: ReadonlyMap<string, number>;
   };
   clock(): { readonly skewSeconds: number; readonly roundTripSeconds: number };
+  /** Undefined: it has none, or does not use any. */
+  certificateSecondsLeft?(): number | undefined;
   /** Samples that failed, by source. */
   errors(): Readonly<Record<string, number>>;
   spool(): { readonly records: number; readonly oldestAgeSeconds: number; readonly bytes: number };
@@ -76,6 +78,16 @@ export function createAgentMetrics(lastBackupBefore?: number): AgentMetrics {
   gauge("stoker_agent_epoch", "Node epoch of the newest session", (f) => Number(f.session().nodeEpoch));
   gauge("stoker_agent_heartbeat_rtt_seconds", "Round trip of the last renewal", (f) => f.clock().roundTripSeconds);
   gauge("stoker_agent_clock_skew_seconds", "This host's clock minus the control plane's", (f) => f.clock().skewSeconds);
+  new Gauge({
+    name: "stoker_agent_certificate_remaining_seconds",
+    help: "Until this host's certificate expires; it is renewed with a third of its life left. Absent without one",
+    registers,
+    collect() {
+      const left = facts?.certificateSecondsLeft?.();
+      if (left === undefined) this.remove();
+      else this.set(left);
+    },
+  });
   gauge("stoker_agent_spool_records", "Usage records not yet acknowledged", (f) => f.spool().records);
   gauge("stoker_agent_spool_oldest_age_seconds", "Age of the oldest of them", (f) => f.spool().oldestAgeSeconds);
   gauge("stoker_agent_spool_bytes", "Bytes of them", (f) => f.spool().bytes);

@@ -1,5 +1,15 @@
 // An instance's output: one file that only grows, set aside when it is large, read from its end.
-import { closeSync, copyFileSync, fstatSync, openSync, readSync, renameSync, statSync, truncateSync } from "node:fs";
+import {
+  appendFileSync,
+  closeSync,
+  copyFileSync,
+  fstatSync,
+  openSync,
+  readSync,
+  renameSync,
+  statSync,
+  truncateSync,
+} from "node:fs";
 import { redact } from "../../proto/redact.ts";
 import type { LogLine, LogRange } from "../reconcile/driver.ts";
 
@@ -8,9 +18,14 @@ const largeBytes = 16 * 1024 * 1024;
 const readBytes = 4 * 1024 * 1024;
 const maxLineChars = 8_192;
 
-/** Before a start. */
-export function rotateLog(path: string): void {
+/** What a launch writes ahead of its process's own lines; it is served to nobody. */
+const launchMark = '{"stoker_launch":';
+
+/** Before a start. What is printed from now on has this moment or a later one; what was printed before keeps its own. */
+export function beginLog(path: string, launchedAtMs: number): void {
   if (sizeOf(path) > largeBytes) renameSync(path, `${path}.1`);
+  // The process before may have ended in the middle of a line.
+  appendFileSync(path, `\n${launchMark}true,"time":${Math.floor(launchedAtMs)}}\n`, { mode: 0o600 });
 }
 
 /** While it is being written: the writer appends, so it goes on at the new end. What it writes meanwhile is lost. */
@@ -20,20 +35,36 @@ export function trimLog(path: string): void {
   truncateSync(path, 0);
 }
 
-/** Lines without a time of their own have that of the line before; the first ones `startMs`. */
+/**
+ * Lines without a time of their own have that of the line or launch before; where the beginning is cut away, that of the next, and
+ * where no line has one, `startMs`. Of one millisecond each is a nanosecond
+ * after the other, so that a reader who goes on after the last one leaves none behind.
+ */
 export function readLog(path: string, range: LogRange, startMs: number): readonly LogLine[] {
   const current = tailOf(path, readBytes);
   const before = current.length < readBytes ? tailOf(`${path}.1`, readBytes - current.length) : "";
   const fromMs = range.fromMs ?? Number.NEGATIVE_INFINITY;
   const toMs = range.toMs ?? Number.POSITIVE_INFINITY;
   const found: LogLine[] = [];
-  let lastMs = startMs;
-  for (const text of `${before}${current}`.split("\n")) {
-    if (text.trim() === "") continue;
+  const lines = `${before}${current}`
+    .split("\n")
+    .filter((text) => text.trim() !== "")
+    .map((text) => ({ text, ms: timeOf(text) }));
+  let lastMs = Math.floor(lines.find(({ ms }) => ms !== undefined)?.ms ?? startMs);
+  let sameMs = -1;
+  for (const { text, ms: own } of lines) {
     // Never backwards: what a reader pages through is ascending.
-    lastMs = Math.max(lastMs, timeOf(text) ?? lastMs);
-    if (lastMs >= fromMs && lastMs <= toMs)
-      found.push({ at: asSeconds(lastMs), line: redact(text.slice(0, maxLineChars)) });
+    const ms = Math.max(lastMs, Math.floor(own ?? lastMs));
+    if (text.startsWith(launchMark)) {
+      if (ms > lastMs) sameMs = -1;
+      lastMs = ms;
+      continue;
+    }
+    sameMs = ms === lastMs ? Math.min(sameMs + 1, 999_999) : 0;
+    lastMs = ms;
+    const at = asSeconds(ms, sameMs);
+    if (ms >= fromMs && ms <= toMs && at >= (range.fromAt ?? ""))
+      found.push({ at, line: redact(text.slice(0, maxLineChars)) });
   }
   const isForward = range.fromMs !== undefined && range.toMs === undefined;
   return isForward ? found.slice(0, range.limit) : found.slice(Math.max(0, found.length - range.limit));
@@ -49,9 +80,9 @@ function timeOf(text: string): number | undefined {
   }
 }
 
-function asSeconds(ms: number): string {
+function asSeconds(ms: number, nanosAfter: number): string {
   const seconds = Math.floor(ms / 1000);
-  const nanos = Math.floor((ms - seconds * 1000) * 1e6);
+  const nanos = (ms - seconds * 1000) * 1e6 + nanosAfter;
   return `${seconds}.${String(nanos).padStart(9, "0")}`;
 }
 

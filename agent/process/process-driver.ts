@@ -7,7 +7,7 @@ import type { Logger } from "pino";
 import type { InstanceId } from "../../proto/ids.ts";
 import { type ContainerDriver, type ContainerPlan, DriverError } from "../reconcile/driver.ts";
 import { instanceFolder, instanceIdsIn, type Launch, removeFolder, writeLaunch } from "./instance-folder.ts";
-import { readLog, rotateLog, trimLog } from "./instance-log.ts";
+import { beginLog, readLog, trimLog } from "./instance-log.ts";
 import { findMemoryCgroups, type MemoryCgroups, removeCgroup } from "./memory-cgroup.ts";
 import { RuntimeProcess } from "./runtime-process.ts";
 import { spawnRuntime } from "./spawn-runtime.ts";
@@ -89,7 +89,7 @@ export function createProcessDriver(options: ProcessDriverOptions): ContainerDri
       launchedAtMs: Date.now(),
     };
     writeLaunch(folder, record);
-    rotateLog(folder.log);
+    beginLog(folder.log, record.launchedAtMs);
     const child = spawnRuntime(plan, options.entry, record, folder);
     known.set(instanceId, RuntimeProcess.started(folder, record, child, changed));
     log.info({ instance: instanceId, generation, pid: child.pid }, "started a model server");

@@ -1,13 +1,14 @@
 // What is to be done, decided from values alone. Nothing is removed but what a tombstone names, and the exited container
 // of a generation that was replaced; an empty, missing or older desired state removes nothing.
-import type { DesiredState__Output } from "../../proto/gen/stoker/fleet/v1/DesiredState.ts";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import type { InstanceId } from "../../proto/ids.ts";
 import { needsFetch } from "../engines/plan-instance.ts";
 import type { Observed } from "./driver.ts";
 import type { Facts } from "./facts.ts";
 import type { Exited } from "./failure.ts";
+import { gpuHolder } from "./gpu-claims.ts";
 import { troubleOf } from "./health.ts";
+import type { View } from "./view.ts";
 
 export type Alive = Exclude<Observed, { state: "exited" }>;
 export type Running = Extract<Observed, { state: "running" }>;
@@ -15,6 +16,8 @@ export type Running = Extract<Observed, { state: "running" }>;
 export type Step =
   | { readonly kind: "fetch"; readonly id: InstanceId; readonly spec: InstanceSpec__Output }
   | { readonly kind: "start"; readonly id: InstanceId; readonly spec: InstanceSpec__Output }
+  /** Another instance has its GPU. Tried again after a back-off, as what crashes. */
+  | { readonly kind: "refuse"; readonly id: InstanceId; readonly holder: InstanceId; readonly gpuUuid: string }
   | {
       readonly kind: "probe";
       readonly id: InstanceId;
@@ -40,31 +43,19 @@ export type Step =
   /** Ends the step that runs: nobody wants its result any more. */
   | { readonly kind: "cancel"; readonly id: InstanceId };
 
-export interface View {
-  /** Undefined on a host that was never told. */
-  readonly desired: Pick<DesiredState__Output, "generation" | "instances" | "tombstones"> | undefined;
-  readonly observed: ReadonlyMap<InstanceId, Observed>;
-  /** One of every instance in `desired` and `observed`. */
-  readonly facts: ReadonlyMap<InstanceId, Facts>;
-  /** A step of theirs ended while the driver was asked, so what was seen may be older than it: the next pass decides. */
-  readonly unsettled: ReadonlySet<InstanceId>;
-  /** The agent is fenced: nothing is started, and what does not run is not brought back. */
-  readonly isHeld: boolean;
-  /** Monotonic. */
-  readonly nowMs: number;
-}
-
 export function diff(view: View): readonly Step[] {
   const specs = new Map((view.desired?.instances ?? []).map((spec) => [spec.instanceId as InstanceId, spec]));
   const tombstones = new Set((view.desired?.tombstones ?? []) as InstanceId[]);
   const ids = new Set([...specs.keys(), ...tombstones, ...view.observed.keys()]);
+  const begun = new Set<InstanceId>();
   return [...ids].sort().flatMap((id) => {
     const facts = view.facts.get(id);
     if (!facts || view.unsettled.has(id)) return [];
     const seen = view.observed.get(id);
     const spec = specs.get(id);
     if (tombstones.has(id)) return retire(id, seen, facts);
-    const next = spec && (view.isHeld ? hold(id, facts) : converge(id, spec, seen, facts, view.nowMs));
+    const wanted = spec && (view.isHeld ? hold(id, facts) : converge(id, spec, seen, facts, view.nowMs));
+    const next = wanted?.kind === "start" ? onFreeGpus(wanted, view, begun) : wanted;
     const probe = seen?.state === "running" && isProbeDue(facts, view.nowMs);
     return [...(next ? [next] : []), ...(probe ? [{ kind: "probe", id, seen, spec } as const] : [])];
   });
@@ -87,6 +78,17 @@ function retire(id: InstanceId, seen: Observed | undefined, facts: Facts): reado
   if (!seen) return [];
   if (seen.state === "exited") return [{ kind: "remove", id, why: "tombstone" }];
   return [{ kind: "stop", id, seen, why: "tombstone" }];
+}
+
+/** A start beside what has its GPU becomes a refusal; beside what is told to end it waits for that. */
+function onFreeGpus(step: Extract<Step, { kind: "start" }>, view: View, begun: Set<InstanceId>): Step | undefined {
+  const holder = gpuHolder(view, step.spec, begun);
+  if (!holder) {
+    begun.add(step.id);
+    return step;
+  }
+  const { id, gpuUuid, isLeaving } = holder;
+  return isLeaving ? undefined : { kind: "refuse", id: step.id, holder: id, gpuUuid };
 }
 
 /** Somebody else may run it by now, or nobody is to. */

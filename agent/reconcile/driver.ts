@@ -101,6 +101,8 @@ export interface LogLine {
 
 export interface LogRange {
   readonly fromMs?: number;
+  /** The same to the nanosecond, as lines have it. */
+  readonly fromAt?: string;
   readonly toMs?: number;
   readonly limit: number;
 }

@@ -3,7 +3,7 @@
 // instance holds no other up; a failed observation changes nothing.
 import type { DesiredState__Output } from "../../proto/gen/stoker/fleet/v1/DesiredState.ts";
 import type { InstanceId } from "../../proto/ids.ts";
-import { diff, newestOf, type Step, type View } from "./diff.ts";
+import { diff, newestOf, type Step } from "./diff.ts";
 import { type DrainLeft, drainLeftMs } from "./drain.ts";
 import type { Observed } from "./driver.ts";
 import { createFactsBook } from "./facts-book.ts";
@@ -11,6 +11,7 @@ import type { GpuMeter } from "./ports.ts";
 import { type Reported, reportOf, servingOf, targetsOf } from "./report.ts";
 import type { StepDeps } from "./step-deps.ts";
 import { createExecutors, execute } from "./steps.ts";
+import type { View } from "./view.ts";
 import { createWake } from "./wake.ts";
 
 export interface LoopDeps extends Omit<StepDeps, "book" | "progressed" | "drainLeft"> {

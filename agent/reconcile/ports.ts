@@ -21,6 +21,8 @@ export interface RouteTarget {
   readonly maxBatchSize: number;
   readonly ready: boolean;
   readonly draining: boolean;
+  /** Origin of the dashboard of an agent instance that has one: the only address of it that a gateway may reach. */
+  readonly dashboard?: string;
 }
 
 export interface DataPathStats {
@@ -46,7 +48,8 @@ export interface DataPath {
   drained(id: InstanceId, deadlineMs: number, signal: AbortSignal): Promise<boolean>;
 }
 
-export type RestartReason = "oom" | "exit" | "health" | "gpu_lost";
+/** `operator`: another version was wanted in its place. */
+export type RestartReason = "oom" | "exit" | "health" | "gpu_lost" | "operator";
 
 /** Something that makes a GPU unfit for work. */
 export interface GpuFault {

@@ -4,10 +4,10 @@ import type { InstanceReport } from "../../proto/gen/stoker/fleet/v1/InstanceRep
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import type { DeploymentId, InstanceId } from "../../proto/ids.ts";
 import type { InstancePhase } from "../../proto/instance-phase.ts";
-import type { View } from "./diff.ts";
 import type { Observed } from "./driver.ts";
 import type { Facts } from "./facts.ts";
 import type { DataPath, RouteTarget, Serving } from "./ports.ts";
+import type { View } from "./view.ts";
 
 export interface OneReport extends InstanceReport {
   readonly instanceId: InstanceId;
@@ -53,8 +53,18 @@ export function targetsOf(view: View): readonly RouteTarget[] {
     const draining = spec.draining || tombstones.has(instanceId) || isEnding(facts);
     const ready = isReady(facts, seen);
     const { origin, identity } = seen;
-    return [{ instanceId, deployId, origin, identity, maxBatchSize: spec.maxBatchSize, ready, draining }];
+    const { maxBatchSize } = spec;
+    const dashboard = dashboardOf(spec, origin);
+    return [{ instanceId, deployId, origin, identity, maxBatchSize, ready, draining, ...dashboard }];
   });
+}
+
+/** The port of its specification, at its own address. */
+function dashboardOf({ agentInstance }: InstanceSpec__Output, origin: string): Pick<RouteTarget, "dashboard"> {
+  if (!agentInstance?.dashboardPort) return {};
+  const at = new URL(origin);
+  at.port = String(agentInstance.dashboardPort);
+  return { dashboard: at.origin };
 }
 
 /**

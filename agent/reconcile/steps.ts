@@ -101,6 +101,20 @@ export function createExecutors(deps: StepDeps): Executors {
       }
     },
 
+    async refuse({ kind, id, holder, gpuUuid }) {
+      // Whose it is stays in the log: the reason is read by customers.
+      deps.log.error(
+        { alert: "gpu_given_twice", instance: id, holder, gpu: gpuUuid },
+        "two instances are given one GPU",
+      );
+      const message = `another instance on this host has the GPU ${gpuUuid}, so this one is not started beside it; it is tried again. If that stays so, deploy it anew to have it placed elsewhere, or tell your operator.`;
+      await attempts.failed(
+        { kind, id },
+        { code: "gpu_in_use", message },
+        { isTerminal: false, backOff: crashBackOff },
+      );
+    },
+
     async probe(step, signal) {
       const { seen, spec } = step;
       const isExternal = seen.identity.startsWith("external:");
@@ -163,6 +177,8 @@ export function createExecutors(deps: StepDeps): Executors {
 
     async stop(step, signal) {
       await end(step.id, step.seen.identity, step.why !== "failed", signal);
+      // Counted, and not among the restarts that its owner is shown as trouble.
+      if (step.why === "superseded") events.restarted(step.seen.deployId, "operator");
     },
 
     async remove(step, signal) {

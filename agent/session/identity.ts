@@ -5,6 +5,7 @@ import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, wr
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
+import type { OwnCertificate } from "../../proto/peer-tls.ts";
 import { makeKey } from "./certificate-request.ts";
 import { enroll, type GivenCertificate, renew } from "./enroll.ts";
 import type { TlsParts } from "./wire.ts";
@@ -14,6 +15,10 @@ export interface Identity {
   tls(address: string, signal: AbortSignal): Promise<TlsParts>;
   /** Renews in time, until aborted. */
   run(signal: AbortSignal): Promise<void>;
+  /** In use now; undefined before this host has joined. */
+  current(): OwnCertificate | undefined;
+  /** There is another one. */
+  onCertificate(listener: () => void): void;
   /** Seconds; negative once it has expired, undefined without one. */
   certificateSecondsLeft(): number | undefined;
 }
@@ -54,6 +59,7 @@ export function createIdentity(options: IdentityOptions): Identity {
   /** A token that was refused is not tried again while there is a certificate to go on with. */
   let refusedToken: string | undefined;
   let joining: Promise<void> | undefined;
+  const listeners: (() => void)[] = [];
 
   function load(): Held | undefined {
     const text = read(file("certificate.json"));
@@ -72,7 +78,11 @@ export function createIdentity(options: IdentityOptions): Identity {
     const kept = { ...given, issuedMs: nowMs(), tokenHash };
     write(file("certificate.json"), `${JSON.stringify(kept)}\n`);
     held = { ...kept, notAfterMs: new X509Certificate(given.certificatePem).validToDate.getTime() };
+    for (const listener of listeners) listener();
   }
+
+  const current = (): OwnCertificate | undefined =>
+    held && keyPem !== undefined ? { certificatePem: held.certificatePem, keyPem, caPem: held.caPem } : undefined;
 
   async function joinBy(address: string, token: string, signal: AbortSignal): Promise<void> {
     if (keyPem === undefined) {
@@ -148,6 +158,8 @@ export function createIdentity(options: IdentityOptions): Identity {
         await wait(pauseMs, undefined, { signal }).catch(() => {});
       }
     },
+    current,
+    onCertificate: (listener) => void listeners.push(listener),
     certificateSecondsLeft: () => (held ? (held.notAfterMs - nowMs()) / 1000 : undefined),
   };
 }

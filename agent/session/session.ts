@@ -10,6 +10,7 @@ import type { Inventory } from "../../proto/gen/stoker/fleet/v1/Inventory.ts";
 import type { KeptWeights } from "../../proto/gen/stoker/fleet/v1/KeptWeights.ts";
 import type { Welcome__Output } from "../../proto/gen/stoker/fleet/v1/Welcome.ts";
 import { writeUsageBatch } from "../../proto/usage-record.ts";
+import type { BarredHosts } from "./barred-hosts.ts";
 import type { Commands } from "./commands.ts";
 import { type ConnectionEnd, connect } from "./connection.ts";
 import type { ControlClock } from "./control-clock.ts";
@@ -17,7 +18,6 @@ import { judgeDesired } from "./fence.ts";
 import type { Identity } from "./identity.ts";
 import { createNeighbourQuestions, type NeighbourQuestions } from "./neighbours.ts";
 import { every } from "./pace.ts";
-import { ownSpreadMs } from "./reconnect.ts";
 import type { SessionStore } from "./store.ts";
 import { type Told, takeTurns } from "./turns.ts";
 import { createUsageSender, type PendingUsage } from "./usage-sender.ts";
@@ -49,6 +49,8 @@ export interface SessionOptions {
   readonly onDesired: (desired: DesiredState__Output) => void;
   /** Whether anything may be started here. */
   readonly onFenced: (isFenced: boolean) => void;
+  /** Told who was revoked. */
+  readonly barred: Pick<BarredHosts, "heard">;
   readonly commands: Commands;
   readonly monotonicMs: () => number;
   readonly random: () => number;
@@ -103,7 +105,7 @@ export function createSession(options: SessionOptions): Session {
   let isConnected = false;
   let fencedWhy = store.fencedWhy();
   let reportNow = () => {};
-  let spreadMs = ownSpreadMs;
+  let spreadMs: number | undefined;
   let newest: Serving | undefined;
   const questions = createNeighbourQuestions();
 
@@ -162,7 +164,8 @@ export function createSession(options: SessionOptions): Session {
       clock.heard(Number(controlTimeMs), sentMs, monotonicMs());
     };
     heard("", welcome.controlTimeMs);
-    spreadMs = welcome.reconnectSpreadMs || ownSpreadMs;
+    spreadMs = welcome.reconnectSpreadMs || undefined;
+    options.barred.heard(welcome.barredHosts);
     keys = [welcome.ticketKey, ...keys].slice(0, 2);
     if (epoch < store.highestEpoch())
       log.error(
@@ -223,6 +226,7 @@ export function createSession(options: SessionOptions): Session {
         if (message.renewed) {
           heard(message.renewed.sequence, message.renewed.controlTimeMs);
           spreadMs = message.renewed.reconnectSpreadMs || spreadMs;
+          options.barred.heard(message.renewed.barredHosts);
         } else if (message.usageAck) usage.acknowledged(message.usageAck.spoolIds);
         else if (message.neighbours) questions.answered(message.neighbours);
         else if (message.desired) void obey(message.desired, epoch);

@@ -18,8 +18,8 @@ export interface TurnsOptions {
   /** Never rejects. */
   readonly talk: (address: string, told: Told, signal: AbortSignal) => Promise<ConnectionEnd>;
   readonly onEnd: (end: ConnectionEnd) => void;
-  /** The first window of the pauses, by the size of the fleet. */
-  readonly spreadMs: () => number;
+  /** The first window of the pauses, by the size of the fleet; undefined until a control plane told it. */
+  readonly spreadMs: () => number | undefined;
   readonly random: () => number;
   readonly log: Logger;
 }

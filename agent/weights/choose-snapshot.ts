@@ -1,19 +1,16 @@
 // Which files of a repository make up a folder that an engine reads: the weights in one format that cannot run code, and
 // the texts beside them. Everything else stays where it is.
+import { chooseOnnx, isGraph } from "../../proto/onnx-choice.ts";
 import { type RepoFile, unsupported } from "./choose-file.ts";
 import type { Format } from "./source.ts";
 
 /** Configuration and vocabulary; never Python, never a pickle. */
 const text = /(^|\/)([\w.-]+\.(json|jinja|txt|tiktoken|model|vocab)|LICENSE|NOTICE)$/;
 const pickle = /\.(bin|pt|pth|ckpt|pkl|pickle|msgpack|h5|joblib|npz)$/i;
-/** `model.onnx_data`, `model.onnx_data_1`, `model.onnx.data`, `decoder.data`: weights that an .onnx file keeps beside itself. */
-const onnxData = /\.(onnx_data(_\d+)?|onnx\.data|data)$/i;
-const onnxPreferred = ["onnx/model.onnx", "model.onnx", "onnx/model_quantized.onnx", "model_quantized.onnx"];
 /** Adapters of the highest rank for the largest models stay below it; anything else would fill the disk of a host. */
 const mostLoraBytes = 8 * 1024 ** 3;
 export const mostImageLoraBytes = 2 * 1024 ** 3;
 const imageLoraNames = ["adapter_model.safetensors", "pytorch_lora_weights.safetensors"];
-const otherPrecision = /_(fp16|quantized|int8|uint8|q8|q4|q4f16|bnb4)\.onnx$/;
 const maxTextBytes = 64 * 1024 * 1024;
 
 /** Small files first: what they say may end the download before the large ones begin. Throws why nothing fits. */
@@ -51,26 +48,11 @@ function safetensorsOf<F extends RepoFile>(repo: string, files: readonly F[]): r
 }
 
 function onnxOf<F extends RepoFile>(repo: string, files: readonly F[], file: string | undefined): readonly F[] {
-  const graphs = files.filter(({ path }) => /\.onnx$/i.test(path));
+  const found = chooseOnnx(files, file);
+  if (found.length > 0) return found;
+  const graphs = files.map(({ path }) => path).filter(isGraph);
   if (graphs.length === 0) throw unsupported(without(repo, files, "ONNX", /\.onnx$/i));
-  const preferred = onnxPreferred.find((path) => graphs.some((graph) => graph.path === path));
-  const named = file ?? preferred;
-  // Models of several graphs (encoder, decoder, ...) bring all of one folder, each in one precision.
-  const chosen =
-    named === undefined
-      ? graphs.filter((graph) => !isCopy(graph, graphs))
-      : graphs.filter(({ path }) => path === named);
-  if (chosen.length === 0)
-    throw unsupported(`${repo} has no ONNX file ${file}: name one of ${graphs.map(({ path }) => path).join(", ")}.`);
-  const stems = chosen.map(({ path }) => path.replace(/\.onnx$/i, ""));
-  const data = files.filter(({ path }) => onnxData.test(path) && stems.some((stem) => path.startsWith(`${stem}.`)));
-  return [...chosen, ...data];
-}
-
-/** The same graph in fewer bits, where the full one is there too. */
-function isCopy({ path }: RepoFile, graphs: readonly RepoFile[]): boolean {
-  const full = path.replace(otherPrecision, ".onnx");
-  return full !== path && graphs.some((graph) => graph.path === full);
+  throw unsupported(`${repo} has no ONNX file ${file}: name one of ${graphs.join(", ")}.`);
 }
 
 function loraOf<F extends RepoFile>(repo: string, files: readonly F[]): readonly F[] {

@@ -9,6 +9,7 @@ import { createFetchPackage } from "./from-package.ts";
 import { createFetchUrl } from "./from-url.ts";
 import { keyOf } from "./kept.ts";
 import { findLocalFile } from "./local-file.ts";
+import { createNeighbourWays, type DialNeighbour } from "./neighbour-ways.ts";
 import { type AskNeighbours, createNeighbourhood } from "./neighbours.ts";
 import { type Progress, withFewerCalls } from "./progress.ts";
 import { listOf } from "./public-address.ts";
@@ -37,6 +38,8 @@ export interface WeightsOptions extends CacheOptions {
   /** Where they never lead, in CIDR. */
   readonly blockedNetworks?: readonly string[];
   readonly neighbours?: AskNeighbours;
+  /** Plain HTTP without it. */
+  readonly dialNeighbour?: DialNeighbour;
   readonly log: Logger;
 }
 
@@ -79,7 +82,8 @@ export function createWeights(options: WeightsOptions): WeightsStore {
   const index = options.pypiIndex || "https://pypi.org/simple";
   const cache = createCache(options);
   const web = createWeb(silenceMs === undefined ? {} : { silenceMs });
-  const neighbourhood = createNeighbourhood(web, options.neighbours ?? (async () => []));
+  const ways = createNeighbourWays(options.dialNeighbour ?? (() => ({})));
+  const neighbourhood = createNeighbourhood(web, ways, options.neighbours ?? (async () => []));
   const isOffline = options.isOffline ?? false;
   const hub = { endpoint, token: options.hfToken, isOffline, ...(metadataMs === undefined ? {} : { metadataMs }) };
   const fetchHub = createFetchHub({ cache, web, neighbourhood, hub, log });
@@ -143,7 +147,7 @@ export function createWeights(options: WeightsOptions): WeightsStore {
     keyOf: keyIn,
     serve: createServeWeights(cache.blobs, cache.kept),
     async close() {
-      await Promise.all([web.close(), publicWeb.close(), cache.holders.close()]);
+      await Promise.all([web.close(), ways.close(), publicWeb.close(), cache.holders.close()]);
     },
   };
 }

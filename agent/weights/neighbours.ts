@@ -3,12 +3,11 @@
 // is taken, for the same revision, and asked of the hub again once it answers.
 import type { DownloadSource } from "./download.ts";
 import { type Kept, readKept } from "./kept.ts";
+import type { NeighbourAddress, NeighbourWays } from "./neighbour-ways.ts";
 import type { Web, WebAnswer } from "./web.ts";
 import { WeightsError } from "./weights-error.ts";
 
-export interface Neighbour {
-  /** Origin of its data path. */
-  readonly origin: string;
+export interface Neighbour extends NeighbourAddress {
   /** Signed by the control plane for that host, for a short time. */
   readonly ticket: string;
 }
@@ -32,14 +31,20 @@ const silenceMs = 5_000;
 const maxAsked = 8;
 const setBytes = 4 * 1024 * 1024;
 
-export function createNeighbourhood(web: Web, askNeighbours: AskNeighbours): Neighbourhood {
+export function createNeighbourhood(web: Web, ways: NeighbourWays, askNeighbours: AskNeighbours): Neighbourhood {
   const open = (one: Neighbour, path: string, method: "GET" | "HEAD", more: object, signal: AbortSignal) => {
     const headers = { "x-stoker-ticket": one.ticket, ...more };
     const url = new URL(path, one.origin);
-    return web.open(
-      { method, url, headers, authorization: undefined, follow: "relative", setting: "", silenceMs, isDirect: true },
-      signal,
-    );
+    const asked = {
+      method,
+      url,
+      headers,
+      authorization: undefined,
+      follow: "relative",
+      setting: "",
+      silenceMs,
+    } as const;
+    return web.open({ ...asked, direct: ways.to(one) }, signal);
   };
 
   /** In the order they were named in; whoever does not answer in time has nothing. */

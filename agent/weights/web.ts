@@ -1,7 +1,7 @@
 // HTTP for downloads: connect and stall limits, the operator's proxy, and redirects that carry no credentials to another
 // origin and never lead from a public host into its own network, nor from any host into this machine.
 import type { Readable } from "node:stream";
-import { Agent, type Dispatcher, EnvHttpProxyAgent, request } from "undici";
+import { type Dispatcher, EnvHttpProxyAgent, request } from "undici";
 import { guardedLookup, type Reach, reachOf, refuseBeyond } from "./own-network.ts";
 import { unreachableHost, WeightsError } from "./weights-error.ts";
 
@@ -22,8 +22,8 @@ export interface WebRequest {
   readonly setting: string;
   /** Longest wait for an answer, and between two pieces of its body; 10 s by default. */
   readonly silenceMs?: number;
-  /** To a host of our own installation: past the operator's proxy, and no redirect is followed. */
-  readonly isDirect?: boolean;
+  /** To a host of our own installation: by this way, past the operator's proxy, and no redirect is followed. */
+  readonly direct?: Dispatcher;
 }
 
 export interface WebAnswer {
@@ -50,11 +50,10 @@ export function createWeb(options: { readonly silenceMs?: number } = {}): Web {
     new EnvHttpProxyAgent({
       connect: { timeout: connectLimitMs, ...(reach ? { lookup: guardedLookup(reach) } : {}) },
     });
-  const dispatchers: Readonly<Record<"open" | "direct" | Reach, Dispatcher>> = {
+  const dispatchers: Readonly<Record<"open" | Reach, Dispatcher>> = {
     open: through(undefined),
     outside: through("outside"),
     notHere: through("notHere"),
-    direct: new Agent({ connect: { timeout: connectLimitMs } }),
   };
 
   async function ask(one: WebRequest, url: URL, isRedirected: boolean, signal: AbortSignal): Promise<WebAnswer> {
@@ -70,7 +69,7 @@ export function createWeb(options: { readonly silenceMs?: number } = {}): Web {
         signal,
         headersTimeout: one.silenceMs ?? silenceMs,
         bodyTimeout: one.silenceMs ?? silenceMs,
-        dispatcher: dispatchers[one.isDirect ? "direct" : (reach ?? "open")],
+        dispatcher: one.direct ?? dispatchers[reach ?? "open"],
       });
       const header = (name: string): string | undefined => [answer.headers[name] ?? []].flat()[0];
       return { status: answer.statusCode, header, body: answer.body, url };
@@ -87,7 +86,7 @@ export function createWeb(options: { readonly silenceMs?: number } = {}): Web {
       for (let hops = 0; ; hops++) {
         const answer = await ask(one, url, hops > 0, signal);
         const location = answer.status >= 300 && answer.status < 400 ? answer.header("location") : undefined;
-        if (location === undefined || one.isDirect) return answer;
+        if (location === undefined || one.direct) return answer;
         const next = URL.canParse(location, url) ? new URL(location, url) : undefined;
         if (one.follow === "relative" && next?.origin !== url.origin) return answer;
         answer.body.on("error", () => {}).destroy();

@@ -4,6 +4,7 @@ import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import type { Logger } from "pino";
+import { isLoopback } from "../networks.ts";
 
 export interface AgentFile {
   readonly pid: number;
@@ -38,7 +39,18 @@ export function metricsAddress(
   return `${isLoopback(reached) ? config.nodeName : reached}:${port}`;
 }
 
-const isLoopback = (host: string) => /^(127\.|\[?::1\]?$|localhost$)/.test(host);
+/** Where gateways reach the data path. The scheme is what it speaks: theirs who wrote the setting may be of an earlier version. */
+export function announcedOrigin(
+  config: { readonly ingressHost: string; readonly advertise: string | undefined; readonly ingressTls: boolean },
+  port: number,
+): string {
+  const { ingressHost, advertise, ingressTls } = config;
+  const host = ingressHost.replace(/^0\.0\.0\.0$/, "127.0.0.1").replace(/^::$/, "::1");
+  const origin = new URL(advertise ?? `http://${host.includes(":") ? `[${host}]` : host}:${port}`);
+  if (!ingressTls || origin.protocol === "https:") return origin.origin;
+  // A port that need not be written for one scheme must be for the other.
+  return `https://${origin.hostname}:${origin.port || "80"}`;
+}
 
 /** The wanted port; for 0 the one of the last life when it is free, else 0: any. */
 export async function choosePort(dataDir: string, host: string, wanted: number): Promise<number> {

@@ -9,6 +9,7 @@ import type { Inventory } from "../../proto/gen/stoker/fleet/v1/Inventory.ts";
 import type { KeptWeights } from "../../proto/gen/stoker/fleet/v1/KeptWeights.ts";
 import type { AgentConfig } from "../config.ts";
 import type { Reconciler } from "../reconcile/loop.ts";
+import { createBarredHosts } from "../session/barred-hosts.ts";
 import { type CommandExecutor, createCommands } from "../session/commands.ts";
 import { type ControlClock, createControlClock } from "../session/control-clock.ts";
 import { createIdentity, type Identity } from "../session/identity.ts";
@@ -16,12 +17,17 @@ import { createSession, type Session } from "../session/session.ts";
 import { completeDesired } from "../session/wire.ts";
 import type { AgentState } from "../state/open-state.ts";
 import { bootId } from "./boot-id.ts";
+import { createDataPathTls, type DataPathTls } from "./data-path-tls.ts";
 import { tellAndExit } from "./defects.ts";
 import { localTicketKey } from "./local-key.ts";
 import type { Samples } from "./samples.ts";
 
 export interface Control extends Pick<Session, "run" | "reportSoon" | "neighbours" | "keys" | "nodeEpoch" | "state"> {
   readonly clock: ControlClock;
+  /** Undefined without a control plane: nobody signs anything. */
+  readonly tls: DataPathTls | undefined;
+  /** Of this host's certificate; undefined without one. */
+  readonly certificateSecondsLeft: Identity["certificateSecondsLeft"];
 }
 
 export interface ControlParts {
@@ -62,6 +68,7 @@ export function createControl(parts: ControlParts): Control {
     random: Math.random,
     log,
   });
+  const barred = createBarredHosts();
   const identity = config.endsWhenRefused ? endingWhenRefused(own) : own;
   const session = createSession({
     addresses,
@@ -89,6 +96,7 @@ export function createControl(parts: ControlParts): Control {
     },
     onDesired: (desired) => parts.reconciler().setDesired(desired),
     onFenced: (isFenced) => parts.reconciler().hold(isFenced),
+    barred,
     commands: createCommands({
       log: state.commands,
       executors: parts.executors,
@@ -104,7 +112,8 @@ export function createControl(parts: ControlParts): Control {
   const run = async (signal: AbortSignal) => {
     await Promise.all([session.run(signal), identity.run(signal)]);
   };
-  return { ...session, run, clock };
+  const tls = createDataPathTls(identity, barred);
+  return { ...session, run, clock, tls, certificateSecondsLeft: identity.certificateSecondsLeft };
 }
 
 /** What to reconcile before anybody was heard: the file's set, or the last one that was obeyed. */
@@ -133,6 +142,8 @@ function localControl(config: AgentConfig, clock: ControlClock): Control {
   };
   return {
     clock,
+    tls: undefined,
+    certificateSecondsLeft: () => undefined,
     run: async () => {},
     reportSoon: () => {},
     neighbours: async () => [],

@@ -23,7 +23,7 @@ export async function createRentals(config: AgentConfig, hostId: HostId, log: Lo
   ]);
   // Apart from the models' containers, so that neither driver sees the other's.
   const nodeName = `${hostId}-rentals`;
-  const firewall = createRentalFirewall({ nodeName, denied: rentals.denied });
+  const firewall = createRentalFirewall({ nodeName, denied: rentals.denied, deniedPorts: rentals.deniedPorts });
   const address = rentals.address ?? (config.advertise ? new URL(config.advertise).hostname : config.ingressHost);
   const profile = rentalProfile({ ...rentals, nodeName, address, firewall, log });
   const driver = createDockerDriver({ log, nodeName, containerSubnet: rentals.subnet, runtimeImage: "", profile });

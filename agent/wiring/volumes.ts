@@ -14,6 +14,7 @@ import type { AgentConfig } from "../config.ts";
 import type { ContainerDriver } from "../reconcile/driver.ts";
 import type { Reconciler } from "../reconcile/loop.ts";
 import { type CommandExecutor, CommandFailed } from "../session/commands.ts";
+import { lackingCapabilities } from "./capabilities.ts";
 
 /** As which every container runs (docker/container-config.ts). */
 const owner = { uid: 2000, gid: 0 };
@@ -57,8 +58,10 @@ export function hostVolumes(config: AgentConfig, driver: string, hostId: HostId,
 
 /** Empty: this host keeps them. */
 export function whyNoVolumes(driver: string): string {
-  if (driver === "docker" && process.getuid?.() === 0) return "";
-  return "it keeps no volumes of agent instances: its agent must run as root with the Docker driver";
+  const none = "it keeps no volumes of agent instances: its agent must run as root";
+  if (driver !== "docker" || process.getuid?.() !== 0) return `${none} with the Docker driver`;
+  const lacking = lackingCapabilities(["CHOWN", "DAC_OVERRIDE", "FOWNER"]);
+  return lacking.length === 0 ? "" : `${none} with the capabilities ${lacking.join(", ")} as well`;
 }
 
 /** A backup beside what it is of is lost with it, and fills the disk that usage records need. */

@@ -7,6 +7,7 @@ import type { AgentConfig } from "../config.ts";
 import { draftWeights } from "../engines/draft-model.ts";
 import type { AgentMetrics } from "../metrics/agent-metrics.ts";
 import { createWeights, type KeptSummary, type WeightsStore } from "../weights/fetch-weights.ts";
+import type { DialNeighbour } from "../weights/neighbour-ways.ts";
 import type { AskNeighbours } from "../weights/neighbours.ts";
 import { createPrefetcher, type PrefetchState } from "../weights/prefetch.ts";
 
@@ -21,7 +22,7 @@ const lookEveryMs = 10_000;
 
 export function createHostWeights(
   config: AgentConfig,
-  neighbours: AskNeighbours,
+  near: { readonly neighbours: AskNeighbours; readonly dialNeighbour: DialNeighbour },
   metrics: Pick<AgentMetrics, "downloaded" | "downloadFailed">,
   log: Logger,
 ): HostWeights {
@@ -36,7 +37,7 @@ export function createHostWeights(
     quotaBytes: config.modelsQuotaBytes,
     allowsPrivateUrls: config.allowsPrivateUrls,
     blockedNetworks: config.blockedNetworks,
-    neighbours,
+    ...near,
     onBytes: metrics.downloaded,
     log,
   });

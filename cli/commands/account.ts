@@ -45,17 +45,23 @@ export function addAccountCommands(program: Command): void {
   program
     .command("usage")
     .description("what this key used, by model and month, in USD; or what the account used each day")
-    .option("--by <what>", "month; or day, day-key, day-token (one with a limit): of the whole account", "month")
+    .option(
+      "--by <what>",
+      "model, by month; or of the whole account by day: day (by model), key, jwt with a limit",
+      "model",
+    )
     .option("--from <month>", "YYYY.MM, current, or current-1; of days YYYY-MM-DD, by default the last 30", "current")
     .option("--to <month>", "the same")
-    .action(async (flags: { by: string; from: string; to?: string }, command: Command) => {
+    .option("--csv", "for a spreadsheet")
+    .action(async (flags: { by: string; from: string; to?: string; csv?: boolean }, command: Command) => {
       const terminal = openTerminal(command);
       const by = dayDimensions[flags.by];
       if (by !== undefined) {
         const from = command.getOptionValueSource("from") === "default" ? undefined : flags.from;
-        return showUsageDays(terminal, by, from, flags.to);
+        return showUsageDays(terminal, by, { ...flags, from });
       }
-      if (flags.by !== "month") throw new CliError("Give --by month, day, day-key or day-token.", exitCode.wrongUsage);
+      if (flags.by !== "model" && flags.by !== "month")
+        throw new CliError("Give --by model, day, key or jwt.", exitCode.wrongUsage);
       const query = new URLSearchParams(
         flags.to === undefined ? { from: flags.from } : { from: flags.from, to: flags.to },
       );
@@ -63,7 +69,7 @@ export function addAccountCommands(program: Command): void {
       const usage = await terminal.api.call<Usage>("GET", path);
       if (terminal.json) return terminal.show(usage, String);
       const lines = usage.months.flatMap((month) => month.items.map((item) => ({ ...item, period: month.period })));
-      terminal.rows(lines, ["MONTH", "MODEL", "TYPE", "UNITS", "USD"], (item) => [
+      terminal[flags.csv ? "csv" : "rows"](lines, ["MONTH", "MODEL", "TYPE", "UNITS", "USD"], (item) => [
         item.period,
         item.model.model_name,
         item.pricing_type,

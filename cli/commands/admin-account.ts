@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import { accountsPath, uidOf } from "../account-uid.ts";
 import { adminGroup } from "../admin-group.ts";
 import type { Api } from "../api.ts";
-import { atLeast, money } from "../option-values.ts";
+import { between, money } from "../option-values.ts";
 import { openTerminal } from "../terminal.ts";
 
 interface Summary {
@@ -17,6 +17,9 @@ interface Summary {
 }
 
 interface Account extends Summary {
+  /** Unix seconds. */
+  readonly deleted_at: number | null;
+  readonly credited_usd: number | null;
   readonly keys: number;
   readonly deployments: number;
   readonly suspensions: readonly { readonly reason: string; readonly since: number; readonly note: string }[];
@@ -45,10 +48,10 @@ export function addAdminAccount(program: Command): void {
     .command("list")
     .description("accounts, newest first")
     .option("--search <text>", "part of an e-mail address, a display name or a uid", "")
-    .option("--limit <n>", "at most", atLeast(1), 50)
+    .option("--limit <n>", "at most", between(1, 200), 50)
     .action(async (flags: { search: string; limit: number }, command: Command) => {
       const terminal = openTerminal(command);
-      const query = new URLSearchParams({ query: flags.search, limit: String(Math.min(flags.limit, 200)) });
+      const query = new URLSearchParams({ query: flags.search, limit: String(flags.limit) });
       const { accounts, next_cursor: more } = await terminal.api.call<{
         accounts: Summary[];
         next_cursor: string | null;
@@ -66,7 +69,7 @@ export function addAdminAccount(program: Command): void {
 
   account
     .command("show <account>")
-    .description("one account")
+    .description("one account; of a deleted one, by its uid, what its records keep")
     .action(async (name: string, _flags: object, command: Command) => {
       const terminal = openTerminal(command);
       terminal.show(await terminal.api.call<Account>("GET", await pathOf(terminal.api, name)), described);
@@ -134,14 +137,18 @@ export function addAdminAccount(program: Command): void {
 const pathOf = async (api: Api, name: string): Promise<string> => `${root}/${await uidOf(api, name)}`;
 
 const usd = (amount: number | null): string => (amount === null ? "no limit" : amount.toFixed(2));
+const time = (seconds: number): string => new Date(seconds * 1000).toISOString();
 const standing = (one: Summary): string => one.suspend_reason ?? (one.is_admin ? "operator" : "good");
 
 function described(one: Account): string {
+  if (one.deleted_at != null)
+    return [
+      `${one.uid} was deleted at ${time(one.deleted_at)}; its records stay`,
+      `credited USD ${usd(one.credited_usd)}, spent USD ${usd(one.spent_usd)}, left USD ${usd(one.funds_usd)}`,
+    ].join("\n");
   return [
     `${one.display_name} (${one.uid}) ${one.email}${one.is_admin ? ", operator" : ""}`,
     `funds USD ${usd(one.funds_usd)}, spent USD ${usd(one.spent_usd)}; ${one.keys} keys, ${one.deployments} deployments`,
-    ...one.suspensions.map(
-      ({ reason, since, note }) => `suspended: ${reason} since ${new Date(since * 1000).toISOString()} (${note})`,
-    ),
+    ...one.suspensions.map(({ reason, since, note }) => `suspended: ${reason} since ${time(since)} (${note})`),
   ].join("\n");
 }

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { uidOf } from "../account-uid.ts";
 import { adminGroup } from "../admin-group.ts";
-import { atLeast } from "../option-values.ts";
+import { between } from "../option-values.ts";
 import { openTerminal } from "../terminal.ts";
 
 interface Entry {
@@ -20,11 +20,11 @@ export function addAdminAudit(program: Command): void {
     .option("--action <word>", "such as account.suspend, or account")
     .option("--from <time>", "unix seconds, or ISO 8601")
     .option("--to <time>", "the same")
-    .option("--limit <n>", "at most", atLeast(1), 50)
+    .option("--limit <n>", "at most", between(1, 200), 50)
     .action(async ({ limit, ...filter }: Record<string, string> & { limit: number }, command: Command) => {
       const terminal = openTerminal(command);
       if (filter["account"] !== undefined) filter["account"] = await uidOf(terminal.api, filter["account"]);
-      const query = new URLSearchParams({ ...filter, limit: String(Math.min(limit, 200)) });
+      const query = new URLSearchParams({ ...filter, limit: String(limit) });
       const { entries } = await terminal.api.call<{ entries: Entry[] }>("GET", `/v1/admin/audit?${query}`);
       terminal.rows(entries, ["AT", "ACTOR", "ACTION", "SUBJECT", "NOTE"], (entry) => [
         entry.at.slice(0, 19),

@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Command } from "commander";
 import { CliError, exitCode } from "../cli-error.ts";
+import { meantBy } from "../meant-by.ts";
 import { openTerminal, type Terminal } from "../terminal.ts";
 
 interface Agent {
@@ -33,6 +34,11 @@ interface Backup {
   readonly fail_reason: string | null;
 }
 
+const catalogueUpdate =
+  "give one the version that the catalogue has now; it is restarted if it runs, and its volume stays";
+const noCatalogue =
+  "The operator offers no agents here: STOKER_AGENT_CATALOG of the control plane names the file of types and plans " +
+  "(docs/operations.md, Agent instances).";
 const lookEveryMs = 1_000;
 const of = (id: string) => `/v1/agent/${encodeURIComponent(id)}`;
 
@@ -48,6 +54,7 @@ export function addAgent(program: Command): void {
       terminal.rows(rows, ["TYPE", "PLAN", "VCPU", "RAM GB", "USD/HOUR"], (one) =>
         [one.type, one.id, one.vcpu, one.ram_gb, one.price_per_hour].map(String),
       );
+      if (rows.length === 0) terminal.progress(noCatalogue);
     });
   agent
     .command("create <name>")
@@ -89,15 +96,28 @@ export function addAgent(program: Command): void {
       const terminal = openTerminal(command);
       terminal.show(await terminal.api.call("PATCH", of(id), { name }), () => `${id} is ${name} now`);
     });
-  for (const [verb, method, suffix, said] of [
-    ["stop", "POST", "/stop", "stopping; its volume stays"],
-    ["start", "POST", "/start", "starting"],
-    ["update", "POST", "/update", "restarting with the catalogue's version"],
-    ["delete", "DELETE", "", "deleted with its volume and backups"],
+  agent
+    .command("open <agent>")
+    .description("print the address that opens its dashboard, once and within a minute; by name or id")
+    .action(async (given: string, _flags: object, command: Command) => {
+      const terminal = openTerminal(command);
+      const all = await terminal.api.call<Agent[]>("GET", "/v1/agent");
+      const id = meantBy(
+        given,
+        all.map((one) => ({ key: one.id, names: [one.name] })),
+      );
+      const made = await terminal.api.call<{ dashboard_url: string }>("POST", `${of(id)}/launch_token`);
+      terminal.show(made, ({ dashboard_url: url }) => url);
+    });
+  for (const [verb, method, suffix, said, told] of [
+    ["stop", "POST", "/stop", "stopping; its volume stays", "stop one; its volume stays, and start brings it back"],
+    ["start", "POST", "/start", "starting", "start one that was stopped, with its volume"],
+    ["update", "POST", "/update", "restarting with the catalogue's version", catalogueUpdate],
+    ["delete", "DELETE", "", "deleted with its volume and backups", "delete one, its volume and its backups for good"],
   ] as const)
     agent
       .command(`${verb} <id>`)
-      .description(`${verb} one`)
+      .description(told)
       .action(async (id: string, _flags: object, command: Command) => {
         const terminal = openTerminal(command);
         terminal.show(await terminal.api.call(method, `${of(id)}${suffix}`), () => `${id} ${said}`);

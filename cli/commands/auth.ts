@@ -1,7 +1,7 @@
-import { readFileSync } from "node:fs";
 import type { Command } from "commander";
 import { openApi } from "../api.ts";
 import { CliError, exitCode } from "../cli-error.ts";
+import { readLocalFile } from "../local-file.ts";
 import { profilePath, writeProfile } from "../profile.ts";
 import { openTerminal } from "../terminal.ts";
 
@@ -15,7 +15,9 @@ export function addAuth(program: Command): void {
     .action(async (file: string | undefined, _flags: object, command: Command) => {
       const terminal = openTerminal(command);
       if (file === undefined && process.stdin.isTTY) terminal.progress("Paste the key, then press Enter and Ctrl-D.");
-      const key = readFileSync(file ?? 0, "utf8").trim();
+      const key = readLocalFile(file ?? "-")
+        .toString()
+        .trim();
       if (!/^[\x21-\x7e]{8,}$/.test(key)) throw new CliError("That is no API key.", exitCode.wrongUsage);
       const { host } = terminal.connection;
       const me = await openApi({ host, key: () => key }).call<{ display_name: string }>("GET", "/v1/me");
@@ -30,7 +32,9 @@ export function addAuth(program: Command): void {
       const terminal = openTerminal(command);
       if (file === undefined && process.stdin.isTTY)
         terminal.progress("Type the new password, at least 8 characters, then press Enter and Ctrl-D.");
-      const password = readFileSync(file ?? 0, "utf8").replace(/\r?\n$/, "");
+      const password = readLocalFile(file ?? "-")
+        .toString()
+        .replace(/\r?\n$/, "");
       const { email } = await terminal.api.call<{ email: string }>("GET", "/v1/me");
       await terminal.api.call("POST", "/v1/me/password", { password });
       terminal.progress(`Set. Sign in as ${email} at ${terminal.connection.host}/login.`);

@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Command } from "commander";
 import { CliError, exitCode } from "../cli-error.ts";
-import { atLeast } from "../option-values.ts";
+import { atLeast, seconds } from "../option-values.ts";
 import { openTerminal, type Terminal } from "../terminal.ts";
 import { downloadFile, uploadFile } from "./file.ts";
 
@@ -17,7 +17,16 @@ interface Batch {
   readonly errors: { readonly data: readonly { readonly line: number | null; readonly message: string }[] } | null;
 }
 
+interface WaitFlags {
+  readonly wait?: boolean;
+  /** Seconds. */
+  readonly timeout: number;
+}
+
 const lookEveryMs = 1_000;
+/** The window of a batch, and time to write its files. */
+const usualTimeout = 25 * 3600;
+const mostOfPage = 100;
 const ends: ReadonlySet<string> = new Set(["completed", "failed", "expired", "cancelled"]);
 const of = (id: string) => `/v1/batches/${encodeURIComponent(id)}`;
 
@@ -28,21 +37,25 @@ export function addBatch(program: Command): void {
     .description("upload a file of requests and run them; a file's id works as well")
     .option("--endpoint <path>", "what the requests are for", "/v1/chat/completions")
     .option("--wait", "until it has ended")
-    .action(async (path: string, { endpoint, wait }: { endpoint: string; wait?: boolean }, command: Command) => {
+    .option("--timeout <time>", "wait no longer, e.g. 30m (default: 25h)", seconds, usualTimeout)
+    .action(async (path: string, flags: WaitFlags & { endpoint: string }, command: Command) => {
+      const { endpoint, wait, timeout } = flags;
       const terminal = openTerminal(command);
       const input = /^file_\w+$/.test(path) ? path : (await uploadFile(terminal, path)).id;
       const wish = { input_file_id: input, endpoint, completion_window: "24h" };
       const made = await terminal.api.call<Batch>("POST", "/v1/batches", wish);
-      terminal.show(wait ? await untilEnded(terminal, made) : made, (one) => one.id);
+      terminal.show(wait ? await untilEnded(terminal, made, timeout) : made, (one) => one.id);
     });
   batch
     .command("get <id>")
+    .alias("status")
     .description("how far a batch is")
     .option("--wait", "until it has ended")
-    .action(async (id: string, { wait }: { wait?: boolean }, command: Command) => {
+    .option("--timeout <time>", "wait no longer, e.g. 30m (default: 25h)", seconds, usualTimeout)
+    .action(async (id: string, { wait, timeout }: WaitFlags, command: Command) => {
       const terminal = openTerminal(command);
       const found = await terminal.api.call<Batch>("GET", of(id));
-      terminal.show(wait ? await untilEnded(terminal, found) : found, told);
+      terminal.show(wait ? await untilEnded(terminal, found, timeout) : found, told);
     });
   batch
     .command("list")
@@ -50,9 +63,7 @@ export function addBatch(program: Command): void {
     .option("--limit <n>", "at most", atLeast(1), 20)
     .action(async ({ limit }: { limit: number }, command: Command) => {
       const terminal = openTerminal(command);
-      const path = `/v1/batches?limit=${Math.min(limit, 100)}`;
-      const { data } = await terminal.api.call<{ data: Batch[] }>("GET", path);
-      terminal.rows(data, ["ID", "STATUS", "MODEL", "DONE", "FAILED", "OF"], (one) => [
+      terminal.rows(await newest(terminal, limit), ["ID", "STATUS", "MODEL", "DONE", "FAILED", "OF"], (one) => [
         one.id,
         one.status,
         one.model ?? "",
@@ -76,6 +87,7 @@ export function addBatch(program: Command): void {
       const found = await terminal.api.call<Batch>("GET", of(id));
       const file = flags.errors ? found.error_file_id : found.output_file_id;
       if (file === null) {
+        if (found.status === "failed") throw new CliError(told(found), exitCode.failed);
         const why = ends.has(found.status) ? "has no such results" : `is ${found.status}: results come at its end`;
         throw new CliError(`The batch ${why}.`, exitCode.failed);
       }
@@ -83,13 +95,35 @@ export function addBatch(program: Command): void {
     });
 }
 
-async function untilEnded(terminal: Terminal, batch: Batch): Promise<Batch> {
+/** As many pages as it takes. */
+async function newest(terminal: Terminal, limit: number): Promise<readonly Batch[]> {
+  const found: Batch[] = [];
+  for (let after = ""; found.length < limit; ) {
+    const query = new URLSearchParams({
+      limit: String(Math.min(limit - found.length, mostOfPage)),
+      ...(after && { after }),
+    });
+    const page = await terminal.api.call<{ data: Batch[]; has_more: boolean }>("GET", `/v1/batches?${query}`);
+    found.push(...page.data);
+    const last = page.data.at(-1);
+    if (!page.has_more || !last) break;
+    after = last.id;
+  }
+  return found;
+}
+
+async function untilEnded(terminal: Terminal, batch: Batch, limitSeconds: number): Promise<Batch> {
+  const deadline = performance.now() + limitSeconds * 1000;
   let seen = batch;
   let said = "";
   while (!ends.has(seen.status)) {
     const line = told(seen);
     if (line !== said) terminal.progress(line);
     said = line;
+    if (performance.now() > deadline) {
+      const more = `stoker batch get ${batch.id} --wait`;
+      throw new CliError(`${line}, after ${limitSeconds} s; it goes on: ${more}`, exitCode.timedOut);
+    }
     await sleep(lookEveryMs);
     seen = await terminal.api.call<Batch>("GET", of(batch.id));
   }

@@ -58,6 +58,10 @@ export function addBillingCommands(program: Command): void {
     .action(async (given: string, _flags: object, command: Command) => {
       const terminal = openTerminal(command);
       const amount = Math.round(usd(given) * 100);
+      if (amount < leastFunds || amount > mostFunds)
+        throw new InvalidArgumentError(
+          `Give an amount from USD ${leastFunds / 100} to USD ${mostFunds / 100}: no less and no more is paid in at once.`,
+        );
       terminal.show(
         await terminal.api.call<{ checkout_url: string | null }>("POST", "/payment/funds", { amount }),
         ({ checkout_url: page }) => page ?? `the operator was asked to credit USD ${(amount / 100).toFixed(2)}`,
@@ -67,8 +71,8 @@ export function addBillingCommands(program: Command): void {
   billing
     .command("topup")
     .description("add an amount by itself whenever the funds fall below a threshold")
-    .option("--amount <usd>", "what is added", usd)
-    .option("--threshold <usd>", "when the funds are below this", usd)
+    .option("--amount <usd>", "what is added", usdAtMost)
+    .option("--threshold <usd>", "when the funds are below this", usdAtMost)
     .option("--off", "no more top-ups")
     .action(async (flags: { amount?: number; threshold?: number; off?: boolean }, command: Command) => {
       const terminal = openTerminal(command);
@@ -102,6 +106,16 @@ export function addBillingCommands(program: Command): void {
         one.spend.toFixed(6),
       ]);
     });
+}
+
+/** Cents: the bounds of the API, which would tell them in cents. */
+const leastFunds = 100;
+const mostFunds = 100_000_000;
+
+function usdAtMost(text: string): number {
+  const value = usd(text);
+  if (value * 100 > mostFunds) throw new InvalidArgumentError(`Give at most USD ${mostFunds / 100}.`);
+  return value;
 }
 
 function usd(text: string): number {

@@ -1,7 +1,6 @@
 // Rented GPUs in containers: `stoker container`.
-import { readFileSync } from "node:fs";
 import type { Command } from "commander";
-import { CliError, exitCode } from "../cli-error.ts";
+import { readLocalFile } from "../local-file.ts";
 import { openTerminal } from "../terminal.ts";
 
 interface Container {
@@ -56,7 +55,7 @@ export function addContainer(program: Command): void {
         name,
         gpu_config: flags.gpus,
         container_image: flags.image,
-        cloud_init_user_data: flags.userData === undefined ? noUserData : readUserData(flags.userData),
+        cloud_init_user_data: flags.userData === undefined ? noUserData : readLocalFile(flags.userData).toString(),
       };
       const made = await terminal.api.call<{ container_id: string }>("POST", "/v1/containers", body);
       terminal.show(made, ({ container_id }) => container_id);
@@ -109,11 +108,3 @@ export function addContainer(program: Command): void {
 }
 
 const loginOf = ({ ip, ssh_port }: Container) => (ip === null ? undefined : `ssh -p ${ssh_port} ubuntu@${ip}`);
-
-function readUserData(file: string): string {
-  try {
-    return readFileSync(file, "utf8");
-  } catch (error) {
-    throw new CliError(`${file} cannot be read: ${(error as Error).message}`, exitCode.wrongUsage);
-  }
-}

@@ -9,6 +9,7 @@ interface UpdateFlags {
   readonly min?: number;
   readonly max?: number;
   readonly inactiveShutdown?: number;
+  readonly concurrency?: number;
   readonly arg?: readonly string[];
   readonly wait: boolean;
   readonly timeout: number;
@@ -25,6 +26,11 @@ export function addDeployUpdate(deploy: Command): void {
       "sleep after this time without requests, with --min 0; 0: the default",
       seconds,
     )
+    .option(
+      "--concurrency <n>",
+      "most requests at once per instance; fewer is followed at once, more starts anew",
+      atLeast(1),
+    )
     .option("--arg <argument>", "extra engine argument, in place of all there are (repeatable)", collect)
     .option("--no-wait", "return as soon as it is accepted")
     .option("--timeout <time>", "how long to wait, e.g. 90s or 30m", seconds, 1800)
@@ -39,9 +45,22 @@ async function update(terminal: Terminal, id: string, flags: UpdateFlags): Promi
     inactive_shutdown: flags.inactiveShutdown === 0 ? null : flags.inactiveShutdown,
   };
   const isScaled = Object.values(settings).some((value) => value !== undefined);
-  if (!isScaled && flags.arg === undefined)
-    throw new CliError("nothing to change: give --min, --max, --inactive-shutdown or --arg", exitCode.wrongUsage);
-  await terminal.api.call("PUT", path, { ...(isScaled ? { settings } : {}), extra_args: flags.arg });
+  const { concurrency } = flags;
+  if (!isScaled && flags.arg === undefined && concurrency === undefined)
+    throw new CliError(
+      "nothing to change: give --min, --max, --inactive-shutdown, --concurrency or --arg",
+      exitCode.wrongUsage,
+    );
+  // The set is replaced as a whole: what else stands in it stays.
+  const standardArgs = concurrency && {
+    ...(await terminal.api.call<Deployment>("GET", path)).standard_args,
+    max_concurrent_requests: concurrency,
+  };
+  await terminal.api.call("PUT", path, {
+    ...(isScaled ? { settings } : {}),
+    ...(standardArgs ? { standard_args: standardArgs } : {}),
+    extra_args: flags.arg,
+  });
   const now = await terminal.api.call<Deployment>("GET", path);
   const last = flags.wait ? await waitUntilDeployed(terminal, now, flags.timeout) : now;
   if (flags.wait && last.update_error)

@@ -1,8 +1,8 @@
-import { readFileSync } from "node:fs";
 import type { Command } from "commander";
 import type { Api } from "../api.ts";
 import { CliError, exitCode } from "../cli-error.ts";
 import { type Deployment, statusText, waitUntilDeployed } from "../deployment.ts";
+import { readLocalFile } from "../local-file.ts";
 import { atLeast, collect, seconds } from "../option-values.ts";
 import { openTerminal, type Terminal } from "../terminal.ts";
 import { addDeployUpdate } from "./deploy-update.ts";
@@ -52,6 +52,7 @@ interface DryRun {
 
 export function addDeploy(program: Command): void {
   const deploy = program.command("deploy").description("dedicated deployments");
+  deploy.addHelpText("after", "\nWhat the instances of a deployment write: stoker log <id>");
   const create = "deploy a hub model with sensible defaults and wait for it";
   addCreate(deploy.command("create <model>").description(create)).option(
     "--task <task>",
@@ -123,7 +124,7 @@ function addCreate(command: Command): Command {
 }
 
 async function create(terminal: Terminal, model: string, flags: CreateFlags): Promise<void> {
-  const token = flags.hfTokenFile === undefined ? undefined : readFileSync(flags.hfTokenFile, "utf8").trim();
+  const token = flags.hfTokenFile === undefined ? undefined : readLocalFile(flags.hfTokenFile).toString().trim();
   const place = {
     num_gpus: flags.numGpus,
     max_batch_size: flags.maxBatchSize,
@@ -201,9 +202,14 @@ function describe(one: Deployment): string {
     ["update", one.update_error ? `taken back: ${one.update_error}` : ""],
     ["rollout", rolloutText(one)],
     ...(one.pending_reasons ?? []).map(({ host, why }) => ["waits", `${host}: ${why}`] as const),
-    ["gpu", one.config ? `${one.config.num_gpus}x${one.config.gpu}, batch ${one.config.max_batch_size}` : ""],
+    [
+      "gpu",
+      one.config ? `${one.config.num_gpus}x${one.config.gpu}, ${mostAtOnce(one, one.config.max_batch_size)}` : "",
+    ],
     ["weights", one.config?.weights?.repo ?? ""],
-    ["scale", one.settings ? `${one.settings.min_instances} to ${one.settings.max_instances} instances` : ""],
+    ["scale", scaleText(one)],
+    ["settings", settingsText(one)],
+    ["args", (one.extra_args ?? []).join(" ")],
     ["created", one.created_at],
   ] as const satisfies readonly (readonly [string, string])[];
   return lines
@@ -211,6 +217,26 @@ function describe(one: Deployment): string {
     .map(([name, value]) => `${name.padEnd(8)} ${value}`)
     .join("\n");
 }
+
+/** What an instance takes, whichever of the two fields says it. */
+const mostAtOnce = ({ standard_args: set }: Deployment, batch: number): string =>
+  `at most ${set?.[concurrency] ?? batch} requests at once per instance`;
+
+function scaleText({ settings }: Deployment): string {
+  if (!settings) return "";
+  const { min_instances: min, max_instances: max, inactive_shutdown: idle } = settings;
+  const sleeps = idle == null ? "" : `, asleep after ${idle} s without requests`;
+  return `${min} to ${max} instances${sleeps}`;
+}
+
+const concurrency = "max_concurrent_requests";
+
+/** The other settings that were given, by their names in the API. */
+const settingsText = ({ standard_args: set = {} }: Deployment): string =>
+  Object.entries(set)
+    .filter(([name, value]) => name !== concurrency && value !== null)
+    .map(([name, value]) => `${name} ${value}`)
+    .join(", ");
 
 function dryRunText({ fits, engine, memory_bytes: bytes, usd_per_hour: usd, refused }: DryRun): string {
   const memory = bytes > 0 ? `about ${(bytes / 1024 ** 3).toFixed(1)} GiB per instance` : "memory unknown";

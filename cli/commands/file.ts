@@ -1,10 +1,8 @@
 // `stoker file`: files of the account, which batches read and write.
-import { createWriteStream } from "node:fs";
 import { basename } from "node:path";
 import { Readable } from "node:stream";
-import { pipeline } from "node:stream/promises";
 import type { Command } from "commander";
-import { fileBlob } from "../file-blob.ts";
+import { localBlob, streamToLocalFile } from "../local-file.ts";
 import { atLeast } from "../option-values.ts";
 import { openTerminal, type Terminal } from "../terminal.ts";
 
@@ -22,6 +20,7 @@ export function addFile(program: Command): void {
   const file = program.command("file").description("files of this account, for batches");
   file
     .command("upload <path>")
+    .alias("put")
     .description("store a file of requests, one JSON object per line")
     .option("--expires <days>", "kept so long (default: 30)", atLeast(1))
     .action(async (path: string, { expires }: { expires?: number }, command: Command) => {
@@ -45,6 +44,7 @@ export function addFile(program: Command): void {
     });
   file
     .command("download <id>")
+    .alias("get")
     .description("print a file, or write it")
     .option("-o, --output <path>", "where to")
     .action(async (id: string, { output }: { output?: string }, command: Command) =>
@@ -52,6 +52,7 @@ export function addFile(program: Command): void {
     );
   file
     .command("delete <id>")
+    .alias("rm")
     .description("delete a file")
     .action(async (id: string, _flags: object, command: Command) => {
       const terminal = openTerminal(command);
@@ -69,13 +70,13 @@ export async function uploadFile(terminal: Terminal, path: string, expiresDays?:
     form.set("expires_after[anchor]", "created_at");
     form.set("expires_after[seconds]", String(expiresDays * 86_400));
   }
-  form.set("file", await fileBlob(path), basename(path));
+  form.set("file", await localBlob(path), basename(path));
   return terminal.api.upload<StoredFile>("/v1/files", form);
 }
 
 export async function downloadFile(terminal: Terminal, id: string, output: string | undefined): Promise<void> {
   const bytes = await terminal.api.download(`/v1/files/${encodeURIComponent(id)}/content`);
   const from = Readable.fromWeb(bytes as Parameters<typeof Readable.fromWeb>[0]);
-  if (output !== undefined) await pipeline(from, createWriteStream(output));
+  if (output !== undefined) await streamToLocalFile(output, from);
   else for await (const chunk of from) terminal.write(String(chunk));
 }

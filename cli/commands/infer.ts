@@ -20,6 +20,7 @@ interface Flags {
   readonly input: Readonly<Record<string, unknown>>;
   readonly output?: readonly string[];
   readonly stream?: boolean;
+  readonly webhook?: string;
 }
 
 export function addInfer(program: Command): void {
@@ -31,11 +32,14 @@ export function addInfer(program: Command): void {
     .requiredOption("-i, --input <name=value>", "a field, e.g. -i input=Hi -i audio=@said.wav (@- is stdin)", inputs)
     .option("-o, --output <name=path>", "save a field, e.g. -o audio=a.wav -o images=dir/{IDX}.{EXT}", collect)
     .option("--stream", "print the text as it comes")
+    .option("--webhook <url>", "answer at once, and call this address when it is done")
     .action(async (flags: Flags, command: Command) => {
       const terminal = openTerminal(command);
       const model = flags.model ?? (flags.deployment === undefined ? undefined : `deploy_id:${flags.deployment}`);
       if (model === undefined) throw new CliError("Name a model with -m or a deployment with -d.", exitCode.wrongUsage);
-      if (await isCompletion(terminal, model, flags.input)) await complete(terminal, { ...flags.input, model }, flags);
+      if (flags.webhook !== undefined) await queue(terminal, pathOf(flags), flags);
+      else if (await isCompletion(terminal, model, flags.input))
+        await complete(terminal, { ...flags.input, model }, flags);
       else await infer(terminal, pathOf(flags), flags);
     });
 }
@@ -68,6 +72,15 @@ async function complete(terminal: Terminal, body: object, { stream }: Flags): Pr
     terminal.api.stream<Completion>("/v1/completions", { ...body, stream: true }),
     ({ choices }) => choices[0]?.text,
   );
+}
+
+/** Native inference alone has webhooks. */
+async function queue(terminal: Terminal, path: string, { input, webhook, stream, output }: Flags): Promise<void> {
+  if (stream || output !== undefined)
+    throw new CliError("With --webhook the answer goes there: leave out --stream and -o.", exitCode.wrongUsage);
+  const answer = await terminal.api.call<{ readonly request_id: string }>("POST", path, { ...input, webhook });
+  terminal.show(answer, ({ request_id: id }) => id);
+  terminal.progress("It is queued. `stoker webhook list` shows the call that answers it.");
 }
 
 async function infer(terminal: Terminal, path: string, { input, output, stream }: Flags): Promise<void> {

@@ -30,7 +30,10 @@ interface GpuFlags {
 }
 
 export function addLimits(program: Command): void {
-  const rate = program.command("rate-limit").description("requests at once and tokens per minute, per model");
+  const rate = program
+    .command("rate-limit")
+    .alias("limit")
+    .description("requests at once and tokens per minute, per model");
   rate
     .command("show")
     .description("the limits of this account")
@@ -54,7 +57,7 @@ export function addLimits(program: Command): void {
       terminal.progress("The request is open until your operator decides it.");
     });
 
-  const gpu = program.command("gpu-pool").description("GPUs that this account may use");
+  const gpu = program.command("gpu-pool").alias("pool").description("GPUs that this account may use");
   gpu
     .command("show")
     .description("limits by type, and what is asked for")
@@ -93,13 +96,13 @@ export function addLimits(program: Command): void {
       terminal.show(filed, ({ id }) => id);
     });
   gpu
-    .command("withdraw")
-    .description("withdraw the open request")
-    .action(async (_flags: object, command: Command) => {
+    .command("withdraw [id]")
+    .description("withdraw the open request, or the one of this id")
+    .action(async (given: string | undefined, _flags: object, command: Command) => {
       const terminal = openTerminal(command);
-      const { pending_request: open } = await terminal.api.call<GpuPool>("GET", "/v1/me/gpu_pool");
-      if (!open) throw new CliError("No GPU request is open.", exitCode.notFound);
-      await terminal.api.call("DELETE", `/v1/me/gpu_pool/request/${open.id}`);
-      terminal.show({ id: open.id }, ({ id }) => `${id} is withdrawn`);
+      const id = given ?? (await terminal.api.call<GpuPool>("GET", "/v1/me/gpu_pool")).pending_request?.id;
+      if (id === undefined) throw new CliError("No GPU request is open.", exitCode.notFound);
+      await terminal.api.call("DELETE", `/v1/me/gpu_pool/request/${encodeURIComponent(id)}`);
+      terminal.show({ id }, () => `${id} is withdrawn`);
     });
 }

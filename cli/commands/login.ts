@@ -4,6 +4,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import type { Command } from "commander";
 import { type Api, openApi } from "../api.ts";
 import { CliError, exitCode } from "../cli-error.ts";
+import { hostsIn } from "../connection.ts";
 import { profilePath, readProfile, removeProfile, writeProfile } from "../profile.ts";
 import { openTerminal } from "../terminal.ts";
 
@@ -16,14 +17,14 @@ export function addLogin(program: Command): void {
     .description("get a key for this machine by signing in with a browser")
     .action(async (_flags: object, command: Command) => {
       const { connection, progress } = openTerminal(command);
-      const { host } = connection;
+      const { host, others = [] } = connection;
       const loginId = randomBytes(24).toString("base64url");
       progress(`Open ${host}/login?cli=${loginId}`);
       progress(`and check that the page shows the code ${codeOf(loginId)}. Waiting ...`);
       const key = await awaitKey(openApi(connection, { anonymous: true }), loginId);
       const me = await openApi({ host, key: () => key }).call<{ display_name: string }>("GET", "/v1/me");
       const path = profilePath(process.env);
-      writeProfile(path, host, key);
+      writeProfile(path, [host, ...others].join(","), key);
       progress(`Signed in as ${me.display_name} at ${host}; the key is in ${path}.`);
     });
 
@@ -33,12 +34,13 @@ export function addLogin(program: Command): void {
     .action(async (_flags: object, command: Command) => {
       const { progress } = openTerminal(command);
       const path = profilePath(process.env);
-      const { STOKER_HOST: host, STOKER_API_KEY: key } = readProfile(path);
+      const { STOKER_HOST: stored = "", STOKER_API_KEY: key } = readProfile(path);
+      const [host, ...others] = hostsIn(stored);
       if (host === undefined || key === undefined) {
         progress("No key is stored on this machine.");
         return;
       }
-      const ended = await endKey(openApi({ host, key: () => key }), key);
+      const ended = await endKey(openApi({ host, others, key: () => key }), key);
       removeProfile(path);
       progress(`${ended} ${path} is removed.`);
     });

@@ -1,7 +1,7 @@
 // `stoker lora`: adapters of the account, loaded beside a base model that runs.
-import { readFileSync } from "node:fs";
 import type { Command } from "commander";
 import { CliError, exitCode } from "../cli-error.ts";
+import { readLocalFile } from "../local-file.ts";
 import { calledInFull, meantBy } from "../meant-by.ts";
 import { openTerminal, type Terminal } from "../terminal.ts";
 
@@ -38,7 +38,7 @@ export function addLora(program: Command): void {
       const { repo, url, base, revision, hfTokenFile, description } = flags;
       if ((repo === undefined) === (url === undefined))
         throw new CliError("Give --repo or --url.", exitCode.wrongUsage);
-      const token = hfTokenFile === undefined ? undefined : readFileSync(hfTokenFile, "utf8").trim();
+      const token = hfTokenFile === undefined ? undefined : readLocalFile(hfTokenFile).toString().trim();
       const made = await terminal.api.call<{ deploy_id: string }>("POST", "/v1/lora/create", {
         base_model: base,
         lora_name: name,

@@ -1,6 +1,6 @@
-import { readFileSync } from "node:fs";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { CliError, exitCode } from "../cli-error.ts";
+import { readLocalFile } from "../local-file.ts";
 import { collect } from "../option-values.ts";
 import { openTerminal } from "../terminal.ts";
 
@@ -81,9 +81,11 @@ export function addModel(program: Command): void {
     .command("info <name>")
     .alias("get")
     .description("the record of one: its price, its versions' name, how it is called")
-    .action(async (name: string, _flags: object, command: Command) => {
+    .option("-v, --version-of <version>", "of this version")
+    .action(async (name: string, { versionOf }: { versionOf?: string }, command: Command) => {
       const terminal = openTerminal(command);
-      terminal.show(await terminal.api.call<ModelRecord>("GET", recordPath(name)), inWords);
+      const path = versionOf === undefined ? recordPath(name) : recordPath(`${modelName(name)}:${versionOf}`);
+      terminal.show(await terminal.api.call<ModelRecord>("GET", path), inWords);
     });
 
   model
@@ -177,7 +179,7 @@ interface MetaFlags {
 function metaOf(flags: MetaFlags): object {
   const body = {
     description: flags.description,
-    readme: flags.readme === undefined ? undefined : readReadme(flags.readme),
+    readme: flags.readme === undefined ? undefined : readLocalFile(flags.readme).toString(),
     github_url: flags.githubUrl,
     paper_url: flags.paperUrl,
     license_url: flags.licenseUrl,
@@ -188,14 +190,6 @@ function metaOf(flags: MetaFlags): object {
     replaced_by: flags.replacedBy === "none" ? null : flags.replacedBy,
   };
   return Object.fromEntries(Object.entries(body).filter(([, value]) => value !== undefined));
-}
-
-function readReadme(path: string): string {
-  try {
-    return readFileSync(path, "utf8");
-  } catch {
-    throw new CliError(`The file ${path} cannot be read.`, exitCode.wrongUsage);
-  }
 }
 
 /** In unix seconds. */

@@ -1,10 +1,11 @@
 import { spawn } from "node:child_process";
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { connect } from "node:net";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { join, resolve } from "node:path";
+import { connect } from "node:tls";
 import type { Command } from "commander";
 import { CliError, exitCode } from "../cli-error.ts";
+import { readLocalFile } from "../local-file.ts";
 import { nodeGroup } from "../node-group.ts";
 import { hostName, seconds } from "../option-values.ts";
 import { openTerminal } from "../terminal.ts";
@@ -47,7 +48,7 @@ export function addNodeEnrolment(program: Command): void {
     .option("--token-file <file>", "where the token stands instead; - reads it from standard input")
     .requiredOption("--control <host:port>", "of the control plane's port for agents; several with commas between")
     .option("--data <folder>", "the agent's state, key and certificate", join(homedir(), ".stoker-agent"))
-    .option("--advertise <origin>", "where gateways reach this host's data path, such as http://10.0.0.7:9100")
+    .option("--advertise <origin>", "where gateways reach this host's data path, such as https://10.0.0.7:9100")
     .action(async (token: string | undefined, flags: JoinFlags) => {
       // Other users of this machine may read the arguments of a process, for as long as they stand there.
       process.title = "stoker node join";
@@ -107,13 +108,7 @@ function readTokenFile(file: string | undefined): string {
       "Give the token, or name its file with --token-file (- is standard input).",
       exitCode.wrongUsage,
     );
-  try {
-    return readFileSync(file === "-" ? 0 : file, "utf8");
-  } catch (cause) {
-    throw new CliError(`The token file ${file} cannot be read: ${(cause as Error).message}`, exitCode.wrongUsage, {
-      cause,
-    });
-  }
+  return readLocalFile(file).toString();
 }
 
 const answerLimitMs = 5_000;
@@ -131,22 +126,35 @@ async function demandAnswer(control: string): Promise<void> {
   );
 }
 
-/** Undefined: something listens there. */
+/** Undefined: something listens there that may be a control plane. What speaks no TLS is none: the API's port, most often. */
 function troubleOf(address: string): Promise<string | undefined> {
   const cut = address.lastIndexOf(":");
   const port = Number(address.slice(cut + 1));
   if (cut < 1 || !Number.isInteger(port) || port < 1 || port > 65_535) return Promise.resolve("not HOST:PORT");
   return new Promise((resolve_) => {
-    const socket = connect({ host: address.slice(0, cut).replace(/^\[|\]$/g, ""), port, timeout: answerLimitMs });
+    const host = address.slice(0, cut).replace(/^\[|\]$/g, "");
+    // Nothing is said or believed here: the agent demands the certificate that its token names.
+    const socket = connect({ host, port, ALPNProtocols: ["h2"], rejectUnauthorized: false, timeout: answerLimitMs });
+    let isConnected = false;
     const end = (trouble: string | undefined) => {
       socket.destroy();
       resolve_(trouble);
     };
-    socket.once("connect", () => end(undefined));
-    socket.once("timeout", () => end(`no answer within ${answerLimitMs / 1000} s`));
-    socket.once("error", (error: NodeJS.ErrnoException) => end(error.code ?? error.message));
+    socket.once("connect", () => {
+      isConnected = true;
+    });
+    socket.once("secureConnect", () => end(undefined));
+    // A slow one is left to the agent, which has patience.
+    socket.once("timeout", () => end(isConnected ? undefined : `no answer within ${answerLimitMs / 1000} s`));
+    socket.on("error", (error: NodeJS.ErrnoException) => {
+      if (!isConnected) end(error.code ?? error.message);
+      else end(notTls.has(error.code ?? "") ? "it speaks no TLS" : undefined);
+    });
   });
 }
+
+/** What OpenSSL calls an answer in plain text. */
+const notTls = new Set(["ERR_SSL_WRONG_VERSION_NUMBER", "ERR_SSL_PACKET_LENGTH_TOO_LONG"]);
 
 /** Runs the agent until it ends; whoever keeps it running starts it again without the token. */
 function runAgent(token: string, flags: JoinFlags): Promise<void> {

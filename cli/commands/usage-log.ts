@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { uidOf } from "../account-uid.ts";
-import { atLeast } from "../option-values.ts";
+import { between } from "../option-values.ts";
 import { openTerminal, type Terminal } from "../terminal.ts";
 
 interface Days {
@@ -32,25 +32,36 @@ interface LoggedRequest {
   readonly cost: number;
 }
 
+const mostListed = 200;
 const usd = (cents: number): string => (cents / 100).toFixed(6);
 
 /** By `--by`: of what the use of each day is told. */
 export const dayDimensions: Readonly<Record<string, "model" | "key" | "token">> = {
   day: "model",
+  key: "key",
   "day-key": "key",
+  jwt: "token",
   "day-token": "token",
 };
 
-export async function showUsageDays(
-  terminal: Terminal,
-  by: "model" | "key" | "token",
-  from: string | undefined,
-  to: string | undefined,
-): Promise<void> {
+interface DaysWish {
+  /** YYYY-MM-DD; by default the last 30 days. */
+  readonly from: string | undefined;
+  readonly to?: string;
+  readonly csv?: boolean;
+  /** An id: of no other. */
+  readonly only?: string;
+}
+
+export async function showUsageDays(terminal: Terminal, by: "model" | "key" | "token", wish: DaysWish): Promise<void> {
+  const { from, to, csv, only } = wish;
   const found = await terminal.api.call<Days>("GET", `/v1/usage/days?${queryOf({ by, from, to })}`);
-  if (terminal.json) return terminal.show(found, String);
-  const lines = found.days.flatMap(({ day, items }) => items.map((item) => ({ ...item, day })));
-  terminal.rows(lines, ["DAY", by.toUpperCase(), "REQUESTS", "TOKENS", "USD"], (item) => [
+  // Without the sums of days, which are of all.
+  const ofOne = ({ day, items }: Days["days"][number]) => ({ day, items: items.filter(({ id }) => id === only) });
+  const days = only === undefined ? found.days : found.days.map(ofOne);
+  if (terminal.json) return terminal.show({ ...found, days }, String);
+  const lines = days.flatMap(({ day, items }) => items.map((item) => ({ ...item, day })));
+  terminal[csv ? "csv" : "rows"](lines, ["DAY", by.toUpperCase(), "REQUESTS", "TOKENS", "USD"], (item) => [
     item.day,
     by === "token" ? `${item.id.slice(0, 12)} of ${item.name}` : item.name || item.id || "-",
     String(item.requests),
@@ -67,16 +78,24 @@ export function addRequest(program: Command): void {
     .option("--failed", "only those that did not end as asked")
     .option("--model <model>", "only of this one")
     .option("--from <time>", "unix seconds, or now-7d, which is the default")
-    .option("--limit <n>", "at most", atLeast(1), 50)
+    .option("--limit <n>", "at most", between(1, mostListed), 50)
+    .option("--after <id>", "go on after this one, the last of a list")
     .option("--account <account>", "somebody else's, for operators (uid, e-mail address or display name)")
     .action(async (flags: Readonly<Record<string, string>> & { limit: number }, command: Command) => {
       const terminal = openTerminal(command);
       const { limit, account, ...filter } = flags;
       const of = account === undefined ? {} : { account: await uidOf(terminal.api, account) };
-      const query = queryOf({ ...filter, ...of, limit: String(Math.min(limit, 200)) });
+      const query = queryOf({ ...filter, ...of, limit: String(limit) });
       const path = account === undefined ? "/v1/requests" : "/v1/admin/requests";
-      const { requests } = await terminal.api.call<{ requests: LoggedRequest[] }>("GET", `${path}?${query}`);
+      const { requests, has_more: isMore } = await terminal.api.call<{ requests: LoggedRequest[]; has_more: boolean }>(
+        "GET",
+        `${path}?${query}`,
+      );
       terminal.rows(requests, ["REQUEST", "AT (UTC)", "MODEL", "END", "MS", "USD"], listed);
+      if (isMore)
+        terminal.progress(
+          `There are more: --limit lists up to ${mostListed} at once, --after ${requests.at(-1)?.request_id} goes on from here.`,
+        );
     });
   request
     .command("show <id>")

@@ -1,7 +1,7 @@
 // `stoker voice`: voices of the account, made from recordings, beside those that the served models come with.
 import { basename } from "node:path";
 import type { Command } from "commander";
-import { fileBlob } from "../file-blob.ts";
+import { localBlob } from "../local-file.ts";
 import { calledInFull, meantBy } from "../meant-by.ts";
 import { openTerminal, type Terminal } from "../terminal.ts";
 
@@ -36,7 +36,7 @@ export function addVoice(program: Command): void {
       const form = new FormData();
       form.set("name", name);
       if (description !== undefined) form.set("description", description);
-      for (const path of recordings) form.append("files", await fileBlob(path), basename(path));
+      for (const path of recordings) form.append("files", await localBlob(path), basename(path));
       terminal.show(await terminal.api.upload<Voice>("/v1/voices/add", form), (made) => made.voice_id);
     });
   voice

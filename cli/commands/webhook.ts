@@ -1,10 +1,12 @@
 // Webhooks of native inference: the secret that signs them, the log of calls, and whether a call is genuine.
-import { readFileSync } from "node:fs";
 import { buffer } from "node:stream/consumers";
-import { type Command, InvalidArgumentError } from "commander";
+import { Argument, type Command } from "commander";
 import { Webhook } from "standardwebhooks";
 import { CliError, exitCode } from "../cli-error.ts";
+import { readLocalFile } from "../local-file.ts";
+import { between } from "../option-values.ts";
 import { openTerminal, type Terminal } from "../terminal.ts";
+import { addWebhookTest } from "./webhook-test.ts";
 
 interface Secret {
   readonly secret: string;
@@ -47,24 +49,21 @@ export function addWebhook(program: Command): void {
   webhook
     .command("secret")
     .description("print the secret that signs the account's webhooks")
-    .action(async (_flags: object, command: Command) => {
+    .addArgument(new Argument("[act]", "rotate: replace it first").choices(["rotate"]))
+    .action(async (act: string | undefined, _flags: object, command: Command) => {
       const terminal = openTerminal(command);
-      terminal.show(await secretOf(terminal), ({ secret }) => secret);
+      if (act === "rotate") await rotate(terminal);
+      else terminal.show(await secretOf(terminal), ({ secret }) => secret);
     });
   webhook
     .command("rotate")
     .description("replace the secret; the one before signs as well for 24 hours")
-    .action(async (_flags: object, command: Command) => {
-      const terminal = openTerminal(command);
-      const made = await terminal.api.call<Secret>("POST", "/v1/webhooks/secret/rotate");
-      terminal.show(made, ({ secret }) => secret);
-      if (made.previous_secret_expires_at !== null)
-        terminal.progress(`The secret before it signs as well until ${moment(made.previous_secret_expires_at)}.`);
-    });
+    .action((_flags: object, command: Command) => rotate(openTerminal(command)));
   webhook
     .command("list")
+    .alias("log")
     .description("calls of the last 7 days, newest first")
-    .option("--limit <n>", "how many (default: 20)", count, 20)
+    .option("--limit <n>", "how many (default: 20)", between(1, 100), 20)
     .action(async ({ limit }: { limit: number }, command: Command) => {
       const terminal = openTerminal(command);
       const path = `/v1/webhooks/deliveries?limit=${limit}`;
@@ -105,14 +104,22 @@ export function addWebhook(program: Command): void {
       "holds the secret (default: STOKER_WEBHOOK_SECRET, else the server is asked for it)",
     )
     .action(verify);
+  addWebhookTest(webhook, secretOf);
+}
+
+async function rotate(terminal: Terminal): Promise<void> {
+  const made = await terminal.api.call<Secret>("POST", "/v1/webhooks/secret/rotate");
+  terminal.show(made, ({ secret }) => secret);
+  if (made.previous_secret_expires_at !== null)
+    terminal.progress(`The secret before it signs as well until ${moment(made.previous_secret_expires_at)}.`);
 }
 
 async function verify(file: string | undefined, flags: VerifyFlags, command: Command): Promise<void> {
   const terminal = openTerminal(command);
-  const body = file === undefined ? await buffer(process.stdin) : readFile(file);
+  const body = file === undefined ? await buffer(process.stdin) : readLocalFile(file);
   const { id, timestamp, signature, secretFile } = flags;
   const given =
-    secretFile === undefined ? process.env["STOKER_WEBHOOK_SECRET"] : readFile(secretFile).toString().trim();
+    secretFile === undefined ? process.env["STOKER_WEBHOOK_SECRET"] : readLocalFile(secretFile).toString().trim();
   const secret = given || (await secretOf(terminal)).secret;
   try {
     // Compares in constant time, and refuses what is more than five minutes old or ahead.
@@ -128,14 +135,6 @@ async function verify(file: string | undefined, flags: VerifyFlags, command: Com
   terminal.show({ id, genuine: true }, () => `${id} is genuine. Take each id once: a call may come again.`);
 }
 
-function readFile(path: string): Buffer {
-  try {
-    return readFileSync(path);
-  } catch (cause) {
-    throw new CliError(`${path} cannot be read.`, exitCode.wrongUsage, { cause });
-  }
-}
-
 const secretOf = (terminal: Terminal): Promise<Secret> => terminal.api.call<Secret>("GET", "/v1/webhooks/secret");
 const pathOf = (id: string): string => `/v1/webhooks/deliveries/${encodeURIComponent(id)}`;
 
@@ -146,13 +145,6 @@ function told(one: DeliveryWithHistory): string {
   );
   const why = one.error_message === null ? [] : [`the request failed: ${one.error_message}`];
   return [`${one.id} of request ${one.request_id} to ${one.url}: ${one.state}`, ...why, ...attempts].join("\n");
-}
-
-function count(text: string): number {
-  const value = Number(text);
-  if (!Number.isInteger(value) || value < 1 || value > 100)
-    throw new InvalidArgumentError("Give a number from 1 to 100.");
-  return value;
 }
 
 const moment = (unixSeconds: number): string => `${new Date(unixSeconds * 1000).toISOString().slice(0, 19)}Z`;

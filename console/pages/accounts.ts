@@ -77,7 +77,7 @@ export function Accounts(): View {
     accounts,
     ({ accounts: rows, next_cursor: more }) => html`
     <${Table} name="accounts" rows=${rows} columns=${columns} keyOf=${(one: Account) => one.uid} empty="No account." />
-    ${more && html`<p class="quiet">The newest 200. <code>stoker admin account list --query TEXT</code> finds the others.</p>`}
+    ${more && html`<p class="quiet">The newest 200. <code>stoker admin account list --search TEXT</code> finds the others.</p>`}
     <h2>Act on an account</h2>
     <${Form} act="Do it" done="Done." onSend=${act}>
       <${Field} label="Account" name="uid" value=${chosen} onValue=${setChosen} required />

@@ -43,7 +43,7 @@ export function AgentPage({ id }: { id: string }): View {
       ${
         one.state !== "deleted" &&
         html`<p>
-          ${type?.has_dashboard && one.state === "running" && html`<${Act} label="Open its dashboard" onAct=${open} /> `}
+          ${type?.has_dashboard && one.state === "running" && html`<${Act} label="Open its dashboard" command=${`stoker agent open ${id}`} onAct=${open} /> `}
           ${one.state === "stopped" ? verb("Start", "start") : verb("Stop", "stop", "Stop it? Its container ends, and the cost with it; its volume stays.")}
           ${isOld && verb(`Update to ${type.version}`, "update", "Update it? It restarts with the catalogue's version.")}
           <${Act} label="Delete" command=${`stoker agent delete ${id}`} sure=${`Delete ${one.name} for good, with its volume and all backups?`}

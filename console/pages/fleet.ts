@@ -25,7 +25,7 @@ export function Fleet(): View {
     <${Grid} nodes=${nodes} />
     <h2>Hosts</h2>
     <${Table} name="hosts" rows=${nodes} columns=${columns} keyOf=${(node: Node) => node.node_id}
-      empty=${html`No host has joined. On this server: <code>stoker node token create</code>; on the host: <code>stoker node join TOKEN</code>.`} />`,
+      empty=${html`No host has joined. On this server: <code>stoker node token create</code>; on the host: <code>stoker node join TOKEN --control HOST:PORT</code>.`} />`,
   );
 }
 

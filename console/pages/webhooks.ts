@@ -7,6 +7,7 @@ import { Ago } from "../parts/ago.ts";
 import { Code } from "../parts/copy.ts";
 import { Status } from "../parts/status.ts";
 import { type Column, Table } from "../parts/table.ts";
+import { verifySnippets } from "../verify-snippets.ts";
 
 interface Delivery {
   readonly id: string;
@@ -68,7 +69,10 @@ export function Webhooks(): View {
       <${Act} label="Rotate" command="stoker webhook secret rotate" sure="Make a new secret? The one before signs as well for 24 hours."
         onAct=${async () => setSecret(await api.call<Secret>("POST", "/v1/webhooks/secret/rotate"))} /></p>
     ${secret && html`<${Code} text=${secret.secret} />`}
-    ${secret?.previous_secret_expires_at && html`<p class="quiet">The one before ends <${Ago} at=${secret.previous_secret_expires_at} />.</p>`}`;
+    ${secret?.previous_secret_expires_at && html`<p class="quiet">The one before ends <${Ago} at=${secret.previous_secret_expires_at} />.</p>`}
+    <h2>Is a call genuine?</h2>
+    <p>Your receiver should take no other. Try it with <code class="command">stoker webhook test URL</code>, which calls it from your machine.</p>
+    ${Object.entries(verifySnippets).map(([language, text]) => html`<h3>${language}</h3><${Code} text=${text} />`)}`;
 }
 
 /** A redirection is no delivery: nobody follows it. */

@@ -4,7 +4,7 @@ import type { AccountId } from "../../proto/ids.ts";
 import type { NanoUsd } from "../../proto/money.ts";
 import type { SuspendReason } from "../../proto/suspend-reason.ts";
 import type { Act } from "./act.ts";
-import { AccountNotFound, BadCursor, LastAdmin } from "./errors.ts";
+import { AccountDeleted, AccountNotFound, BadCursor, LastAdmin } from "./errors.ts";
 import type { SuspensionRecord } from "./suspension.ts";
 
 export interface AccountSummary {
@@ -22,7 +22,12 @@ export interface AccountSummary {
   readonly spent: NanoUsd;
 }
 
+/** Of a deleted one what records need: its id, in place of address and name too, and its money. */
 export interface AccountDetail extends AccountSummary {
+  /** Null: it is not deleted. */
+  readonly deletedAtMs: number | null;
+  /** Sum of its credits; null: no limit. */
+  readonly credited: NanoUsd | null;
   /** Live ones. */
   readonly keys: number;
   /** Those not deleted. */
@@ -41,7 +46,7 @@ export interface AdminAccountStore {
   firstAdmin(): Promise<AccountId | undefined>;
   /** Newest first, those after `after`; `query` is part of an e-mail address or display name, or of a uid. */
   list(query: string, after: AccountId | undefined, limit: number): Promise<readonly AccountSummary[]>;
-  /** Without its suspensions. Undefined when there is none. */
+  /** Also one that was deleted; without its suspensions. Undefined when there was none. */
   get(account: AccountId): Promise<Omit<AccountDetail, "suspensions"> | undefined>;
   /** Writes and audits what differs. `last_admin`: nobody else could administer. */
   change(account: AccountId, change: AccountChange, act: Act): Promise<"done" | "gone" | "last_admin">;
@@ -56,9 +61,11 @@ export interface AccountPage {
 export interface AdminAccounts {
   /** Throws BadCursor. */
   list(query: string, cursor: string | undefined, limit: number): Promise<AccountPage>;
-  /** Throws AccountNotFound. */
+  /** Also one that was deleted. Throws AccountNotFound. */
   get(account: AccountId): Promise<AccountDetail>;
-  /** Throws AccountNotFound, LastAdmin. */
+  /** Throws AccountNotFound, AccountDeleted. */
+  living(account: AccountId): Promise<AccountDetail>;
+  /** Throws AccountNotFound, AccountDeleted, LastAdmin. */
   change(account: AccountId, change: AccountChange, act: Act): Promise<AccountDetail>;
 }
 
@@ -70,8 +77,14 @@ export function createAdminAccounts(
     if (!found) throw new AccountNotFound();
     return { ...found, suspensions: await store.suspensions(account) };
   }
+  async function living(account: AccountId): Promise<AccountDetail> {
+    const found = await get(account);
+    if (found.deletedAtMs !== null) throw new AccountDeleted(account, found.deletedAtMs);
+    return found;
+  }
   return {
     get,
+    living,
     async list(query, cursor, limit) {
       if (cursor !== undefined && !/^u:[\w]{1,32}$/.test(cursor)) throw new BadCursor();
       const found = await store.list(query, cursor as AccountId | undefined, limit + 1);
@@ -79,10 +92,10 @@ export function createAdminAccounts(
       return { accounts, nextCursor: found.length > limit ? (accounts.at(-1)?.account ?? null) : null };
     },
     async change(account, change, act) {
+      await living(account);
       const outcome = await store.change(account, change, act);
-      if (outcome === "gone") throw new AccountNotFound();
       if (outcome === "last_admin") throw new LastAdmin();
-      return get(account);
+      return living(account);
     },
   };
 }

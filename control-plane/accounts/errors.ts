@@ -55,6 +55,16 @@ export class AccountNotFound extends ServiceError {
   }
 }
 
+/** For the operator: what is left of it can be read, and nothing else. */
+export class AccountDeleted extends ServiceError {
+  readonly code = "account_deleted";
+  constructor(account: string, atMs: number) {
+    super(
+      `The account ${account} was deleted on ${new Date(atMs).toISOString().slice(0, 10)}. Its records stay (\`GET /v1/admin/accounts/${account}\`), but nothing of it can be changed.`,
+    );
+  }
+}
+
 export class NotSuspended extends ServiceError {
   readonly code = "not_suspended";
   constructor(reason: string | undefined) {

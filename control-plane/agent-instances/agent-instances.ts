@@ -5,9 +5,12 @@ import type { FundsDeps } from "../deployments/dedicated-money.ts";
 import type { DeploymentStatus } from "../deployments/deployment.ts";
 import { AccountEnded, AccountSuspended } from "../deployments/errors.ts";
 import { place } from "../deployments/place.ts";
+import { refuse } from "../deployments/place-filter.ts";
 import type { NewDeployment } from "../deployments/store.ts";
+import type { Want } from "../deployments/want.ts";
 import type { HostView } from "../fleet/host.ts";
 import { type AgentCatalog, priceSubject } from "./catalog.ts";
+import type { Dashboards } from "./dashboards.ts";
 import {
   AgentBusy,
   AgentInstanceNotFound,
@@ -19,7 +22,7 @@ import {
   NoDashboard,
   TooManyAgents,
 } from "./errors.ts";
-import type { AgentInstance, AgentInstanceStore, AgentPlan, AgentType } from "./store.ts";
+import type { AgentInstance, AgentInstanceStore, AgentPlan, AgentType, Launcher } from "./store.ts";
 
 export interface AgentWish {
   readonly name: string;
@@ -46,15 +49,20 @@ export interface AgentInstances {
   update(owner: AgentOwner, id: DeploymentId): Promise<void>;
   remove(owner: AgentOwner, id: DeploymentId, ip: string): Promise<void>;
   /**
-   * Address of its dashboard, good for one visit. Throws NoDashboard for every instance as yet: nothing that runs in one can
-   * be reached from outside its host.
+   * Address of its dashboard, good for one visit and for a minute. `port`: at which the control plane took the request.
    */
-  launchToken(owner: AgentOwner, id: DeploymentId): Promise<string>;
+  launchToken(
+    owner: AgentOwner,
+    id: DeploymentId,
+    by: Launcher & { readonly port: number | undefined },
+  ): Promise<string>;
 }
 
 export interface AgentInstancesDeps extends FundsDeps {
   readonly store: AgentInstanceStore;
   readonly catalog: AgentCatalog;
+  /** Undefined: this Stoker has no address for dashboards. */
+  readonly dashboards: Pick<Dashboards, "launch"> | undefined;
   readonly snapshot: () => Promise<readonly HostView[]>;
   /** Live ones of one account. */
   readonly limit: number;
@@ -62,9 +70,10 @@ export interface AgentInstancesDeps extends FundsDeps {
 
 const maxTries = 5;
 const running: readonly DeploymentStatus[] = ["initializing", "downloading", "deploying", "deployed", "updating"];
+const open: readonly DeploymentStatus[] = ["deployed", "updating"];
 
 export function createAgentInstances(deps: AgentInstancesDeps): AgentInstances {
-  const { store, catalog } = deps;
+  const { store, catalog, dashboards } = deps;
 
   async function found({ account }: AgentOwner, id: DeploymentId): Promise<AgentInstance> {
     const one = await store.get(id, account);
@@ -129,8 +138,10 @@ export function createAgentInstances(deps: AgentInstancesDeps): AgentInstances {
       await requireFunds(owner.account, subject, wish.name);
       const deployment = { ...deploymentOf(owner.account, wish.name, type, plan), ip };
       const want = { gpu: "other", gpusPerInstance: 0, engine: "agent_instance", host: undefined } as const;
-      const fits = place({ ...want, memoryBytes: plan.ramBytes, image: type.image }, await deps.snapshot());
-      if (!fits.ok) throw new NoAgentCapacity(fits.rejections);
+      const whole = { ...want, memoryBytes: plan.ramBytes, image: type.image };
+      const hosts = await deps.snapshot();
+      const fits = place(whole, hosts);
+      if (!fits.ok) throw new NoAgentCapacity(fits.rejections, hosts.length === 0 || hosts.some(isSetUp(whole)));
       const made = await store.insert({ deployment, type, plan }, deps.limit);
       if (made === "name_taken") throw new AgentNameTaken(wish.name);
       if (made === "too_many") throw new TooManyAgents(deps.limit);
@@ -171,14 +182,29 @@ export function createAgentInstances(deps: AgentInstancesDeps): AgentInstances {
       );
     },
 
-    async launchToken(owner, id) {
-      const { type, deployment } = await found(owner, id);
-      if (deployment.status === "deleted") throw new AgentInstanceNotFound();
-      const name = catalog.types.get(type)?.prettyName ?? type;
-      throw new NoDashboard(
-        catalog.types.get(type)?.hasDashboard
-          ? `The dashboard of ${name} cannot be opened: this Stoker does not publish dashboards of agent instances. Use what the instance writes to its volume, and ask your operator.`
-          : `${name} has no dashboard, so there is none to open. \`GET /v1/agent/catalog\` shows which agent types have one.`,
+    async launchToken(owner, id, by) {
+      if (owner.suspendReason !== null) throw new AccountSuspended(owner.suspendReason);
+      const one = await found(owner, id);
+      if (one.deployment.status === "deleted") throw new AgentInstanceNotFound();
+      const type = catalog.types.get(one.type);
+      const name = type?.prettyName ?? one.type;
+      if (one.dashboardPort === null)
+        throw new NoDashboard(
+          type && type.dashboardPort !== null
+            ? `${name} has a dashboard since version ${type.version}, and this instance runs version ${one.version}. Update it, then open its dashboard.`
+            : `${name} has no dashboard, so there is none to open. \`GET /v1/agent/catalog\` shows which agent types have one.`,
+        );
+      if (!dashboards)
+        throw new NoDashboard(
+          `The dashboard of ${name} cannot be opened: this Stoker has no address for dashboards. Ask your operator to set STOKER_DASHBOARD_URL.`,
+        );
+      const url = open.includes(one.deployment.status)
+        ? await dashboards.launch({ id, account: owner.account }, by)
+        : undefined;
+      if (url !== undefined) return url;
+      const why = one.deployment.failReason ? ` (${one.deployment.failReason})` : "";
+      throw new AgentWrongState(
+        `The dashboard of an agent instance can be opened while it runs; this one is ${stateOf(one)}${why}.`,
       );
     },
 
@@ -240,3 +266,9 @@ function deploymentOf(account: AccountId, name: string, type: AgentType, plan: A
     priceSubject: priceSubject(type.id, plan.id),
   };
 }
+
+/** Whether a host could take it when it is up. What is granted on it besides ends some day; how it is set up does not. */
+const isSetUp =
+  (want: Want) =>
+  (host: HostView): boolean =>
+    refuse(want, { ...host, state: "live", schedulable: true }) === undefined;

@@ -41,7 +41,10 @@ function typeOf(given: Record<string, unknown>, say: (what: string) => void): Ag
     return "";
   };
   const port = given["port"];
-  if (!Number.isInteger(port) || Number(port) < 1 || Number(port) > 65_535) say("port must be from 1 to 65535");
+  if (!isPort(port)) say("port must be from 1 to 65535");
+  // One that only says that it has a dashboard has it where its program listens.
+  const dashboard = given["dashboard_port"] ?? (given["has_dashboard"] === true ? port : null);
+  if (dashboard !== null && !isPort(dashboard)) say("dashboard_port must be from 1 to 65535 or null");
   const update = given["self_service_update_command"] ?? null;
   if (update !== null && typeof update !== "string") say("self_service_update_command must be a text or null");
   const backups = objectOf(given["backups"] ?? {});
@@ -60,7 +63,7 @@ function typeOf(given: Record<string, unknown>, say: (what: string) => void): Ag
     image: text("image", imageForm),
     port: Number(port),
     volumePath: text("volume_path", /^\/[\w/.-]+$/),
-    hasDashboard: given["has_dashboard"] === true,
+    dashboardPort: dashboard === null ? null : Number(dashboard),
     updateCommand: update as string | null,
     backupEveryMs: number("every_hours", 24, 8_760) * 3_600_000,
     keepBackups: Math.round(number("keep", 7, 1_000)),
@@ -86,5 +89,6 @@ function planOf(given: Record<string, unknown>, say: (what: string) => void): Ag
   };
 }
 
+const isPort = (value: unknown): boolean => Number.isInteger(value) && Number(value) >= 1 && Number(value) <= 65_535;
 const objectOf = (value: unknown): Record<string, unknown> =>
   typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};

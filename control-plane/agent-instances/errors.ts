@@ -29,6 +29,57 @@ export class NoDashboard extends ServiceError {
   readonly code = "no_dashboard";
 }
 
+/** A browser without a visit to this dashboard, or with one that has ended. */
+export class DashboardClosed extends ServiceError {
+  readonly code = "dashboard_closed";
+}
+
+/** The host's name belongs to no agent instance. */
+export class DashboardUnknown extends ServiceError {
+  readonly code = "dashboard_unknown";
+  constructor() {
+    super("There is no dashboard at this address. `stoker agent open` prints the address of yours.");
+  }
+}
+
+/** A page of another site wants something of a dashboard. */
+export class DashboardForeign extends ServiceError {
+  readonly code = "dashboard_foreign";
+  constructor() {
+    super(
+      "A page of another site sent this request, so it was not carried out. Open the dashboard in a tab of its own.",
+    );
+  }
+}
+
+export class DashboardNotReady extends ServiceError {
+  readonly code = "dashboard_not_ready";
+  /** `status`: of the deployment that carries the instance. */
+  constructor(status: string) {
+    super(`The agent instance does not serve now: it is ${status}. Start it, or try again in a moment.`, {
+      retryAfterSeconds: 5,
+    });
+  }
+}
+
+export class DashboardBusy extends ServiceError {
+  readonly code = "dashboard_busy";
+  constructor() {
+    super("Too many requests to this dashboard are open. Close other tabs of it, or try again in a moment.", {
+      retryAfterSeconds: 1,
+    });
+  }
+}
+
+export class DashboardUnreachable extends ServiceError {
+  readonly code = "dashboard_unreachable";
+  constructor(cause: unknown) {
+    super("The dashboard did not answer. Its instance may be starting: try again in a moment, or look at its logs.", {
+      cause,
+    });
+  }
+}
+
 /** A backup or restore runs on its volume. */
 export class AgentBusy extends ServiceError {
   readonly code = "operation_running";
@@ -65,11 +116,16 @@ export class NoAgentFunds extends ServiceError {
 
 export class NoAgentCapacity extends ServiceError {
   readonly code = "no_capacity";
-  constructor(reasons: readonly { readonly host: string; readonly why: string }[]) {
+  /** `mayComeFree`: a host that is up and empty would take it. */
+  constructor(reasons: readonly { readonly host: string; readonly why: string }[], mayComeFree = true) {
     const why = reasons.map((one) => `${one.host}: ${one.why}`).join("; ");
-    super(`No host can take this agent instance now (${why || "no host is connected"}). Try again later.`, {
-      retryAfterSeconds: 60,
-    });
+    super(
+      mayComeFree
+        ? `No host can take this agent instance now (${why || "no host is connected"}). Try again later.`
+        : `No host is set up for this agent instance (${why}). It needs a host with the Docker driver whose operator allows its ` +
+            'image: "Agent instances and their backups" in docs/operations.md says how. Ask your operator.',
+      { retryAfterSeconds: 60 },
+    );
   }
 }
 

@@ -1,8 +1,8 @@
 // What agent instances need kept. Implemented by store/agent-instance-store.ts and store/backup-store.ts. Every method that a
 // customer can reach takes the account; every write names what it saw.
-import type { AccountId, DeploymentId, HostId } from "../../proto/ids.ts";
+import type { AccountId, DeploymentId, HostId, InstanceId, KeyId } from "../../proto/ids.ts";
 import type { NanoUsd } from "../../proto/money.ts";
-import type { Deployment } from "../deployments/deployment.ts";
+import type { Deployment, DeploymentStatus } from "../deployments/deployment.ts";
 import type { NewDeployment } from "../deployments/store.ts";
 
 export interface AgentPlan {
@@ -23,7 +23,8 @@ export interface AgentType {
   readonly port: number;
   /** Where its volume is mounted. */
   readonly volumePath: string;
-  readonly hasDashboard: boolean;
+  /** Where its dashboard listens; null: it has none. */
+  readonly dashboardPort: number | null;
   readonly updateCommand: string | null;
   /** 0: only by hand. */
   readonly backupEveryMs: number;
@@ -39,6 +40,8 @@ export interface AgentInstance {
   readonly type: string;
   readonly plan: string;
   readonly version: string;
+  /** Of the version it runs. */
+  readonly dashboardPort: number | null;
   readonly hourRate: NanoUsd;
   /** Created, or started the last time. */
   readonly startedAtMs: number;
@@ -110,6 +113,38 @@ export interface AgentInstanceStore {
   ): Promise<boolean>;
   /** The image of `type` as it is now, at the next start of its container, which is at once. */
   update(id: DeploymentId, account: AccountId, ifRevision: bigint, type: AgentType): Promise<boolean>;
+}
+
+/** Who has a dashboard open. What browsers hold is kept as its hash. */
+export interface DashboardStore {
+  /** A launch token, audited; the instance's oldest visits beyond `most` end. False: it does not run, or the account is gone. */
+  launch(
+    visit: { readonly hash: Buffer; readonly id: DeploymentId; readonly account: AccountId; readonly forMs: number },
+    most: number,
+    by: Launcher,
+  ): Promise<boolean>;
+  /** The token's hash becomes that of a cookie, once. Undefined: unknown, used, too old, or its instance does not run. */
+  enter(token: Buffer, cookie: Buffer, forMs: number): Promise<DeploymentId | undefined>;
+  /** Undefined: unknown, ended, its key revoked, its owner signed out, its instance deleted, its account suspended or gone. */
+  visit(cookie: Buffer): Promise<DashboardRow | undefined>;
+  /** Those whose time is over. */
+  sweep(): Promise<void>;
+}
+
+/** Who asks for a launch token: a visit ends with the key or the sign-in that it was asked for with. */
+export interface Launcher {
+  /** The client's address, for the audit log. */
+  readonly ip: string;
+  readonly key: KeyId | undefined;
+  /** As the database knows a sign-in. */
+  readonly login: Buffer | undefined;
+}
+
+export interface DashboardRow {
+  readonly id: DeploymentId;
+  readonly status: DeploymentStatus;
+  /** Where it serves now, on a host whose data path is proven and whose certificate holds. */
+  readonly at: { readonly instance: InstanceId; readonly host: HostId } | undefined;
 }
 
 export interface BackupStore {

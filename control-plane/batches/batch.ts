@@ -63,6 +63,8 @@ export interface Batch {
 }
 
 export const mostLines = 50_000;
+/** Of the results of one batch, which lie in the database until its files are written: no line begins once there are more. */
+export const mostOutputBytes = 2 * 1024 ** 3;
 /** In basis points: what a line costs less than the same request by itself. */
 export const batchDiscountBasisPoints = 2_000;
 /** Lines that have not begun so long after the batch was made are not begun any more. */

@@ -2,7 +2,7 @@
 // answers it as the same request by itself.
 import type { RequestId } from "../../proto/ids.ts";
 import type { Caller } from "../accounts/caller.ts";
-import type { BatchEndpoint, BatchId, BatchTokens } from "./batch.ts";
+import { type BatchEndpoint, type BatchId, type BatchTokens, mostOutputBytes } from "./batch.ts";
 
 export interface LineWork {
   readonly caller: Caller;
@@ -59,11 +59,15 @@ export function answeredLine(
   return `{"id":"batch_req_${id.slice(6)}","custom_id":${JSON.stringify(customId)},"response":${response},"error":null}`;
 }
 
-export type NotRun = "batch_expired" | "batch_cancelled";
+export type NotRun = "batch_expired" | "batch_cancelled" | "batch_output_full";
 
+const gib = mostOutputBytes / 1024 ** 3;
 const reasons: Readonly<Record<NotRun, string>> = {
   batch_expired: "This request was not begun before the completion window of the batch ended. It was not billed.",
   batch_cancelled: "This request was not begun before the batch was cancelled. It was not billed.",
+  batch_output_full:
+    `This request was not begun because the answers of its batch had come to ${gib} GiB, the limit. It was not billed. ` +
+    "Send it in another batch.",
 };
 
 export function notRunLine(batch: BatchId, line: number, customId: string, why: NotRun): string {

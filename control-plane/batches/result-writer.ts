@@ -15,6 +15,7 @@ export class ResultWriter {
   readonly #signal: AbortSignal;
   #waiting: LineResult[] = [];
   #bytes = 0;
+  #addedBytes = 0;
   #writing: Promise<void> | undefined;
   /** The database refused a result: no other try would go better. */
   #refused: { readonly error: unknown } | undefined;
@@ -27,11 +28,17 @@ export class ResultWriter {
     this.#signal = signal;
   }
 
+  /** Of all results that were added. */
+  get addedBytes(): number {
+    return this.#addedBytes;
+  }
+
   /** Waits while too many are on their way. Throws what the database said when it refused a result, as `flush` does. */
   async add(result: LineResult): Promise<void> {
     if (this.#refused) throw this.#refused.error;
     this.#waiting.push(result);
     this.#bytes += result.body.length;
+    this.#addedBytes += Buffer.byteLength(result.body);
     this.#writing ??= this.#drain();
     while (this.#waiting.length > mostWaiting || this.#bytes > mostBytes) await this.#writing;
   }

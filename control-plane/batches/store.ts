@@ -83,8 +83,8 @@ export interface BatchStore {
     files: { readonly output: OutputFile | undefined; readonly errors: OutputFile | undefined },
   ): Promise<boolean>;
 
-  /** Lines that have a result. */
-  doneLines(id: BatchId): Promise<ReadonlySet<number>>;
+  /** Lines that have a result, and the bytes of all results together. */
+  done(id: BatchId): Promise<{ readonly lines: ReadonlySet<number>; readonly bytes: number }>;
   /** Results in order of their lines, after `afterLine`, as many as the limits take and at least one; none: those were all. */
   results(id: BatchId, isError: boolean, afterLine: number, limits: PageLimits): Promise<readonly LineResult[]>;
 }

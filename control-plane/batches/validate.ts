@@ -10,6 +10,14 @@ export type Validation =
   | { readonly ok: true; readonly total: number; readonly model: string }
   | { readonly ok: false; readonly errors: readonly BatchError[] };
 
+const emptyFile: BatchError = {
+  code: "empty_file",
+  line: null,
+  message:
+    "The input file is empty: it holds no request. Write one JSON object per line, upload the file again, and make a new batch of it.",
+  param: "input_file_id",
+};
+
 /** Reads the whole file: every line fits, ids are unique, and all name one model, which `hasModel` knows. */
 export async function validate(
   body: Readable,
@@ -45,8 +53,8 @@ export async function validate(
     if (errors.length >= mostErrors) break;
   }
   if (errors.length > 0) return { ok: false, errors };
-  if (model === undefined)
-    return { ok: false, errors: [{ code: "empty_file", line: null, message: "The file has no lines.", param: null }] };
+  // Told like every other fault of the file, as clients of such batches look for it: by the batch, not by a refusal of its creation.
+  if (model === undefined) return { ok: false, errors: [emptyFile] };
   if (!hasModel(model)) {
     const message = `Model not found: ${quoted(model, 200)}. \`GET /v1/models\` lists the models you can use.`;
     return { ok: false, errors: [{ code: "model_not_found", line: 1, message, param: "body.model" }] };

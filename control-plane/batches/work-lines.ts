@@ -22,7 +22,7 @@ import type { ResultWriter } from "./result-writer.ts";
 import type { BatchRun, BatchStore } from "./store.ts";
 
 export interface LineDeps {
-  readonly store: Pick<BatchStore, "doneLines" | "expired">;
+  readonly store: Pick<BatchStore, "done" | "expired">;
   readonly models: ModelDirectory;
   readonly pace: Pace;
   readonly runLine: RunLine;
@@ -30,6 +30,8 @@ export interface LineDeps {
   readonly callerOf: (account: AccountId, key: KeyId) => Promise<Caller | undefined>;
   /** Lines of one batch at a time. */
   readonly mostAtOnce: number;
+  /** Of one batch's results: see `mostOutputBytes`. */
+  readonly mostOutputBytes: number;
 }
 
 export interface LinesAtWork {
@@ -69,8 +71,9 @@ const revoked = {
 
 /** Every line has its result, or it throws: RunOver, and what the file or the database said. */
 export async function workLines(deps: LineDeps, at: LinesAtWork): Promise<void> {
-  const { run, results, why, over, stopping } = at;
+  const { run, results, over, stopping } = at;
   const { batch } = run;
+  const done = await deps.store.done(batch.id);
   const endpoint: BatchEndpoint = batch.endpoint;
   const running = new Set<Promise<void>>();
   let textAtOnce = 0;
@@ -80,6 +83,9 @@ export async function workLines(deps: LineDeps, at: LinesAtWork): Promise<void> 
   let failure: unknown;
   let isExpired = false;
   let known: { readonly caller: Promise<Caller | undefined>; readonly untilMs: number } | undefined;
+
+  const why = (): NotRun | undefined =>
+    at.why() ?? (done.bytes + results.addedBytes < deps.mostOutputBytes ? undefined : "batch_output_full");
 
   const callerNow = (): Promise<Caller | undefined> => {
     if (known && performance.now() < known.untilMs) return known.caller;
@@ -177,11 +183,10 @@ export async function workLines(deps: LineDeps, at: LinesAtWork): Promise<void> 
     await results.add({ line, isError: true, body: notRunLine(batch.id, line, customId, reason), tokens: undefined });
   }
 
-  const done = await deps.store.doneLines(batch.id);
   async function beginAll(): Promise<void> {
     for await (const { line, text = "" } of readLines(at.body, mostLineBytes)) {
       if (failure !== undefined) return;
-      if (done.has(line)) continue;
+      if (done.lines.has(line)) continue;
       const read = readInputLine(text, endpoint);
       // Told when the batch was validated: a file does not change.
       if (isProblem(read)) continue;

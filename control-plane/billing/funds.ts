@@ -66,7 +66,7 @@ export function createFunds(deps: {
           throw new CreditReferenceTaken();
         case "below_zero":
           throw new CreditRefused(
-            "The account has spent more than this correction would leave. Take less, or say that it may go below zero.",
+            "The account has spent more than this correction would leave. Take less, or say that it may go below zero: `may_go_below_zero`, `--below-zero` on the command line.",
           );
         default:
           return unreachable(outcome);

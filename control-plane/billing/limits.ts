@@ -7,7 +7,7 @@ import type { Doer, KeyLimit, LimitStore } from "./store.ts";
 export class LimitedKeyNotFound extends ServiceError {
   readonly code = "api_key_not_found";
   constructor() {
-    super("There is no such API key in your account.");
+    super("There is no such API key in your account. `GET /v1/api-tokens` lists its keys.");
   }
 }
 

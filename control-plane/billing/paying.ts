@@ -12,7 +12,7 @@ export class TopupRefused extends ServiceError {
 export class BilledAccountGone extends ServiceError {
   readonly code = "account_not_found";
   constructor() {
-    super("There is no such account.");
+    super("There is no such account, or it was deleted.");
   }
 }
 

@@ -41,8 +41,13 @@ export function createRequestLabels(deps: { readonly store: LabelStore; readonly
 
   return {
     note(requestId, label, account, marks = {}) {
-      if (waiting.length < queueLimit) waiting.push({ ...marks, requestId, label, account });
-      else dropped += 1;
+      if (waiting.length >= queueLimit) {
+        dropped += 1;
+        return;
+      }
+      const { endUser, cacheKey, source } = marks;
+      const kept = { endUser: short(endUser), cacheKey: short(cacheKey), source: short(source) };
+      waiting.push({ ...kept, requestId, label, account });
     },
     start() {
       loop ??= (async () => {
@@ -58,3 +63,9 @@ export function createRequestLabels(deps: { readonly store: LabelStore; readonly
     },
   };
 }
+
+/** A mark is no place for a novel: a client may write megabytes into its `user`, and thousands of them wait here. */
+const longest = 512;
+const short = (mark: string | undefined): string | undefined =>
+  // Copied: what is cut from a text alone keeps all of it in memory.
+  mark !== undefined && mark.length > longest ? Buffer.from(mark.slice(0, longest)).toString() : mark;

@@ -71,7 +71,8 @@ export function demoModelByKey(key: string): DemoModel | undefined {
   return demoModels.find((model) => model.key === key);
 }
 
-/** Hub names are compared as the hub does, without regard to case. */
-export function demoModelByRepo(repo: string): DemoModel | undefined {
-  return demoModels.find((model) => model.repo.toLowerCase() === repo.toLowerCase());
+/** By its repository or the name it is served under; hub names are compared as the hub does, without regard to case. */
+export function demoModelNamed(name: string): DemoModel | undefined {
+  const wanted = name.toLowerCase();
+  return demoModels.find(({ repo, modelName }) => [repo, modelName].some((one) => one.toLowerCase() === wanted));
 }

@@ -1,12 +1,14 @@
 // What a hub repository says of itself, before anything is downloaded: its task and the formats of its weights.
 
+import { detectTask } from "../../proto/model-task.ts";
+
 export type WeightsFormat = "gguf" | "safetensors" | "onnx";
 
 export type RepoLook =
   | {
       readonly kind: "found";
       readonly formats: ReadonlySet<WeightsFormat>;
-      /** As the hub names it; undefined: it says none. */
+      /** As the hub names it, else as the model's configuration says; undefined: neither does. */
       readonly task: string | undefined;
       /** An adapter's; undefined: it names none. */
       readonly baseModel: string | undefined;
@@ -28,10 +30,12 @@ const mostBytes = 8 * 1024 * 1024;
 export function createHubLook(endpoint: string | undefined): LookAtRepo {
   return async (repo, revision, token) => {
     if (endpoint === undefined) return { kind: "unreachable" };
+    const base = endpoint.replace(/\/+$/, "");
+    const at = encodeURIComponent(revision);
+    const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
     try {
-      const url = `${endpoint.replace(/\/+$/, "")}/api/models/${repo}/revision/${encodeURIComponent(revision)}`;
-      const answer = await fetch(url, {
-        headers: token === undefined ? {} : { authorization: `Bearer ${token}` },
+      const answer = await fetch(`${base}/api/models/${repo}/revision/${at}`, {
+        headers,
         redirect: "error",
         signal: AbortSignal.timeout(limitMs),
       });
@@ -43,11 +47,36 @@ export function createHubLook(endpoint: string | undefined): LookAtRepo {
         await answer.body?.cancel();
         return { kind: "unreachable" };
       }
-      return readLook(JSON.parse(await boundedText(answer)));
+      const look = readLook(JSON.parse(await boundedText(answer)));
+      if (look.kind !== "found" || look.task !== undefined) return look;
+      return { ...look, task: await configuredTask(`${base}/${repo}/resolve/${at}/config.json`, headers, look.files) };
     } catch {
       return { kind: "unreachable" };
     }
   };
+}
+
+/** Of a repository that nobody described: its own files say what it is for. Undefined where they do not. */
+async function configuredTask(
+  url: string,
+  headers: Readonly<Record<string, string>>,
+  files: readonly string[],
+): Promise<string | undefined> {
+  if (!files.includes("config.json")) return taskOfConfig({}, files);
+  try {
+    const answer = await fetch(url, { headers, signal: AbortSignal.timeout(limitMs) });
+    if (answer.ok) return taskOfConfig(asObject(JSON.parse(await boundedText(answer))), files);
+    await answer.body?.cancel();
+    return undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function taskOfConfig(config: Readonly<Record<string, unknown>>, files: readonly string[]): string | undefined {
+  const list = Array.isArray(config["architectures"]) ? config["architectures"] : [];
+  const writes = list.some((name) => typeof name === "string" && /ForCausalLM$/.test(name));
+  return detectTask(config, new Set(files)) ?? (writes ? "text-generation" : undefined);
 }
 
 /** Pure: the hub's answer as we read it. */

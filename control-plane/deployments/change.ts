@@ -1,15 +1,29 @@
 // PUT, DELETE, stop and start of a deployment: each one guarded write; loops do the rest.
+import { noAdapters } from "../../proto/engine-args.ts";
 import type { AccountId, DeploymentId } from "../../proto/ids.ts";
 import { type GpuDefaults, requireGpus } from "../quotas/gpu-limits.ts";
 import { type FundsDeps, requireFunds } from "./dedicated-money.ts";
 import type { Deployment, DeploymentKind, DeploymentStatus } from "./deployment.ts";
 import { DeploymentConflict, DeploymentNotFound, DeploymentRefused, WrongDeploymentState } from "./errors.ts";
-import { checkExtraArgs, contextLengthOf } from "./extra-args.ts";
+import type { MemoryClaim, Run } from "./expected-memory.ts";
+import { checkExtraArgs, checkKeptArgs, contextLengthOf } from "./extra-args.ts";
 import { isWanted, targetOf } from "./lifecycle.ts";
-import { ownArgs, type StandardArgs, withStandardArgs } from "./standard-args.ts";
+import {
+  batchSizeOf,
+  checkBatchSize,
+  checkStandardArgs,
+  ownArgs,
+  type StandardArgs,
+  withStandardArgs,
+} from "./standard-args.ts";
 import type { Change, DeploymentStore, GpuCheck } from "./store.ts";
 
 type Store = Pick<DeploymentStore, "get" | "change">;
+
+export interface UpdateDeps extends Partial<FundsDeps> {
+  /** What an instance of it will take once it runs that; absent: nobody says. */
+  readonly memory?: (now: Deployment, next: Run) => Promise<MemoryClaim>;
+}
 
 export interface SettingsUpdate {
   readonly minInstances?: number;
@@ -41,14 +55,14 @@ export async function updateDeployment(
   id: DeploymentId,
   update: SettingsUpdate,
   gpus: GpuDefaults,
-  funds?: FundsDeps,
+  { memory, funds, firstMinutes }: UpdateDeps = {},
 ): Promise<void> {
-  if (funds && update.minInstances !== undefined) {
+  if (funds && firstMinutes && update.minInstances !== undefined) {
     const now = await getDeployment(store, account, id);
     const more = isWanted(now.status) ? update.minInstances - targetOf(now) : 0;
-    if (more > 0) await requireFunds(funds, account, { ...now, minInstances: more });
+    if (more > 0) await requireFunds({ funds, firstMinutes }, account, { ...now, minInstances: more });
   }
-  await changeFrom(store, account, id, gpus, (now) => {
+  await changeFrom(store, account, id, gpus, async (now) => {
     if (now.status === "deleted") throw new DeploymentConflict("The deployment was deleted; create a new one.");
     if (now.status === "failed" || now.status === "stopping")
       throw new WrongDeploymentState(`A deployment that is ${now.status} cannot be changed.`);
@@ -57,7 +71,14 @@ export async function updateDeployment(
     if (minInstances > maxInstances)
       throw new DeploymentRefused("settings: min_instances is above max_instances.", { param: "settings" });
     const { standardArgs = {}, extraArgs } = argsAfter(now, update);
-    const isOtherArgs = JSON.stringify(extraArgs) !== JSON.stringify(now.extraArgs);
+    const contextLength = contextLengthAfter(now, extraArgs);
+    const maxBatchSize = batchSizeOf({ ...now, standardArgs });
+    const isFewer = maxBatchSize < batchSizeOf(now);
+    const isOtherRun = maxBatchSize > batchSizeOf(now) || JSON.stringify(extraArgs) !== JSON.stringify(now.extraArgs);
+    const claim =
+      isOtherRun || isFewer ? await memory?.(now, { ...now, extraArgs, contextLength, maxBatchSize }) : undefined;
+    // An engine that runs takes no more at once than it was started for, and keeps its memory until it starts anew.
+    const isOtherArgs = isOtherRun || givesBack(claim, now);
     const isOtherScale = minInstances !== now.minInstances || maxInstances !== now.maxInstances;
     // It means nothing to what is never to sleep.
     const asked = update.inactiveShutdown === undefined ? now.inactiveShutdown : update.inactiveShutdown;
@@ -66,12 +87,15 @@ export async function updateDeployment(
         param: "settings",
       });
     const inactiveShutdown = minInstances > 0 ? null : asked;
-    if (!isOtherArgs && !isOtherScale && inactiveShutdown === now.inactiveShutdown) return undefined;
+    if (!isOtherArgs && !isFewer && !isOtherScale && inactiveShutdown === now.inactiveShutdown) return undefined;
     return {
       minInstances,
       maxInstances,
       inactiveShutdown,
-      ...(isOtherArgs ? { spec: { extraArgs, standardArgs, contextLength: contextLengthAfter(now, extraArgs) } } : {}),
+      ...(isOtherArgs ? { spec: { extraArgs, standardArgs, contextLength, ...(claim && { memory: claim }) } } : {}),
+      endsAdapters: extraArgs.includes(noAdapters) && !now.extraArgs.includes(noAdapters),
+      ...(isFewer ? { standardArgs } : {}),
+      ...(claim && !isOtherArgs ? { memory: claim } : {}),
       ...(now.status === "deployed" && (isOtherArgs || isOtherScale) ? { status: "updating" as const } : {}),
     };
   });
@@ -143,15 +167,18 @@ export async function deleteDeployments(
 function argsAfter(now: Deployment, update: SettingsUpdate): Pick<Deployment, "extraArgs" | "standardArgs"> {
   if (!update.extraArgs && !update.standardArgs) return now;
   const standardArgs = update.standardArgs ?? now.standardArgs ?? {};
-  const { maxConcurrentRequests } = standardArgs;
-  if (maxConcurrentRequests !== undefined && maxConcurrentRequests !== now.maxBatchSize)
-    throw new DeploymentRefused(
-      `standard_args: max_concurrent_requests is set when a deployment is made, and is ${now.maxBatchSize} here; make another one for more or less.`,
-      { param: "standard_args" },
-    );
+  checkBatchSize(batchSizeOf({ ...now, standardArgs }), now.engine);
+  const reader = { engine: now.engine, format: now.weights.format };
+  // Who says the whole set again with one more in it must not be refused for what an earlier version took.
+  checkExtraArgs(update.extraArgs?.filter((arg) => !now.extraArgs.includes(arg)) ?? [], reader);
+  checkStandardArgs(update.standardArgs ?? {}, reader, now.standardArgs);
   const args = withStandardArgs(update.extraArgs ?? ownArgs(now), standardArgs, now.engine);
-  return { standardArgs, extraArgs: checkExtraArgs(args, now.engine) };
+  return { standardArgs, extraArgs: checkKeptArgs(args, reader) };
 }
+
+/** The part of a shared GPU, which is paid for, was cut for more than it will take. */
+const givesBack = (claim: MemoryClaim | undefined, now: Deployment) =>
+  claim?.isMemoryBound === true && now.isMemoryBound === true && claim.memoryBytes < now.memoryBytes;
 
 /** What the arguments say; without a word from old or new ones, as it was. */
 function contextLengthAfter(now: Deployment, extraArgs: readonly string[]): number {
@@ -166,15 +193,21 @@ async function changeFrom(
   id: DeploymentId,
   /** Of a change that may take more GPUs. */
   gpus: GpuDefaults | undefined,
-  decide: (now: Deployment) => Change | undefined,
+  decide: (now: Deployment) => Change | undefined | Promise<Change | undefined>,
   kind: DeploymentKind = "model",
 ): Promise<void> {
   for (let attempt = 1; attempt <= 5; attempt++) {
     const now = await getDeployment(store, account, id, kind);
-    const change = decide(now);
+    const change = await decide(now);
     if (!change) return;
     const check = gpus && takesMore(now, change) ? gpuCheck(now, change, gpus) : undefined;
-    if (await store.change(id, account, now.revision, change, check)) return;
+    const done = await store.change(id, account, now.revision, change, check);
+    if (done === "has_adapters")
+      throw new DeploymentRefused(
+        `extra_args: ${noAdapters} would leave the LoRA adapters of this model without one that serves them. Delete them first, or make a deployment of its own without adapters.`,
+        { param: "extra_args" },
+      );
+    if (done) return;
   }
   throw new DeploymentConflict(
     "The deployment is being changed by somebody else at this moment. Look again and retry.",

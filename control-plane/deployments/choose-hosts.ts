@@ -48,7 +48,10 @@ export function createHostChooser(deps: {
   const moved = new Set<HostId>();
   /** What could not be placed on this very fleet is not explained twice. */
   let version = 0;
-  const explained = new Map<DeploymentId, { readonly version: number; readonly reasons: readonly PendingReason[] }>();
+  const explained = new Map<
+    DeploymentId,
+    { readonly version: number; readonly memoryBytes: number; readonly reasons: readonly PendingReason[] }
+  >();
 
   async function look(isWhole: boolean): Promise<void> {
     const nowMs = deps.monotonicMs();
@@ -80,10 +83,11 @@ export function createHostChooser(deps: {
 
   function explain(deployment: Deployment, want: Want): readonly PendingReason[] {
     const known = explained.get(deployment.id);
-    if (known?.version === version) return known.reasons;
+    const { memoryBytes } = want;
+    if (known?.version === version && known.memoryBytes === memoryBytes) return known.reasons;
     const reasons = summarize(rejections(want, [...index.hosts()]));
     if (explained.size > 10_000) explained.clear();
-    explained.set(deployment.id, { version, reasons });
+    explained.set(deployment.id, { version, memoryBytes, reasons });
     return reasons;
   }
 
@@ -171,16 +175,7 @@ export function createHostChooser(deps: {
 
 type Wanted = Pick<
   Deployment,
-  | "account"
-  | "gpu"
-  | "numGpus"
-  | "memoryBytes"
-  | "isMemoryBound"
-  | "engine"
-  | "weights"
-  | "container"
-  | "image"
-  | "spec"
+  "account" | "gpu" | "numGpus" | "memoryBytes" | "isMemoryBound" | "engine" | "weights" | "container" | "image"
 >;
 
 /** What one instance of it needs. */
@@ -194,8 +189,7 @@ export function wantOf(deployment: Wanted, spread?: ReadonlyMap<HostId, number>)
     host: weights.host,
     rentalImage: deployment.container?.image,
     image: deployment.image,
-    // Measured with the arguments it was created with.
-    sharesWith: deployment.isMemoryBound && deployment.spec === 1 ? deployment.account : undefined,
+    sharesWith: deployment.isMemoryBound ? deployment.account : undefined,
     weights: keyOf(weights),
     spread: spread && spread.size > 0 ? spread : undefined,
   };

@@ -1,4 +1,5 @@
 // The shape of a model from its config.json, as the transformers library writes it.
+import { loraWidthOf } from "./adapter-memory.ts";
 import type { ModelShape } from "./memory-estimate.ts";
 
 /** Undefined when it does not say what is needed. */
@@ -16,9 +17,13 @@ export function readConfigShape(value: unknown, weightsBytes: number): ModelShap
   const contextLength = number("max_position_embeddings") ?? number("n_positions");
   if (!layers || !heads || !width || !contextLength) return undefined;
   const headLength = number("head_dim") ?? Math.floor(width / heads);
+  const kvHeads = number("num_key_value_heads") ?? heads;
   return {
-    ...{ weightsBytes, layers, contextLength, keyLength: headLength, valueLength: headLength },
-    kvHeads: number("num_key_value_heads") ?? heads,
+    ...{ weightsBytes, layers, contextLength, kvHeads, keyLength: headLength, valueLength: headLength },
+    loraWidth: loraWidthOf({
+      ...{ width, queryWidth: heads * headLength, keyWidth: kvHeads * headLength, valueWidth: kvHeads * headLength },
+      feedForward: number("intermediate_size") ?? number("n_inner"),
+    }),
   };
 }
 

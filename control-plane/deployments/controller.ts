@@ -1,6 +1,6 @@
-// The loop that brings deployments to what was asked: look, decide, claim, place, write. Woken by pushed changes; every few
-// seconds it looks at everything anyway. Several replicas run it at once: a claim keeps two from working on one deployment,
-// revisions keep two placements from meeting on one GPU.
+// The loop that brings deployments to what was asked: look, decide, claim, place, write. Woken by pushed changes, and by timers
+// for one deployment; every few seconds it looks at everything anyway. Several replicas run it at once: a claim keeps two from
+// working on one deployment, revisions keep two placements from meeting on one GPU.
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
@@ -8,8 +8,10 @@ import type { HostState } from "../fleet/host.ts";
 import type { HostChooser } from "./choose-hosts.ts";
 import type { Deployment, Instance, Leaving, PlacedInstance } from "./deployment.ts";
 import { type Outcome, statusAfter, targetOf } from "./lifecycle.ts";
+import { createLookAtAll, type Looked, RacesLost } from "./look-at-all.ts";
 import { type Plan, planInstances, replacementsAt } from "./plan.ts";
 import type { Claimed, DeploymentStore, Verdict } from "./store.ts";
+import { type HostTimes, nextDueMs, type Timer, type Timers } from "./timers.ts";
 
 export interface Controller {
   /** A deployment, or what it could be placed on, changed. */
@@ -17,6 +19,8 @@ export interface Controller {
   run(signal: AbortSignal): Promise<void>;
   /** One pass over everything; returns how many deployments it moved. */
   pass(): Promise<number>;
+  /** The same of one deployment, whatever became of it. Throws when a step of it could not be done: worth another try. */
+  look(id: DeploymentId): Promise<void>;
 }
 
 export interface Transition {
@@ -29,20 +33,28 @@ const claimTtlMs = 30_000;
 const resyncMs = 5_000;
 /** A lost race is looked at again at once, but not for ever. */
 const maxTries = 4;
+/** Timers are set for what comes due within so many looks: what lies farther off may be another thing by then. */
+const looksAhead = 3;
+/** Set at a look, the soonest first. */
+const mostTimers = 500;
 
 export function createController(deps: {
-  readonly store: DeploymentStore;
+  readonly store: Pick<DeploymentStore, "active" | "claim" | "commit" | "release">;
   readonly hosts: HostChooser;
   readonly hostState: (host: Instance["hostId"]) => HostState;
   readonly owner: string;
   readonly log: Logger;
-  /** Hosts that are being emptied; read once per pass. */
-  readonly leaving?: () => Promise<ReadonlyMap<HostId, Leaving>>;
-  /** GPUs with a fault: what serves on one is replaced elsewhere before it goes. Read once per pass. */
+  /** Hosts that are being emptied, and in how many ms that may take no longer; read once per look. */
+  readonly leaving?: () => Promise<ReadonlyMap<HostId, number>>;
+  /** GPUs with a fault: what serves on one is replaced elsewhere before it goes. Read once per look. */
   readonly faultyGpus?: () => Promise<FaultyGpus>;
   /** Requests at the instances of these hosts. */
   readonly loads?: (hosts: readonly HostId[]) => Promise<Loads>;
   readonly onTransition?: (transition: Transition) => void;
+  /** Wake it when something comes due, and after a step that could not be done; without them the next look finds both. */
+  readonly timers?: Pick<Timers, "add">;
+  /** Of a silent host, in ms; undefined: it is none, or lost. */
+  readonly untilLostMs?: HostTimes["untilLostMs"];
   readonly resyncMs?: number;
   /** Unix ms. */
   readonly unixMs?: () => number;
@@ -51,6 +63,7 @@ export function createController(deps: {
   let isWanted = true;
   let wakeUp = () => {};
   const unixMs = deps.unixMs ?? Date.now;
+  const everyMs = deps.resyncMs ?? resyncMs;
 
   const decide = (
     deployment: Deployment,
@@ -63,14 +76,14 @@ export function createController(deps: {
     const placed: PlacedInstance[] = instances.map((instance) => ({
       ...instance,
       isHostLost: isMovable && deps.hostState(instance.hostId) === "lost",
-      leaving: isMovable ? leavingOf(instance, leaving) : undefined,
+      leaving: isMovable ? leavingOf(instance, leaving, unixMs()) : undefined,
       load: loads.get(instance.id),
     }));
     const target = targetOf(deployment);
     const outcome = statusAfter({ ...deployment, target }, placed);
     const { count, isDue } = replacementsAt(deployment, unixMs());
     const plan = planInstances({ ...outcome, target, mayReplace: isDue }, placed);
-    return { outcome, plan, replacements: plan.replaced > 0 ? count + plan.replaced : undefined };
+    return { placed, outcome, plan, replacements: plan.replaced > 0 ? count + plan.replaced : undefined };
   };
 
   async function work(id: DeploymentId, leaving: WhatLeaves): Promise<boolean> {
@@ -80,8 +93,7 @@ export function createController(deps: {
       const isWritten = await settle(claimed, leaving);
       if (isWritten !== "lost-race") return isWritten;
     }
-    log.info({ deployment: id }, "another controller moved the hosts meanwhile; the next pass looks again");
-    return false;
+    throw new RacesLost("other controllers moved the hosts meanwhile, again and again");
   }
 
   /** Read only where one of several that serve is to go: the others have no need of it. */
@@ -149,24 +161,63 @@ export function createController(deps: {
     deps.onTransition?.({ from: deployment.status, to: status, seconds });
   }
 
-  async function pass(): Promise<number> {
-    let moved = 0;
-    const leaving = {
-      hosts: (await deps.leaving?.()) ?? nobodyLeaves.hosts,
-      gpus: (await deps.faultyGpus?.()) ?? nobodyLeaves.gpus,
+  async function step({ deployment, instances }: Omit<Claimed, "lockToken">, leaving: WhatLeaves): Promise<Looked> {
+    const { placed, outcome, plan } = decide(deployment, instances, leaving);
+    const nowMs = unixMs();
+    const untilDueMs = (host: HostId) => {
+      const dueAtMs = leaving.dueAtMs.get(host);
+      return dueAtMs === undefined ? undefined : dueAtMs - nowMs;
     };
-    for (const { deployment, instances } of await store.active(undefined)) {
-      const { outcome, plan } = decide(deployment, instances, leaving);
-      // Most have nothing to do: they cost no claim.
-      const isIdle = plan.place === 0 && plan.tombstone.length === 0 && plan.revise.length === 0;
-      if (isIdle && deployment.pendingReasons.length === 0 && isSame(deployment, outcome)) continue;
-      if (await work(deployment.id, leaving)) moved += 1;
-    }
-    return moved;
+    const times = { untilLostMs: deps.untilLostMs ?? never, untilDueMs };
+    const atMs = nextDueMs(deployment, placed, times, nowMs);
+    const isSoon = atMs !== undefined && atMs - nowMs <= looksAhead * everyMs;
+    const timer: Timer | undefined = isSoon ? { id: deployment.id, kind: "due", atMs } : undefined;
+    const isQuiet = plan.place === 0 && plan.tombstone.length === 0 && plan.revise.length === 0;
+    // Most have nothing to do: they cost no claim.
+    const isIdle = isQuiet && deployment.pendingReasons.length === 0 && isSame(deployment, outcome);
+    return { isMoved: !isIdle && (await work(deployment.id, leaving)), isIdle, timer };
+  }
+
+  async function whatLeaves(): Promise<WhatLeaves> {
+    const dueInMs = (await deps.leaving?.()) ?? new Map<HostId, number>();
+    // As times, where they are read: a look may take seconds.
+    const nowMs = unixMs();
+    const dueAtMs = new Map([...dueInMs].map(([host, ms]) => [host, nowMs + ms]));
+    return { dueAtMs, gpus: (await deps.faultyGpus?.()) ?? new Map() };
+  }
+
+  function setTimers(timers: readonly Timer[]): void {
+    const first = timers.length > mostTimers ? timers.toSorted((a, b) => a.atMs - b.atMs) : timers;
+    if (first.length > 0) deps.timers?.add(first.slice(0, mostTimers));
+  }
+
+  const lookAtAll = createLookAtAll<WhatLeaves>({
+    active: () => store.active(undefined),
+    step,
+    setTimers,
+    log,
+    unixMs,
+  });
+  const pass = async () => lookAtAll(await whatLeaves());
+
+  async function look(id: DeploymentId): Promise<void> {
+    const [one] = await store.active([id]);
+    if (!one) return;
+    const { timer } = await step(one, await whatLeaves());
+    if (timer) setTimers([timer]);
+  }
+
+  let last: Promise<unknown> = Promise.resolve();
+  /** One look at a time: two would place on the same room, and undo each other's work. */
+  function inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const mine = last.then(work);
+    last = mine.catch(() => {});
+    return mine;
   }
 
   return {
-    pass,
+    pass: () => inTurn(pass),
+    look: (id) => inTurn(() => look(id)),
     wake() {
       isWanted = true;
       wakeUp();
@@ -179,14 +230,14 @@ export function createController(deps: {
         });
         isWanted = false;
         try {
-          await pass();
+          await inTurn(pass);
         } catch (error) {
           log.warn({ err: error }, "the deployment controller could not finish a pass; it tries again");
           await wait(500, undefined, { signal }).catch(() => {});
         }
         if (isWanted) continue;
         const end = AbortSignal.any([signal, timer.signal]);
-        await Promise.race([woken, wait(deps.resyncMs ?? resyncMs, undefined, { signal: end }).catch(() => {})]);
+        await Promise.race([woken, wait(everyMs, undefined, { signal: end }).catch(() => {})]);
         timer.abort();
       }
     },
@@ -194,22 +245,27 @@ export function createController(deps: {
 }
 
 interface WhatLeaves {
-  readonly hosts: ReadonlyMap<HostId, Leaving>;
+  /** Unix ms from which on what is there goes, replaced or not. */
+  readonly dueAtMs: ReadonlyMap<HostId, number>;
   readonly gpus: FaultyGpus;
 }
 
 type FaultyGpus = ReadonlyMap<HostId, ReadonlySet<string>>;
 
-const nobodyLeaves: WhatLeaves = { hosts: new Map(), gpus: new Map() };
+const never = () => undefined;
 
-const leavingOf = ({ hostId, gpuUuids }: Instance, { hosts, gpus }: WhatLeaves): Leaving | undefined =>
-  hosts.get(hostId) ?? (gpuUuids.some((uuid) => gpus.get(hostId)?.has(uuid)) ? "moving" : undefined);
+function leavingOf({ hostId, gpuUuids }: Instance, { dueAtMs, gpus }: WhatLeaves, nowMs: number): Leaving | undefined {
+  const atMs = dueAtMs.get(hostId);
+  if (atMs !== undefined) return atMs > nowMs ? "moving" : "due";
+  return gpuUuids.some((uuid) => gpus.get(hostId)?.has(uuid)) ? "moving" : undefined;
+}
 
 type Loads = ReadonlyMap<InstanceId, number>;
 
 const noLoads: Loads = new Map();
 
 interface Decision {
+  readonly placed: readonly PlacedInstance[];
   readonly outcome: Outcome;
   readonly plan: Plan;
   readonly replacements: number | undefined;

@@ -8,11 +8,10 @@ import { chooseEngine, type EngineChoice, type ModelEngine } from "./choose-engi
 import { type FundsDeps, requireFunds } from "./dedicated-money.ts";
 import type { Deployment, WeightsSource } from "./deployment.ts";
 import { AccountEnded, AccountSuspended, BaseModelUnknown, DeploymentNameTaken, DeploymentRefused } from "./errors.ts";
+import { expectedMemory, type MemorySources } from "./expected-memory.ts";
 import { checkExtraArgs, contextLengthOf } from "./extra-args.ts";
-import { type ModelShape, neededMemory, nominalBytes } from "./memory-estimate.ts";
-import { expectedMemoryBytes } from "./resources.ts";
-import { type StandardArgs, withStandardArgs } from "./standard-args.ts";
-import type { DeploymentStore, InsertRefusal, MeasuredMemoryStore, NewDeployment } from "./store.ts";
+import { checkBatchSize, checkStandardArgs, type StandardArgs, withStandardArgs } from "./standard-args.ts";
+import type { DeploymentStore, InsertRefusal, NewDeployment } from "./store.ts";
 import { typeOfTask } from "./tasks.ts";
 
 /** Who deploys. */
@@ -47,7 +46,7 @@ export interface DeployRequest {
   readonly image?: string | undefined;
 }
 
-export interface CreateDeps extends FundsDeps {
+export interface CreateDeps extends FundsDeps, MemorySources {
   readonly store: Pick<DeploymentStore, "insert">;
   readonly gpuDefaults: GpuDefaults;
   readonly sealToken: (account: AccountId, token: string) => Promise<Buffer>;
@@ -55,19 +54,8 @@ export interface CreateDeps extends FundsDeps {
   readonly demoModel: (repo: string) => KnownModel | undefined;
   /** Asked where the engine is open; a hub that does not answer decides nothing. */
   readonly lookAtRepo: LookAtRepo;
-  /** From the hub; absent: nobody asks it. */
-  readonly shapeOf?: ShapeOfRepo;
-  /** What such a run took before; absent: nobody measures. */
-  readonly measuredMemory?: MeasuredMemoryStore["find"];
   readonly publicModel: (name: string) => Promise<KnownModel | undefined>;
 }
-
-/** Undefined where the files are not to be had, or do not say. The token is not kept. */
-export type ShapeOfRepo = (
-  repo: string,
-  revision: string,
-  token: string | undefined,
-) => Promise<ModelShape | undefined>;
 
 /** A model whose weights and needs are known beforehand. */
 export interface KnownModel {
@@ -84,12 +72,6 @@ const imageForm = /^[a-z0-9][\w./:-]{0,254}(@sha256:[0-9a-f]{64})?$/;
 const repoForm = /^[A-Za-z0-9][\w.-]{0,95}\/[\w.-]{1,96}$/;
 const revisionForm = /^[\w./-]{1,128}$/;
 const nameForm = /^[A-Za-z0-9][\w.-]{0,95}\/[A-Za-z0-9][\w.-]{0,127}$/;
-
-/** Of requests at once in our own runtime (runtime/config.ts). */
-const mostOfOurs = 256;
-
-/** Two runs of the same differ a little. */
-const measuredMargin = 1.05;
 
 /** The record, `initializing`. Throws the errors of errors.ts, and GpuLimitReached. */
 export async function createDeployment(deps: CreateDeps, owner: Owner, request: DeployRequest): Promise<Deployment> {
@@ -135,10 +117,11 @@ async function plannedDeployment(
   const model = await modelFor(deps, request, modelName);
   const { engine, format } = await engineFor(deps, request, model);
   const { standardArgs = {} } = request;
-  const extraArgs = checkExtraArgs(withStandardArgs(request.extraArgs, standardArgs, engine), engine);
+  const reader = { engine, format: format ?? model.weights.format };
+  checkStandardArgs(standardArgs, reader);
+  const extraArgs = checkExtraArgs(withStandardArgs(request.extraArgs, standardArgs, engine), reader);
   const maxBatchSize = standardArgs.maxConcurrentRequests ?? request.maxBatchSize;
-  if (engine === "stoker" && maxBatchSize > mostOfOurs)
-    throw refusedField("standard_args", `max_concurrent_requests is at most ${mostOfOurs} on the engine stoker.`);
+  checkBatchSize(maxBatchSize, engine);
   await requireFunds(deps, owner.account, { ...request, modelName });
   const token = request.hf?.token;
 
@@ -166,30 +149,7 @@ async function plannedDeployment(
     externalUrl: null,
     contextLength: contextLengthOf(extraArgs) || model.contextLength,
   };
-  const measured = await deps.measuredMemory?.(run);
-  const expected = measured === undefined ? await expectedMemory(deps, run, model, token) : 0;
-  return {
-    ...run,
-    memoryBytes: measured === undefined ? expected : Math.ceil(measured * measuredMargin),
-    // What it took it will take again, and no more: others of the account may have the rest of its GPU.
-    isMemoryBound: measured !== undefined && run.numGpus === 1,
-  };
-}
-
-/** From what is known of it, else from its own files; 0 unknown. */
-async function expectedMemory(
-  deps: Pick<CreateDeps, "shapeOf">,
-  run: Omit<NewDeployment, "memoryBytes">,
-  model: KnownModel,
-  token: string | undefined,
-): Promise<number> {
-  const { sizeBytes = 0, repo, revision, localPath } = model.weights;
-  if (model.memoryBytes > 0) return model.memoryBytes;
-  // A share of a host's memory holds what the runtime fits into it.
-  if (sizeBytes > 0 || run.gpu === "other" || localPath !== undefined) return expectedMemoryBytes(sizeBytes);
-  const shape = await deps.shapeOf?.(repo, revision, token);
-  const { maxBatchSize, contextLength, numGpus: gpus } = run;
-  return shape ? neededMemory(shape, { maxBatchSize, contextLength, gpus }, nominalBytes(run.gpu) * gpus) : 0;
+  return { ...run, ...(await expectedMemory(deps, run, model.memoryBytes, async () => token)) };
 }
 
 /** One whose file is known already is ours to serve; otherwise the hub is asked where the answer can change anything. */

@@ -4,6 +4,7 @@ import type { HostRecord } from "../fleet/host.ts";
 import type { NodeWeights } from "../fleet/store.ts";
 import type { ContainerParts, Deployment, WeightsSource } from "./deployment.ts";
 import { type Resources, resourcesOf } from "./resources.ts";
+import { batchSizeOf } from "./standard-args.ts";
 import type { Adapter, DeploymentStore, DesiredAdapter, DesiredAgentInstance } from "./store.ts";
 
 export interface DesiredInstance extends Resources {
@@ -19,6 +20,8 @@ export interface DesiredInstance extends Resources {
   readonly gpuUuids: readonly string[];
   /** Of the one GPU it shares; 0: its GPUs are its own. */
   readonly gpuMemoryBytes: number;
+  /** What that is of the GPU; 1: all of it. */
+  readonly gpuShare: number;
   readonly maxBatchSize: number;
   readonly contextLength: number;
   readonly extraArgs: readonly string[];
@@ -68,6 +71,7 @@ export async function desiredSet(
       async ({
         instance,
         deployment,
+        standardArgs,
         weights,
         weightsToken,
         agentInstance,
@@ -85,7 +89,8 @@ export async function desiredSet(
             weights,
             ...secrets,
             gpuUuids: instance.gpuUuids,
-            maxBatchSize: deployment.maxBatchSize,
+            // Fewer at once than it was started for where its owner said so since; never more.
+            maxBatchSize: Math.min(batchSizeOf(deployment), batchSizeOf({ ...deployment, standardArgs })),
             contextLength: deployment.contextLength,
             extraArgs: deployment.extraArgs,
             image: deployment.image ?? "",
@@ -93,6 +98,7 @@ export async function desiredSet(
             agentInstance,
             adapters: await Promise.all(adapters.map((adapter) => opened(adapter, deps))),
             gpuMemoryBytes: instance.gpuMemoryBytes,
+            gpuShare: instance.gpuShare,
             ...(agentInstance ?? resourcesOf(instance.gpuUuids, host.inventory, instance.gpuShare)),
           }
         );

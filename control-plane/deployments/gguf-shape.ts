@@ -1,4 +1,5 @@
 // The shape of a model from the first bytes of its GGUF file. https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+import { loraWidthOf } from "./adapter-memory.ts";
 import type { ModelShape } from "./memory-estimate.ts";
 
 /** Sizes of the scalar types by number; strings (8) and arrays (9) say their own. */
@@ -20,11 +21,15 @@ export function readGgufShape(head: Buffer, weightsBytes: number): ModelShape | 
   const contextLength = number("context_length");
   if (!layers || !heads || !width || !contextLength) return undefined;
   const headLength = Math.floor(width / heads);
+  const kvHeads = number("attention.head_count_kv") ?? heads;
+  const keyLength = number("attention.key_length") ?? headLength;
+  const valueLength = number("attention.value_length") ?? headLength;
   return {
-    ...{ weightsBytes, layers, contextLength },
-    kvHeads: number("attention.head_count_kv") ?? heads,
-    keyLength: number("attention.key_length") ?? headLength,
-    valueLength: number("attention.value_length") ?? headLength,
+    ...{ weightsBytes, layers, contextLength, kvHeads, keyLength, valueLength },
+    loraWidth: loraWidthOf({
+      ...{ width, queryWidth: heads * keyLength, keyWidth: kvHeads * keyLength, valueWidth: kvHeads * valueLength },
+      feedForward: number("feed_forward_length"),
+    }),
   };
 }
 

@@ -11,6 +11,8 @@ export interface LogLine {
 
 export interface LogQuery {
   readonly fromMs?: number;
+  /** The same to the nanosecond, as lines have it: what was read up to there does not come again. */
+  readonly fromAt?: string;
   readonly toMs?: number;
   /** 1 to 1000. */
   readonly limit: number;
@@ -52,7 +54,12 @@ export async function readLogs(
 
 /** All instances as one log: the last lines, or the first ones after `fromMs` when only that is given. */
 export function mergeLogs(logs: ReadonlyMap<InstanceId, readonly LogLine[]>, query: LogQuery): readonly LogLine[] {
-  const all = [...logs.values()].flat().sort(byTime);
+  const { fromAt = "" } = query;
+  // An older agent reads from the millisecond on.
+  const all = [...logs.values()]
+    .flat()
+    .filter(({ at }) => at >= fromAt)
+    .sort(byTime);
   const isForward = query.fromMs !== undefined && query.toMs === undefined;
   return isForward ? all.slice(0, query.limit) : all.slice(-query.limit);
 }

@@ -12,7 +12,14 @@ export interface ModelShape {
   readonly valueLength: number;
   /** Tokens it was trained for. */
   readonly contextLength: number;
+  /** Values that an adapter of rank 1 has in one layer, over all it may change; undefined: it takes none of that kind. */
+  readonly loraWidth?: number;
+  /** Of a picture model: what each adapter has as a changed copy of its own. */
+  readonly adaptedBytes?: number;
 }
+
+/** Of graphs, which keep no keys and values between their runs. */
+export const graphShape = { layers: 0, kvHeads: 0, keyLength: 0, valueLength: 0, contextLength: 0 } as const;
 
 export interface MemoryUse {
   /** Most sequences at once. */
@@ -22,6 +29,8 @@ export interface MemoryUse {
   readonly gpus: number;
   /** Of all adapters held at once. */
   readonly loraBytes?: number;
+  /** What of that the engine takes when it starts. */
+  readonly loraBytesAtStart?: number;
   /** 2 for half precision, 1 for 8-bit keys and values. */
   readonly bytesPerKvValue?: number;
 }
@@ -47,12 +56,17 @@ export function kvCacheBytes(shape: ModelShape, use: MemoryUse): number {
 }
 
 /**
- * What must be free: all of it where the GPUs that were asked for can hold that; else what serves one sequence at its full
- * length, since engines fit the others into what is left. `gpuBytes`: of all its GPUs; 0 unknown.
+ * What must be free: all of it where the GPUs that were asked for can hold that; else without adapters that come later, which
+ * find room or wait for it; else what serves one sequence at its full length, since engines fit the others into what is left.
+ * `gpuBytes`: of all its GPUs; 0 unknown.
  */
 export function neededMemory(shape: ModelShape, use: MemoryUse, gpuBytes: number): number {
-  const all = estimateMemory(shape, use);
-  return gpuBytes === 0 || all <= gpuBytes ? all : estimateMemory(shape, { ...use, maxBatchSize: 1 });
+  const bare = { ...use, loraBytes: use.loraBytesAtStart ?? 0 };
+  const ways = [use, bare, { ...bare, maxBatchSize: 1 }].map((way) => estimateMemory(shape, way)) as [
+    number,
+    ...number[],
+  ];
+  return gpuBytes === 0 ? ways[0] : (ways.find((bytes) => bytes <= gpuBytes) ?? (ways.at(-1) as number));
 }
 
 /** Of a GPU of the type, by its name; 0 where the name says none. */

@@ -78,11 +78,11 @@ const calmMs = 30 * 60_000;
 export function replacementsAt(
   { replacements, replacedAtMs }: { readonly replacements: number; readonly replacedAtMs: number },
   nowMs: number,
-): { readonly count: number; readonly isDue: boolean } {
+): { readonly count: number; readonly isDue: boolean; readonly dueAtMs: number } {
   const sinceMs = nowMs - replacedAtMs;
   const count = sinceMs < calmMs ? replacements : 0;
   const delayMs = count === 0 ? 0 : Math.min(longestDelayMs, firstDelayMs * 2 ** (count - 1));
-  return { count, isDue: sinceMs >= delayMs };
+  return { count, isDue: sinceMs >= delayMs, dueAtMs: replacedAtMs + delayMs };
 }
 
 /** Its part of the GPU, and with it the price, was cut for what it runs: something else is placed anew. */

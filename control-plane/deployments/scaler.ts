@@ -8,6 +8,7 @@ import { fullShare, type Sample, type ScaleWindows, scaleTo, scaleWindows } from
 import type { FundsDeps } from "./dedicated-money.ts";
 import type { Deployment, Instance } from "./deployment.ts";
 import { targetOf } from "./lifecycle.ts";
+import { batchSizeOf } from "./standard-args.ts";
 import type { DeploymentStore } from "./store.ts";
 
 export interface Scaler {
@@ -72,7 +73,7 @@ export function createScaler(deps: {
       // Of what is not heard of nobody knows how busy it is: it counts as one instance's worth of work.
       const told = before?.counts.get(id);
       if (!seen) {
-        load += deployment.maxBatchSize * fullShare;
+        load += batchSizeOf(deployment) * fullShare;
         isUnheard = true;
         if (told) counts.set(id, told);
         continue;
@@ -155,7 +156,8 @@ export function createScaler(deps: {
         if (notedMs === atMs) used.push(deployment.id);
         // While it changes what it runs only more are added: what is replaced is neither idle nor too much.
         const isCalm = deployment.status === "deployed";
-        const { minInstances: min, maxInstances: max, maxBatchSize } = deployment;
+        const { minInstances: min, maxInstances: max } = deployment;
+        const maxBatchSize = batchSizeOf(deployment);
         const target = targetOf(deployment);
         const windows = windowsOf(deployment);
         const idleForMs = isWatched ? atMs - idleSinceMs : 0;

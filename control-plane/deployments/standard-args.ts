@@ -1,7 +1,9 @@
 // Settings of engines by names of the interface's own (6.2), which every engine has under another one. They are kept beside the
 // arguments they come to: each of the two sets is replaced without the other.
+import { mostBatchSize } from "../../proto/batch-size.ts";
 import type { Engine } from "./deployment.ts";
 import { DeploymentRefused } from "./errors.ts";
+import { type ArgsReader, isGraph } from "./extra-args.ts";
 
 /** Absent: the engine's own default. */
 export interface StandardArgs {
@@ -58,6 +60,17 @@ const wireNames: Record<keyof StandardArgs, string> = {
   quantization: "quantization",
 };
 
+/** Requests that an instance lets in at once: as was said last, else as it was made. */
+export function batchSizeOf(one: { readonly maxBatchSize: number; readonly standardArgs?: StandardArgs }): number {
+  return one.standardArgs?.maxConcurrentRequests ?? one.maxBatchSize;
+}
+
+/** Throws DeploymentRefused where the engine takes fewer. */
+export function checkBatchSize(batchSize: number, engine: Engine): void {
+  if (engine === "stoker" && batchSize > mostBatchSize)
+    throw refused(`max_concurrent_requests is at most ${mostBatchSize} on the engine stoker.`);
+}
+
 /** What they come to at the engine. Throws DeploymentRefused for what it has no such setting of. */
 export function standardAsArgs(standard: StandardArgs, engine: Engine): readonly string[] {
   const words = wordsOf[engine] ?? {};
@@ -68,6 +81,17 @@ export function standardAsArgs(standard: StandardArgs, engine: Engine): readonly
     const say = words[key] as ((value: unknown) => string[]) | undefined;
     return say ? say(value) : refuse(wireNames[key], engine);
   });
+}
+
+/** What a caller asks for beyond what stands there already. Throws DeploymentRefused for what would have no effect. */
+export function checkStandardArgs(asked: StandardArgs, reader: ArgsReader, already: StandardArgs = {}): void {
+  if (!isGraph(reader)) return;
+  const keys = (Object.keys(asked) as (keyof StandardArgs)[]).filter((key) => asked[key] !== already[key]);
+  const idle = keys.find((key) => standardAsArgs({ [key]: asked[key] }, reader.engine).length > 0);
+  if (idle !== undefined)
+    throw refused(
+      `${wireNames[idle]} has no effect on the engine stoker with ONNX weights, whose lengths and types are fixed in their files; leave it out.`,
+    );
 }
 
 /** Both sets as one. Throws DeploymentRefused where they say the same thing twice. */

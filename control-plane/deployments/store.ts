@@ -14,6 +14,7 @@ import type {
   PendingReason,
   WeightsSource,
 } from "./deployment.ts";
+import type { MemoryClaim } from "./expected-memory.ts";
 import type { Outcome } from "./lifecycle.ts";
 import type { GpuMinimums } from "./place-reserve.ts";
 import type { StandardArgs } from "./standard-args.ts";
@@ -26,6 +27,7 @@ export type {
   DeploymentStatus,
   GpuMinimums,
   Instance,
+  MemoryClaim,
   StandardArgs,
   WeightsSource,
 };
@@ -138,7 +140,10 @@ export type Present = Pick<Observation, "instanceId" | "deployId" | "gpuUuids" |
 
 export interface DesiredRow {
   readonly instance: Pick<Instance, "id" | "deployId" | "generation" | "gpuUuids" | "gpuShare" | "gpuMemoryBytes">;
+  /** With the arguments that this instance runs. */
   readonly deployment: Deployment;
+  /** As its owner said them last. */
+  readonly standardArgs: StandardArgs;
   readonly weights: WeightsSource;
   readonly weightsToken: Buffer | null;
   readonly agentInstance: DesiredAgentInstance | undefined;
@@ -157,6 +162,8 @@ export interface DesiredAdapter
 export interface DesiredAgentInstance {
   readonly image: string;
   readonly port: number;
+  /** 0: it has no dashboard. */
+  readonly dashboardPort: number;
   readonly volumePath: string;
   readonly cpus: number;
   readonly memoryBytes: number;
@@ -196,7 +203,15 @@ export interface Change {
     readonly extraArgs: readonly string[];
     readonly standardArgs: StandardArgs;
     readonly contextLength: number;
+    /** Absent: nobody knows; the claim stays as it was, and its GPUs are not shared. */
+    readonly memory?: MemoryClaim;
   };
+  /** What instances claim that are placed from now on. */
+  readonly memory?: MemoryClaim;
+  /** Nothing is written and `has_adapters` told where adapters of it are served or on their way. */
+  readonly endsAdapters?: boolean;
+  /** Instances let in fewer requests at once from now on; nothing of what runs starts anew. */
+  readonly standardArgs?: StandardArgs;
   /** What runs changes where it is: every instance is to run the next generation, at once. */
   readonly isNewGeneration?: boolean;
 }
@@ -276,10 +291,18 @@ export interface DeploymentStore {
     kind: DeploymentKind | undefined,
     statuses: readonly DeploymentStatus[] | undefined,
   ): Promise<readonly Deployment[]>;
+  /** Sealed under the account's data key; null: it has none. */
+  weightsToken(id: DeploymentId, account: AccountId): Promise<Buffer | null>;
   /** Instances that are not on their way out; of all deployments without an id. */
   instances(id: DeploymentId | undefined): Promise<readonly Instance[]>;
   /** False when the row moved since `ifRevision`, or its new name is taken: look again. */
-  change(id: DeploymentId, account: AccountId, ifRevision: bigint, change: Change, check?: GpuCheck): Promise<boolean>;
+  change(
+    id: DeploymentId,
+    account: AccountId,
+    ifRevision: bigint,
+    change: Change,
+    check?: GpuCheck,
+  ): Promise<boolean | "has_adapters">;
 
   /** Deployments that should run, or of which something is left; all, or the named ones. */
   active(ids: readonly DeploymentId[] | undefined): Promise<readonly Omit<Claimed, "lockToken">[]>;

@@ -1,5 +1,6 @@
 // The certificate authority of the installation: who a host is, and that this is its control plane, are facts signed here.
-// It signs two kinds of certificates, told apart by their SAN: `spiffe://stoker/node/<id>` and `spiffe://stoker/control-plane`.
+// It signs three kinds of certificates, told apart by their SAN: `spiffe://stoker/node/<id>`, `spiffe://stoker/control-plane` (where
+// agents come to) and `spiffe://stoker/gateway/<id>` (who comes to their data paths).
 import {
   createHash,
   createPrivateKey,
@@ -9,6 +10,7 @@ import {
   X509Certificate,
 } from "node:crypto";
 import type { HostId } from "../../proto/ids.ts";
+import { gatewayUri, hostUri, peerOf } from "../../proto/peer-tls.ts";
 import { keyOfRequest, pem, signCertificate, spkiOf } from "./certificate-der.ts";
 
 export interface MadeAuthority {
@@ -53,14 +55,15 @@ export interface Authority {
   times(): IssuedTimes;
   /** DER. */
   issueNode(request: NodeRequest, host: HostId, times: IssuedTimes): Buffer;
-  /** A fresh key of this process with a certificate that agents and their data paths know the control plane by. */
+  /** A fresh key of this process with a certificate that agents know the control plane by. */
   issueOwn(): OwnCertificate;
+  /** The same for the connections it opens to data paths. `id`: of the replica. */
+  issueGateway(id: string): OwnCertificate;
   /** Whose certificate this is: signed here, in its time, of a host. That the peer holds its key is the handshake's proof. */
   identify(certificate: Buffer): NodeIdentity;
 }
 
 const authorityName = "Stoker nodes";
-const nodePrefix = "spiffe://stoker/node/";
 const ownName = "spiffe://stoker/control-plane";
 const dayMs = 86_400_000;
 const authorityLifeMs = 20 * 365 * dayMs;
@@ -111,6 +114,18 @@ export function openAuthority(
       signingKey,
     );
 
+  const issueForProcess = (name: string, uri: string): OwnCertificate => {
+    const { privateKey, publicKey } = newKey();
+    const notAfterMs = nowMs() + ownLifeMs;
+    const own = issue(name, publicKey, uri, { serial: newSerial(), notAfterMs });
+    return {
+      certChainPem: pem("CERTIFICATE", own) + caPem,
+      keyPem: pem("PRIVATE KEY", pkcs8Of(privateKey)),
+      caPem,
+      notAfterMs,
+    };
+  };
+
   return {
     certificate: made.certificate,
     hash: createHash("sha256").update(made.certificate).digest("base64url"),
@@ -124,26 +139,17 @@ export function openAuthority(
     },
     // To the second, as certificates have it.
     times: () => ({ serial: newSerial(), notAfterMs: Math.floor((nowMs() + lifeMs) / 1000) * 1000 }),
-    issueNode: (request, host, times) => issue(host, request.publicKey, `${nodePrefix}${host}`, times),
-    issueOwn() {
-      const { privateKey, publicKey } = newKey();
-      const notAfterMs = nowMs() + ownLifeMs;
-      const own = issue("Stoker control plane", publicKey, ownName, { serial: newSerial(), notAfterMs });
-      return {
-        certChainPem: pem("CERTIFICATE", own) + caPem,
-        keyPem: pem("PRIVATE KEY", pkcs8Of(privateKey)),
-        caPem,
-        notAfterMs,
-      };
-    },
+    issueNode: (request, host, times) => issue(host, request.publicKey, hostUri(host), times),
+    issueOwn: () => issueForProcess("Stoker control plane", ownName),
+    issueGateway: (id) => issueForProcess("Stoker gateway", gatewayUri(id)),
     identify(der) {
       const refused = (why: string): NodeIdentity => ({ ok: false, why });
       try {
         const certificate = new X509Certificate(der);
         if (!certificate.checkIssued(ca) || !certificate.verify(ca.publicKey))
           return refused("the certificate is of another installation: join this one with a token of its own");
-        const uri = /^URI:(\S+)$/.exec(certificate.subjectAltName ?? "")?.[1] ?? "";
-        if (!uri.startsWith(nodePrefix)) return refused("the certificate is not a host's");
+        const peer = peerOf({ subjectaltname: certificate.subjectAltName });
+        if (peer?.kind !== "host") return refused("the certificate is not a host's");
         const notAfterMs = certificate.validToDate.getTime();
         if (notAfterMs <= nowMs())
           return refused(
@@ -151,7 +157,7 @@ export function openAuthority(
           );
         if (certificate.validFromDate.getTime() > nowMs()) return refused("the certificate is not valid yet");
         const keyHash = sha256(spkiOf(certificate.publicKey));
-        return { ok: true, hostId: uri.slice(nodePrefix.length) as HostId, keyHash, notAfterMs };
+        return { ok: true, hostId: peer.id, keyHash, notAfterMs };
       } catch {
         return refused("the certificate is unreadable");
       }

@@ -25,6 +25,8 @@ export interface HostClocks {
   silentMs(host: HostId): number;
   /** `lost` only when the silence is this host's own: see isMassSilence. */
   state(host: HostId): HostState;
+  /** Of a silent one that is not lost; undefined also where a mass silence holds it back. */
+  untilLostMs(host: HostId): number | undefined;
   /** Hosts that would be lost but for a mass silence: worth an alert. */
   heldBack(): readonly HostId[];
 }
@@ -42,6 +44,13 @@ export function createHostClocks(deps: {
   const silentMs = (host: HostId) => deps.monotonicMs() - lastHeard(host);
   const isTogether = (host: HostId) =>
     isMassSilence(lastHeard(host), [...heardMs.values()], deps.monotonicMs(), deps.limits);
+
+  function state(host: HostId): HostState {
+    if (revoked.has(host)) return "lost";
+    const silent = silentMs(host);
+    if (silent <= deps.limits.leaseMs) return "live";
+    return silent <= deps.limits.lostMs || isTogether(host) ? "unreachable" : "lost";
+  }
 
   return {
     heard(host) {
@@ -69,11 +78,10 @@ export function createHostClocks(deps: {
       revoked = hosts;
     },
     silentMs,
-    state(host) {
-      if (revoked.has(host)) return "lost";
-      const silent = silentMs(host);
-      if (silent <= deps.limits.leaseMs) return "live";
-      return silent <= deps.limits.lostMs || isTogether(host) ? "unreachable" : "lost";
+    state,
+    untilLostMs(host) {
+      const leftMs = deps.limits.lostMs - silentMs(host);
+      return leftMs > 0 && state(host) === "unreachable" ? leftMs : undefined;
     },
     heldBack: () => [...heardMs.keys()].filter((host) => silentMs(host) > deps.limits.lostMs && isTogether(host)),
   };

@@ -1,31 +1,34 @@
 import type { HostId, InstanceId } from "../../proto/ids.ts";
 import { signTicket } from "../../proto/ticket.ts";
+import { askDataPath } from "./ask-data-path.ts";
+import type { Dial } from "./dial.ts";
 import { operatorTicket } from "./prove-data-path.ts";
 import type { FleetStore } from "./store.ts";
 
 const limitMs = 10_000;
+/** A thousand lines, each as long as an engine's log may have them. */
+const mostBytes = 32 * 1024 * 1024;
 
 /** Asks the host's data path for lines of one instance. Throws when the host is unknown or does not answer. */
 export async function instanceLogs(
-  store: Pick<FleetStore, "dataPath">,
+  { store, dial }: { readonly store: Pick<FleetStore, "dataPath">; readonly dial: Dial },
   host: HostId,
   instance: InstanceId,
-  query: { readonly fromMs?: number; readonly toMs?: number; readonly limit: number },
+  query: { readonly fromMs?: number; readonly fromAt?: string; readonly toMs?: number; readonly limit: number },
   signal: AbortSignal,
 ): Promise<readonly { readonly at: string; readonly line: string }[]> {
   const path = await store.dataPath(host);
   if (!path) throw new Error(`host ${host} is unknown`);
-  const url = new URL(`/i/${instance}/logs`, path.origin);
-  url.searchParams.set("limit", String(query.limit));
-  if (query.fromMs !== undefined) url.searchParams.set("from", String(query.fromMs));
-  if (query.toMs !== undefined) url.searchParams.set("to", String(query.toMs));
-  const response = await fetch(url, {
-    headers: { "x-stoker-ticket": signTicket(operatorTicket("logs", instance), path.ticketKey) },
-    redirect: "error",
-    signal: AbortSignal.any([signal, AbortSignal.timeout(limitMs)]),
-  });
-  const body: unknown = await response.json();
-  if (!response.ok) throw new Error(`host ${host} answered ${response.status}`);
+  const params = new URLSearchParams({ limit: String(query.limit) });
+  if (query.fromMs !== undefined) params.set("from", String(query.fromMs));
+  if (query.fromAt !== undefined) params.set("at", query.fromAt);
+  if (query.toMs !== undefined) params.set("to", String(query.toMs));
+  const ticket = signTicket(operatorTicket("logs", instance), path.ticketKey);
+  const asked = { method: "GET", path: `/i/${instance}/logs?${params}`, ticket, mostBytes } as const;
+  const bounded = AbortSignal.any([signal, AbortSignal.timeout(limitMs)]);
+  const answer = await askDataPath(dial, { hostId: host, origin: path.origin }, asked, bounded);
+  if (answer.status !== 200) throw new Error(`host ${host} answered ${answer.status}`);
+  const body: unknown = JSON.parse(answer.body);
   return readLines(body);
 }
 

@@ -2,6 +2,7 @@
 import type { Neighbour } from "../../proto/gen/stoker/fleet/v1/Neighbour.ts";
 import type { HostId } from "../../proto/ids.ts";
 import { signTicket, weightsPurpose } from "../../proto/ticket.ts";
+import type { DataPathAddress, Dial } from "./dial.ts";
 import type { HostClocks } from "./host-clocks.ts";
 import { operatorTicket } from "./prove-data-path.ts";
 import type { FleetStore } from "./store.ts";
@@ -15,13 +16,24 @@ const ticketMs = 10 * 60_000;
 export function createFindNeighbours(deps: {
   readonly store: Pick<FleetStore, "neighbours">;
   readonly clocks: Pick<HostClocks, "state">;
+  /** Whom this control plane would not speak with, others are not sent to either. */
+  readonly dial: Dial;
 }): FindNeighbours {
   return async (host, repo) => {
     const found = await deps.store.neighbours(host, repo, 4 * most);
-    const alive = found.filter(({ hostId }) => deps.clocks.state(hostId) === "live").slice(0, most);
-    return alive.map(({ origin, ticketKey }) => {
+    const alive = found.filter((one) => deps.clocks.state(one.hostId) === "live" && mayDial(deps.dial, one));
+    return alive.slice(0, most).map(({ hostId, origin, ticketKey }) => {
       const ticket = { ...operatorTicket(weightsPurpose, ""), expiresAtMs: Date.now() + ticketMs };
-      return { origin, ticket: signTicket(ticket, ticketKey) };
+      return { hostId, origin, ticket: signTicket(ticket, ticketKey) };
     });
   };
+}
+
+function mayDial(dial: Dial, to: DataPathAddress): boolean {
+  try {
+    dial(to);
+    return true;
+  } catch {
+    return false;
+  }
 }

@@ -2,6 +2,7 @@
 // once when a request found the door closed. Only a proven host is given work.
 import type { Logger } from "pino";
 import type { HostId } from "../../proto/ids.ts";
+import type { Dial } from "./dial.ts";
 import type { HostClocks } from "./host-clocks.ts";
 import { proveDataPath } from "./prove-data-path.ts";
 import type { RoutingTable } from "./routing-table.ts";
@@ -21,6 +22,7 @@ const renewMs = 30_000;
 
 export function createProver(deps: {
   readonly store: Pick<FleetStore, "setCondition">;
+  readonly dial: Dial;
   readonly clocks: Pick<HostClocks, "heard">;
   readonly routing: Pick<RoutingTable, "sawReport" | "onFailure">;
   readonly log: Logger;
@@ -38,7 +40,7 @@ export function createProver(deps: {
           wake = resolve;
         });
         wakes.set(path.hostId, wake);
-        const proof = await proveDataPath(path, signal);
+        const proof = await proveDataPath(deps.dial, path, signal);
         if (signal.aborted) break;
         failures = proof.ok ? 0 : failures + 1;
         if (proof.ok) {

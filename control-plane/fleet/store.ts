@@ -75,8 +75,8 @@ export interface HostOperationStore {
   begin(wish: { readonly host: HostId; readonly deadlineMs: number | undefined }, act: FleetAct): Promise<boolean>;
   /** False when there is nothing to end. */
   end(host: HostId, act: FleetAct): Promise<boolean>;
-  /** Hosts that are being emptied, and whether that may take no longer. */
-  draining(): Promise<ReadonlyMap<HostId, "moving" | "due">>;
+  /** Hosts that are being emptied, and in how many ms that may take no longer; not above 0: now. */
+  draining(): Promise<ReadonlyMap<HostId, number>>;
   /** Instances that are still there, and how many of them live on its disk. */
   left(host: HostId): Promise<{ readonly all: number; readonly fixed: number }>;
   /** All that are not on their way out. */
@@ -102,6 +102,8 @@ export interface FleetStore {
   heard(beats: readonly HeartBeat[]): Promise<void>;
   /** Hosts whose certificate was taken back: they serve nobody, whatever they say. */
   revoked(): Promise<ReadonlySet<HostId>>;
+  /** Of these, the ones whose certificates others would still believe: theirs have not expired yet. */
+  barred(): Promise<readonly HostId[]>;
   /** Which process of the host's agent registered last; undefined: the host is not known. */
   runOf(host: HostId): Promise<string | undefined>;
   /** Unix ms per host. */

@@ -8,6 +8,7 @@ export interface Observer {
 
 interface Child extends Observer {
   readonly labels: Readonly<Record<string, string>>;
+  readonly bounds: readonly number[];
   /** Per bucket, not cumulative; the last is +Inf. */
   readonly counts: Float64Array;
   sum: number;
@@ -28,14 +29,14 @@ export class BucketHistogram {
     registry.registerMetric(this as never);
   }
 
-  /** One per label set, for the caller to keep. */
-  child(labels: Readonly<Record<string, string>>): Observer {
+  /** One per label set, for the caller to keep. `bounds`: fewer where nobody asks how its values are spread. */
+  child(labels: Readonly<Record<string, string>>, bounds = this.#bounds): Observer {
     const key = JSON.stringify(labels);
     const known = this.#children.get(key);
     if (known) return known;
-    const bounds = this.#bounds;
     const child: Child = {
       labels,
+      bounds,
       counts: new Float64Array(bounds.length + 1),
       sum: 0,
       observe(value) {
@@ -63,9 +64,9 @@ export class BucketHistogram {
     this.#children.clear();
   }
 
-  #valuesOf({ labels, counts, sum }: Child): MetricValueWithName<string>[] {
+  #valuesOf({ labels, bounds, counts, sum }: Child): MetricValueWithName<string>[] {
     let total = 0;
-    const buckets = [...this.#bounds, "+Inf"].map((le, i) => {
+    const buckets = [...bounds, "+Inf"].map((le, i) => {
       total += counts[i] as number;
       return { metricName: `${this.name}_bucket`, labels: { ...labels, le }, value: total };
     });

@@ -1,7 +1,9 @@
 // What is wrong before there is a request that a route could answer: told in the shape of every other error, where Node would
-// close without a word or with a bare status. Nothing here stands on a request's way.
+// close without a word or with a bare status; counted, and logged once a second. Nothing here stands on a request's way.
 import { type IncomingMessage, maxHeaderSize, type ServerResponse, STATUS_CODES } from "node:http";
 import type { Duplex } from "node:stream";
+import type { Logger } from "pino";
+import { Counter, type Registry } from "prom-client";
 import { randomId } from "../../proto/ids.ts";
 import {
   ChunkExtensionsTooLarge,
@@ -11,42 +13,81 @@ import {
   RequestTimedOut,
   RequestUnreadable,
 } from "./errors.ts";
+import type { Refusal } from "./refusal.ts";
 import { refusalOf, renderError } from "./render-error.ts";
 
 /** For what was sent and not read: closed at once, the connection would be reset and the answer lost with it. */
 const lingerMs = 1_000;
+/** Between two lines of one kind: whoever knocks on all ports must not fill a disk. */
+const everyMs = 1_000;
 
-/** Of a connection whose bytes are no request, or came too slowly. */
-export function answerConnectionError(error: NodeJS.ErrnoException, socket: Duplex): void {
-  // Nobody is there any more, or this was answered already.
-  if (error.code === "ECONNRESET" || !socket.writable) return void socket.destroy();
-  // In the middle of an answer another one would be taken for its end.
-  if (hasAnswerBegun(socket)) return void socket.destroy();
-  const { status, headers, body } = answerTo(refusedAs(error));
-  const lines = [`HTTP/1.1 ${status} ${STATUS_CODES[status]}`];
-  for (let i = 0; i < headers.length; i += 2) lines.push(`${headers[i]}: ${headers[i + 1]}`);
-  socket.end(`${lines.join("\r\n")}\r\n\r\n${body}`);
-  setTimeout(() => socket.destroy(), lingerMs).unref();
+export interface ConnectionErrors {
+  /** Of a connection whose bytes are no request, or came too slowly. */
+  unreadable(error: NodeJS.ErrnoException, socket: Duplex): void;
+  /** HTTP/1.1 asks for the header, and for this status. */
+  hostless(req: IncomingMessage, res: ServerResponse): void;
+  /** An `Expect` other than 100-continue. */
+  unknownExpectation(req: IncomingMessage, res: ServerResponse): void;
 }
 
-/** HTTP/1.1 asks for the header, and for this status. */
-export const answerHostless = (_req: IncomingMessage, res: ServerResponse): void => answer(res, new HostMissing());
+export function createConnectionErrors(deps: {
+  readonly log: Logger;
+  readonly registry: Registry;
+  /** Unix ms. */
+  readonly unixMs: () => number;
+}): ConnectionErrors {
+  const refused = new Counter({
+    name: "stoker_http_connections_refused_total",
+    help: "Connections closed because what came over them was no request that a route could answer",
+    labelNames: ["error"] as const,
+    registers: [deps.registry],
+  });
+  const lastLines = new Map<string | undefined, { atMs: number; unsaid: number }>();
 
-/** An `Expect` other than 100-continue. */
-export const answerUnknownExpectation = (_req: IncomingMessage, res: ServerResponse): void =>
-  answer(res, new ExpectationUnknown());
+  function note({ code, status, cause }: Refusal, requestId: string): void {
+    refused.inc({ error: code ?? "_unknown" });
+    const last = lastLines.get(code);
+    const now = deps.unixMs();
+    if (last && now - last.atMs < everyMs) {
+      last.unsaid += 1;
+      return;
+    }
+    lastLines.set(code, { atMs: now, unsaid: 0 });
+    // Not the error itself: it carries the bytes that came.
+    const why = (cause as NodeJS.ErrnoException | undefined)?.code;
+    deps.log.info({ requestId, status, error: code, why, unsaid: last?.unsaid || undefined }, "connection refused");
+  }
 
-function answer(res: ServerResponse, error: Error): void {
-  const { status, headers, body } = answerTo(error);
-  res.writeHead(status, headers).end(body);
-}
+  /** Headers with those of every answer: names and values, in turn. */
+  function answerTo(error: Error) {
+    const requestId = randomId(24);
+    const refusal = refusalOf(error);
+    note(refusal, requestId);
+    const { status, headers, body } = renderError(refusal, "service", requestId);
+    const common = ["x-request-id", requestId, "x-stoker-request-id", requestId, "connection", "close"];
+    return { status, headers: [...headers, ...common, "content-length", String(Buffer.byteLength(body))], body };
+  }
 
-/** Headers with those of every answer: names and values, in turn. */
-function answerTo(error: Error) {
-  const requestId = randomId(24);
-  const { status, headers, body } = renderError(refusalOf(error), "service", requestId);
-  const common = ["x-request-id", requestId, "x-stoker-request-id", requestId, "connection", "close"];
-  return { status, headers: [...headers, ...common, "content-length", String(Buffer.byteLength(body))], body };
+  function answer(res: ServerResponse, error: Error): void {
+    const { status, headers, body } = answerTo(error);
+    res.writeHead(status, headers).end(body);
+  }
+
+  return {
+    unreadable(error, socket) {
+      // Nobody is there any more, or this was answered already.
+      if (error.code === "ECONNRESET" || !socket.writable) return void socket.destroy();
+      // In the middle of an answer another one would be taken for its end.
+      if (hasAnswerBegun(socket)) return void socket.destroy();
+      const { status, headers, body } = answerTo(refusedAs(error));
+      const lines = [`HTTP/1.1 ${status} ${STATUS_CODES[status]}`];
+      for (let i = 0; i < headers.length; i += 2) lines.push(`${headers[i]}: ${headers[i + 1]}`);
+      socket.end(`${lines.join("\r\n")}\r\n\r\n${body}`);
+      setTimeout(() => socket.destroy(), lingerMs).unref();
+    },
+    hostless: (_req, res) => answer(res, new HostMissing()),
+    unknownExpectation: (_req, res) => answer(res, new ExpectationUnknown()),
+  };
 }
 
 function refusedAs(error: NodeJS.ErrnoException): Error {

@@ -12,7 +12,10 @@ import { LiveMetrics } from "../inference/live-metrics.ts";
 import { createSpineMetrics } from "../inference/spine-metrics.ts";
 import { createUpstreams } from "../inference/upstreams.ts";
 import { batchLines } from "./batch-lines.ts";
-import { answerConnectionError, answerHostless, answerUnknownExpectation } from "./connection-errors.ts";
+import { clientAddress } from "./client-address.ts";
+import { createConnectionErrors } from "./connection-errors.ts";
+import { createDashboardEdge } from "./dashboards/dashboard-edge.ts";
+import { createDashboardMetrics } from "./dashboards/dashboard-metrics.ts";
 import { drainBody } from "./drain-body.ts";
 import { createEdgeMetrics } from "./edge-metrics.ts";
 import { endpointsOf, pairs } from "./endpoint.ts";
@@ -20,6 +23,7 @@ import type { Dialect } from "./error-body.ts";
 import { MethodNotAllowed } from "./errors.ts";
 import { bodyLimitBytes, readJsonBodies } from "./json-body.ts";
 import { KnownPaths } from "./known-paths.ts";
+import { compileAtFirstUse } from "./lazy-validators.ts";
 import { encodeModelName } from "./model-path.ts";
 import { nativeJobs } from "./native/native-jobs.ts";
 import { openApi } from "./open-api.ts";
@@ -27,7 +31,7 @@ import { addLoginPages } from "./pages/add-login-pages.ts";
 import { plainLines } from "./plain-lines.ts";
 import type { Refusal } from "./refusal.ts";
 import { RelayFront } from "./relay-front.ts";
-import { refusalOf, renderError } from "./render-error.ts";
+import { mostParamLength, refusalOf, renderError } from "./render-error.ts";
 import { RequestState, type StateDeps } from "./request-state.ts";
 import { addAdapterRoutes } from "./routes/adapters.ts";
 import { addAdminRoutes } from "./routes/admin.ts";
@@ -80,6 +84,19 @@ import type { HttpDeps } from "./verbs.ts";
 
 /** Ready to listen. `close()` stops listening, waits for what runs and closes the connections to agents. */
 export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
+  const dashboards =
+    deps.dashboards &&
+    createDashboardEdge({
+      dashboards: deps.dashboards,
+      dial: deps.dial,
+      addressOf: clientAddress(deps.trustedProxies),
+      metrics: createDashboardMetrics(deps.registry),
+      log: deps.log,
+      onClosed: () => onClosed(),
+      bounds: deps.dashboardBounds,
+    });
+  const log = plainLines(deps.log);
+  const connections = createConnectionErrors({ log, registry: deps.registry, unixMs: Date.now });
   const app = Fastify({
     logger: false,
     bodyLimit: bodyLimitBytes,
@@ -91,7 +108,7 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     // To receive a whole request, a file of 200 MB over a slow line included; answers take as long as they take.
     requestTimeout: 900_000,
     rewriteUrl: ({ method, url = "/" }) => encodeModelName(method, url),
-    routerOptions: { ignoreTrailingSlash: true, maxParamLength: 512 },
+    routerOptions: { ignoreTrailingSlash: true, maxParamLength: mostParamLength },
     ajv: {
       customOptions: {
         coerceTypes: false,
@@ -102,11 +119,21 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
         // The failed value and its schema, for detail[]; never logged.
         verbose: true,
       },
+      onCreate: compileAtFirstUse,
     },
     // Told in our own words: see the listeners at the end.
-    http: { requireHostHeader: false },
-    clientErrorHandler: answerConnectionError,
-    frameworkErrors: (error, _request, reply) => answerError(error, "", reply),
+    http: {
+      requireHostHeader: false,
+      // Whatever else asks for an upgrade is answered as if it had not.
+      shouldUpgradeCallback: (request) =>
+        request.headers.upgrade?.toLowerCase() === "websocket" && dashboards?.owns(request) === true,
+    },
+    clientErrorHandler: connections.unreadable,
+    frameworkErrors: (error, request, reply) => {
+      const state = stateOfUnknown(edge, unknown, request, reply);
+      state.refusal = refusalOf(error);
+      answerRefusal(state.refusal, request, reply, state);
+    },
   });
   const known = new KnownPaths();
   app.addHook("onRoute", ({ method, url, config }) => known.add(method, url, config?.dialect ?? "service"));
@@ -117,7 +144,7 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
   readJsonBodies(app);
 
   const deadlines = new Deadlines();
-  const upstreams = createUpstreams();
+  const upstreams = createUpstreams(deps.dial);
   const live = new LiveMetrics();
   let isClosing = false;
   // A connection that was busy when closing began stays open when its answer has ended, unless it is told.
@@ -125,7 +152,7 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     if (isClosing) setImmediate(() => app.server.closeIdleConnections());
   };
   const edge = {
-    log: plainLines(deps.log),
+    log,
     metrics: createEdgeMetrics(deps.registry),
     live,
     bodies: deps.bodies,
@@ -149,8 +176,10 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     isClosing = true;
     front.isOpen = false;
     spine.coldStarts?.close();
+    dashboards?.drain();
   });
   app.addHook("onClose", async () => {
+    await dashboards?.close();
     deadlines.close();
     await upstreams.close();
   });
@@ -167,6 +196,8 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
   app.setNotFoundHandler((request, reply) => {
     const other = known.otherMethods(request.method, request.originalUrl);
     const state = stateOfUnknown(edge, unknown, request, reply, other?.dialect);
+    if (!other && isVisitOfBrowser(request))
+      return reply.headers(pairs(state.headers())).header("cache-control", "no-store").redirect("/console", 302);
     if (!other) return reply.code(404).headers(pairs(state.headers())).send({ detail: "Not Found" });
     state.refusal = refusalOf(new MethodNotAllowed(request.method, other.allowed));
     reply.header("allow", other.allowed);
@@ -246,10 +277,12 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
   const routes = app.server.listeners("request") as ((req: IncomingMessage, res: ServerResponse) => void)[];
   app.server.removeAllListeners("request");
   app.server.on("request", (req, res) => {
-    if (req.headers.host === undefined && req.httpVersion === "1.1") answerHostless(req, res);
+    if (req.headers.host === undefined && req.httpVersion === "1.1") connections.hostless(req, res);
+    else if (dashboards?.owns(req)) dashboards.take(req, res);
     else if (!front.take(req, res)) for (const route of routes) route.call(app.server, req, res);
   });
-  app.server.on("checkExpectation", answerUnknownExpectation);
+  if (dashboards) app.server.on("upgrade", dashboards.upgrade);
+  app.server.on("checkExpectation", connections.unknownExpectation);
   return app;
 }
 
@@ -275,10 +308,9 @@ function answerRefusal(
     .send(body);
 }
 
-function answerError(error: unknown, requestId: string, reply: FastifyReply): void {
-  const { status, headers, body } = renderError(refusalOf(error), "service", requestId);
-  reply.code(status).headers(pairs(headers)).send(body);
-}
+/** Somebody who opened the address that `up` prints. `/` is no operation: programs hear that there is nothing. */
+const isVisitOfBrowser = ({ method, url, headers }: FastifyRequest) =>
+  method === "GET" && /^\/(\?|$)/.test(url) && headers.accept?.includes("text/html") === true;
 
 function stateOfUnknown(
   edge: StateDeps,

@@ -19,6 +19,8 @@ export interface EdgeMetrics {
 
 /** Fewer than those of generations: there is a series of each for every endpoint and status. */
 const answers = [0.05, 0.5, 5];
+/** Of every refusal that an endpoint may answer, how many there were and how long they took together is enough. */
+const refusals: readonly number[] = [];
 const durations = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
 const firstTokens = [
   0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560,
@@ -39,7 +41,7 @@ export function createEdgeMetrics(registry: Registry): EdgeMetrics {
     new BucketHistogram(registry, name, help, buckets);
   const http = histogram(
     "http_request_duration_seconds",
-    "Time from a request's headers to the end of its answer",
+    "Time from a request's headers to the end of its answer; statuses from 400 on have no buckets but +Inf",
     answers,
   );
   const meters: RouteMeter[] = [];
@@ -118,7 +120,7 @@ export function createEdgeMetrics(registry: Registry): EdgeMetrics {
         ended(status, seconds) {
           let child = byStatus.get(status);
           if (!child) {
-            child = http.child({ method, route, status: String(status) });
+            child = http.child({ method, route, status: String(status) }, status < 400 ? answers : refusals);
             byStatus.set(status, child);
           }
           child.observe(seconds);

@@ -20,6 +20,25 @@ export class BodyNotUtf8 extends ServiceError {
   }
 }
 
+/** Escaped in JSON, half of a surrogate pair passes as text. `param`: where it stands; undefined: in a key, or alone. */
+export class TextNotUnicode extends ServiceError {
+  readonly code = "validation_error";
+  constructor(param: string | undefined) {
+    super(
+      "A text in the request holds half of a surrogate pair, an escape from \\ud800 to \\udfff without its other half, which is no " +
+        "character. Send the whole character, or \\ufffd in its place.",
+      param === undefined ? {} : { param },
+    );
+  }
+}
+
+export class NestedTooDeep extends ServiceError {
+  readonly code = "validation_error";
+  constructor(mostDepth: number) {
+    super(`The request body nests lists and objects more than ${mostDepth} levels deep. Send a flatter one.`);
+  }
+}
+
 /** More of the body was announced, and nothing came for so long that nobody waits for it any more. */
 export class BodyStalled extends ServiceError {
   readonly code = "body_stalled";
@@ -128,12 +147,36 @@ export class FileMissing extends ServiceError {
   }
 }
 
+/** Of one file among the parts of a form. */
+export class PartTooLarge extends ServiceError {
+  readonly code = "part_too_large";
+  constructor(param: string, limitBytes: number) {
+    super(
+      `The part \`${param}\` is larger than ${limitBytes / 1024 / 1024} MiB, the limit of this file. Send a smaller one.`,
+      {
+        param,
+      },
+    );
+  }
+}
+
+/** A part that may come once came again. */
+export class PartRepeated extends ServiceError {
+  readonly code = "validation_error";
+  constructor(param: string) {
+    super(`The part \`${param}\` came more than once. Send one.`, { param });
+  }
+}
+
 export class SpeechFormatUnknown extends ServiceError {
   readonly code = "output_format_unknown";
-  constructor(code: string) {
+  /** It stood in the query, not in the body. */
+  readonly isOfQuery: boolean;
+  constructor(code: string, isOfQuery = false) {
     super(`There is no output format ${code.slice(0, 64)}. There are mp3, opus, flac, wav and pcm.`, {
       param: "output_format",
     });
+    this.isOfQuery = isOfQuery;
   }
 }
 
@@ -166,6 +209,19 @@ export class LengthsDiffer extends ServiceError {
     super(`\`${param}\` and \`${other}\` are pairs, element by element: send as many of one as of the other.`, {
       param,
     });
+  }
+}
+
+/** Vectors of pictures: an answer of the texts alone would pass for one of both. */
+export class ImageNotEmbedded extends ServiceError {
+  readonly code = "image_not_supported";
+  constructor() {
+    super(
+      "This model makes vectors of texts, not of pictures. Leave out `image`, or ask a model that takes pictures.",
+      {
+        param: "image",
+      },
+    );
   }
 }
 
@@ -217,7 +273,7 @@ export class BadTime extends ServiceError {
 export class ApiKeyNotFound extends ServiceError {
   readonly code = "api_key_not_found";
   constructor() {
-    super("There is no such API key in your account.");
+    super("There is no such API key in your account. `GET /v1/api-tokens` lists its keys.");
   }
 }
 
@@ -225,7 +281,10 @@ export class ApiKeyNotFound extends ServiceError {
 export class RecordsAway extends ServiceError {
   readonly code = "store_away";
   constructor(cause: unknown) {
-    super("The records cannot be read at the moment. Try again in a few seconds.", { cause, retryAfterSeconds: 2 });
+    super("The records cannot be read or written at the moment. Try again in a few seconds.", {
+      cause,
+      retryAfterSeconds: 2,
+    });
   }
 }
 

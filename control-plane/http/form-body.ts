@@ -5,6 +5,8 @@ import { Busboy } from "@fastify/busboy";
 import type { FastifyRequest } from "fastify";
 import type { TSchema } from "typebox";
 import { MalformedForm } from "./errors.ts";
+import { exactInteger, seedToValidate } from "./exact-integers.ts";
+import { refuseUnfit } from "./unfit-value.ts";
 
 export class FormFile {
   readonly filename: string;
@@ -143,10 +145,24 @@ export function coerceForm(schema: TSchema) {
   const properties = (schema as { properties?: Record<string, { type?: unknown }> }).properties ?? {};
   return (request: FastifyRequest, _reply: unknown, done: () => void): void => {
     const body = request.body as Record<string, unknown> | null | undefined;
-    if (typeof body === "object" && body !== null) coerceFields(body, properties);
+    if (typeof body === "object" && body !== null) {
+      if ("seed" in properties) keepSeed(request, body);
+      coerceFields(body, properties);
+    }
     done();
   };
 }
+
+/** A long one is kept as it came, and judged as it is. */
+function keepSeed(request: FastifyRequest, body: Record<string, unknown>): void {
+  const { seed } = body;
+  const exact = typeof seed === "string" ? exactInteger(seed) : undefined;
+  if (!exact) return;
+  const { bytes = noBytes, exact: others } = request.readBody ?? {};
+  request.readBody = { bytes, exact: { ...others, seed: exact } };
+  body["seed"] = seedToValidate(seed as string);
+}
+const noBytes = Buffer.alloc(0);
 
 export function coerceFields(
   values: Record<string, unknown>,
@@ -159,16 +175,23 @@ export function coerceFields(
       const parsed = typeof value === "string" && value.startsWith("[") ? parsedOf(value) : undefined;
       values[name] = Array.isArray(parsed) ? parsed : [value];
     } else if (typeof value !== "string") continue;
-    else if (wants("boolean") && (value === "true" || value === "false")) values[name] = value === "true";
-    else if ((wants("integer") || wants("number")) && /^-?\d+(\.\d+)?$/.test(value)) values[name] = Number(value);
+    else if (wants("boolean") && /^(true|false)$/i.test(value)) values[name] = value.toLowerCase() === "true";
+    else if ((wants("integer") || wants("number")) && numeral.test(value)) values[name] = Number(value);
     else if (wants("object") && value.startsWith("{")) values[name] = parsedOf(value) ?? value;
   }
 }
 
+/** As clients of any language print a number: 0.00001 is 1e-05 in some. */
+const numeral = /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d{1,3})?$/i;
+
+/** Throws TextNotUnicode, NestedTooDeep. */
 function parsedOf(text: string): unknown {
+  let value: unknown;
   try {
-    return JSON.parse(text);
+    value = JSON.parse(text);
   } catch {
     return undefined;
   }
+  refuseUnfit(value, text);
+  return value;
 }

@@ -4,9 +4,11 @@ import { isUtf8 } from "node:buffer";
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { Dialect } from "./error-body.ts";
 import { BodyNotUtf8, MalformedBody } from "./errors.ts";
+import { digitsOf, holdsLongInteger, parseExactly, seedToValidate } from "./exact-integers.ts";
 import { digestOfForm, isForm, isUrlEncoded, readForm, readUrlEncoded } from "./form-body.ts";
 import { receiveBody } from "./receive-body.ts";
 import type { RequestState } from "./request-state.ts";
+import { refuseUnfit } from "./unfit-value.ts";
 
 export interface ReadBody {
   /** The body as it came; of a form, what its parts say with an `Idempotency-Key`, nothing without. */
@@ -81,44 +83,26 @@ function parse(request: FastifyRequest, bytes: Buffer, done: (error: Error | nul
   }
 }
 
-/** Throws MalformedBody, BodyNotUtf8. */
+/** Throws MalformedBody, BodyNotUtf8, TextNotUnicode, NestedTooDeep. */
 export function readJson(bytes: Buffer): { readonly value: unknown; readonly exact: ReadBody["exact"] } {
   // A decoder would put U+FFFD in the place of what it cannot read, and the model would be asked something else.
   if (!isUtf8(bytes)) throw new BodyNotUtf8();
-  let value: unknown;
-  let exact: Record<string, unknown> | undefined;
-  try {
-    const text = bytes.toString();
-    value = JSON.parse(text);
-    if (longInteger.test(text) && isObject(value)) {
-      exact = JSON.parse(text, keepLongIntegers) as Record<string, unknown>;
-      const seed = exact["seed"];
-      if (json.isRawJSON(seed)) value["seed"] = seedToValidate(BigInt(seed.rawJSON));
-    }
-  } catch (error) {
-    throw new MalformedBody(error);
-  }
+  const text = bytes.toString();
+  const value = parsed(text);
+  refuseUnfit(value, text);
+  if (!holdsLongInteger(text) || !isObject(value)) return { value, exact: undefined };
+  const exact = parseExactly(text) as Record<string, unknown>;
+  const seed = digitsOf(exact["seed"]);
+  if (seed !== undefined) value["seed"] = seedToValidate(seed);
   return { value, exact };
 }
 
-/** Nothing shorter than 16 digits is beyond 2^53. */
-const longInteger = /[:[,]\s*-?\d{16}/;
-
-interface RawJson {
-  readonly rawJSON: string;
-}
-const json = JSON as JSON & { rawJSON(text: string): RawJson; isRawJSON(value: unknown): value is RawJson };
-
-function keepLongIntegers(_key: string, value: unknown, context?: { source?: string }): unknown {
-  const source = context?.source;
-  if (typeof value !== "number" || Number.isSafeInteger(value) || !source || !/^-?\d+$/.test(source)) return value;
-  return json.rawJSON(source);
-}
-
-/** A validator of doubles cannot tell 2^64-1 from 2^64: it gets a number that is in or out of range as the exact one is. */
-function seedToValidate(exact: bigint): number {
-  if (exact >= 2n ** 64n) return 2 ** 65;
-  return exact < -(2n ** 63n) ? -(2 ** 64) : 0;
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new MalformedBody(error);
+  }
 }
 
 const isObject = (value: unknown): value is Record<string, unknown> =>

@@ -39,7 +39,7 @@ export function renderAgentCatalog(types: readonly AgentType[]) {
       {
         pretty_name: type.prettyName,
         version: type.version,
-        has_dashboard: type.hasDashboard,
+        has_dashboard: type.dashboardPort !== null,
         self_service_update_command: type.updateCommand,
         plans: type.plans.map((plan) => ({
           id: plan.id,

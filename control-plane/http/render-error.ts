@@ -58,6 +58,7 @@ const statusOf = new Map<ErrorClass, number>([
   [PrefetchNotFound, 404],
   [accounts.AccountStoreAway, 503],
   [accounts.AccountNotFound, 404],
+  [accounts.AccountDeleted, 409],
   [accounts.NotSuspended, 409],
   [accounts.LastAdmin, 409],
   [accounts.BadCursor, 422],
@@ -143,6 +144,12 @@ const statusOf = new Map<ErrorClass, number>([
   [agents.AgentNameTaken, 409],
   [agents.AgentWrongState, 409],
   [agents.NoDashboard, 409],
+  [agents.DashboardClosed, 401],
+  [agents.DashboardUnknown, 404],
+  [agents.DashboardForeign, 403],
+  [agents.DashboardNotReady, 503],
+  [agents.DashboardBusy, 429],
+  [agents.DashboardUnreachable, 502],
   [agents.AgentBusy, 409],
   [agents.TooManyAgents, 429],
   [agents.TooManyBackups, 409],
@@ -187,6 +194,8 @@ const statusOf = new Map<ErrorClass, number>([
   [inference.SuspendedByOperator, 403],
   [edge.MalformedBody, 400],
   [edge.BodyNotUtf8, 400],
+  [edge.TextNotUnicode, 422],
+  [edge.NestedTooDeep, 422],
   [edge.BodyStalled, 408],
   [edge.MethodNotAllowed, 405],
   [edge.HostMissing, 400],
@@ -200,11 +209,14 @@ const statusOf = new Map<ErrorClass, number>([
   [edge.NoForm, 400],
   [edge.ExpiryOutOfRange, 422],
   [edge.FileMissing, 422],
+  [edge.PartTooLarge, 413],
+  [edge.PartRepeated, 422],
   [edge.SpeechFormatUnknown, 422],
   [edge.SchemaVariantMissing, 404],
   [edge.FieldMissing, 422],
   [edge.BadDataUri, 422],
   [edge.LengthsDiffer, 422],
+  [edge.ImageNotEmbedded, 422],
   [edge.WebhookWithStream, 422],
   [webhooks.BadWebhookUrl, 422],
   [webhooks.WebhookRefused, 400],
@@ -226,6 +238,9 @@ const statusOf = new Map<ErrorClass, number>([
   [edge.NoSession, 404],
   [edge.CsrfRefused, 403],
 ]);
+
+/** Characters of one part of a path. */
+export const mostParamLength = 512;
 
 /** The fields that a refused value stands in, where it is not the body. */
 const queryParams: ReadonlySet<string> = new Set(["from", "to", "cursor", "after"]);
@@ -274,18 +289,23 @@ export function refusalOf(error: unknown, limitBytes = bodyLimitBytes): Refusal 
     return refused(422, summary(detail), "validation_error", { detail, param: detail[0]?.loc.slice(1).join(".") });
   }
   // A store that could not be asked, where the feature does not say it in words of its own.
-  if (code === "store_away") {
-    const message = "The records cannot be read or written at the moment. Try again in a few seconds.";
-    return refused(503, message, "store_away", { cause: error, retryAfterSeconds: 2 });
-  }
+  if (code === "store_away") return ofService(new edge.RecordsAway(error));
   // PostgreSQL's words for a NUL character: its texts cannot hold one.
   if (code === "22021" || code === "22P05") {
     return refused(422, "A text in the request holds a NUL character. Leave it out.", "validation_error", {
       detail: [{ loc: ["body"], msg: "a text holds a NUL character", type: "string_pattern" }],
     });
   }
-  if (code === "store_away") return ofService(new edge.RecordsAway(error));
   if (code === "FST_ERR_CTP_BODY_TOO_LARGE") return ofService(new edge.BodyTooLarge(limitBytes));
+  if (code === "FST_ERR_BAD_URL") {
+    const message =
+      "The path of this request cannot be read: a %-escape in it stands for no character. Encode it anew.";
+    return refused(400, message, "bad_request", {});
+  }
+  if (code === "FST_ERR_MAX_PARAM_LENGTH") {
+    const message = `A part of this path is longer than ${mostParamLength} characters, and no name here is. Check the path.`;
+    return refused(414, message, "path_too_long", {});
+  }
   if (statusCode !== undefined && statusCode >= 400 && statusCode < 500) {
     return refused(statusCode, "The request could not be read. Check its headers and its length.", "bad_request", {});
   }
@@ -312,7 +332,8 @@ function ofService(error: ServiceError): Refusal {
     retryAfterSeconds: retryAfterSeconds ?? (isRetryable ? 1 : undefined),
   };
   if (status !== 422) return refused(status, message, code, facts);
-  const loc = [sideOf(param), ...(param?.split(".") ?? [])];
+  const isOfQuery = error instanceof edge.SpeechFormatUnknown && error.isOfQuery;
+  const loc = [isOfQuery ? "query" : sideOf(param), ...(param?.split(".") ?? [])];
   const isMissing = error instanceof edge.BodyMissing || error instanceof edge.FieldMissing;
   const type = isMissing ? "missing" : "value_error";
   return refused(422, message, code, { ...facts, detail: [{ loc, msg: message, type }] });

@@ -25,6 +25,8 @@ export function renderSummary(one: AccountSummary) {
 export function renderDetail(one: AccountDetail): AdminAccount {
   return {
     ...renderSummary(one),
+    deleted_at: one.deletedAtMs === null ? null : seconds(one.deletedAtMs),
+    credited_usd: usdOrNull(one.credited),
     keys: one.keys,
     deployments: one.deployments,
     suspensions: one.suspensions.map(({ reason, sinceMs, by, note }) => ({

@@ -180,7 +180,9 @@ export class RequestState implements Trace {
       maxTokensLowered: this.loweredMaxTokens,
       err: refusal?.cause,
     };
-    if (status >= 500) this.#deps.log.error(line, "request");
+    // A 503 that nothing caused is a state that was foreseen: a model that sleeps or was stopped, no host with room.
+    if (status === 503 && refusal !== undefined && refusal.cause === undefined) this.#deps.log.warn(line, "request");
+    else if (status >= 500) this.#deps.log.error(line, "request");
     else this.#deps.log.info(line, "request");
   }
 }

@@ -3,7 +3,7 @@ import type { AnswerSink } from "../inference/answer-sink.ts";
 import type { ClientSink } from "./client-sink.ts";
 import { ForwardingSink } from "./forwarding-sink.ts";
 
-/** Of the text after `data: `; undefined: it is left out. `[DONE]` and comments are passed on by themselves. */
+/** Of the text after `data:`; undefined: it is left out. Must not throw. `[DONE]` and comments are passed on by themselves. */
 export type RewriteEvent = (data: string) => string | undefined;
 
 export class RewrittenStream extends ForwardingSink implements AnswerSink {
@@ -16,9 +16,9 @@ export class RewrittenStream extends ForwardingSink implements AnswerSink {
     this.#rewrite = rewrite;
   }
 
-  /** An engine that does not stream: one event. */
+  /** An engine that does not stream: one event, in one line. */
   whole(_status: number, _contentType: string, body: Buffer): void {
-    this.#frame(`data: ${body.toString()}`);
+    this.#frame(`data: ${body.toString().replaceAll(/\r?\n/g, " ")}`);
     this.#frame("data: [DONE]");
     this.end();
   }
@@ -28,19 +28,27 @@ export class RewrittenStream extends ForwardingSink implements AnswerSink {
   }
 
   write(chunk: Buffer): void {
-    const frames = (this.#rest + chunk.toString("latin1")).split("\n\n");
+    const frames = (this.#rest + chunk.toString("latin1")).split(frameEnd);
     this.#rest = frames.pop() as string;
     for (const frame of frames) this.#frame(Buffer.from(frame, "latin1").toString());
   }
 
   end(): void {
+    // Of an engine that leaves out the last empty line.
+    const last = Buffer.from(this.#rest, "latin1").toString().trimEnd();
+    this.#rest = "";
+    if (last !== "") this.#frame(last);
     this.client.end();
   }
 
   #frame(frame: string): void {
-    const isEvent = frame.startsWith("data: ") && frame !== "data: [DONE]";
-    const data = isEvent ? this.#rewrite(frame.slice(6)) : undefined;
+    const told = /^data: ?(.*)$/s.exec(frame)?.[1];
+    const isEvent = told !== undefined && told !== "[DONE]";
+    const data = isEvent ? this.#rewrite(told) : undefined;
     if (isEvent && data === undefined) return;
     this.client.write(Buffer.from(`${isEvent ? `data: ${data}` : frame}\n\n`));
   }
 }
+
+/** An empty line: some engines end theirs as HTTP does. */
+const frameEnd = /\r?\n\r?\n/;

@@ -24,6 +24,8 @@ export function detailOf(errors: readonly SchemaError[], place: Place): readonly
   const loc = [place, ...pathOf(error.instancePath)];
   if (error.keyword === "const")
     return [{ loc, msg: `Input should be ${listed(choices(errors, error))}`, type: "enum" }];
+  if (error.keyword === "additionalProperties")
+    return [{ loc: [...loc, String(error.params["additionalProperty"])], ...described(error, place) }];
   if (error.keyword !== "required") return [{ loc, ...described(error, place) }];
   const data = (typeof error.data === "object" && error.data !== null ? error.data : {}) as object;
   const missing = error.parentSchema?.required?.filter((key) => !(key in data)) ?? [];

@@ -22,6 +22,7 @@ import type { SignIn } from "../accounts/sign-in.ts";
 import type { SshKeys } from "../accounts/ssh-keys.ts";
 import type { AgentInstances } from "../agent-instances/agent-instances.ts";
 import type { AgentBackups } from "../agent-instances/backups.ts";
+import type { Dashboards } from "../agent-instances/dashboards.ts";
 import type { Voices } from "../assets/voices.ts";
 import type { Batches } from "../batches/batches.ts";
 import type { RunLine } from "../batches/line.ts";
@@ -52,6 +53,7 @@ import type { Deployment, DeploymentStatus } from "../deployments/deployment.ts"
 import type { LogLine, LogQuery } from "../deployments/logs.ts";
 import type { UseSeries, UseStats } from "../deployments/store.ts";
 import type { Files } from "../files/files.ts";
+import type { Dial } from "../fleet/dial.ts";
 import type { Enrolment } from "../fleet/enrolment.ts";
 import type { HostView } from "../fleet/host.ts";
 import type { HostOperations } from "../fleet/host-operations.ts";
@@ -62,6 +64,7 @@ import type { Spine } from "../inference/complete.ts";
 import type { Deadlines } from "../inference/deadlines.ts";
 import type { LimitDesk } from "../quotas/limit-desk.ts";
 import type { Webhooks } from "../webhooks/webhooks.ts";
+import type { DashboardBounds } from "./dashboards/dashboard-edge.ts";
 
 export interface DeploymentVerbs {
   /** Throws the errors of deployments/errors.ts, as all of these do. */
@@ -155,10 +158,11 @@ export interface AdminVerbs {
   uncordon(idOrName: string, gpu: string | undefined, act: Act): Promise<NodeView>;
 }
 
-/** What an operator does to accounts. All throw AccountNotFound for an unknown one. */
+/** What an operator does to accounts. All throw AccountNotFound for an unknown one, and AccountDeleted where they would change one. */
 export interface OperatorVerbs {
   /** Newest first. Throws BadCursor. */
   accounts(query: string, cursor: string | undefined, limit: number): Promise<AccountPage>;
+  /** Also one that was deleted. */
   account(account: AccountId): Promise<AccountDetail>;
   /** Throws LastAdmin. */
   changeAccount(account: AccountId, change: AccountChange, act: Act): Promise<AccountDetail>;
@@ -178,6 +182,8 @@ export interface HttpDeps {
   /** Without the parts that the edge makes itself. */
   readonly spine: Omit<Spine, "metrics" | "upstreams" | "deadlines" | "limits" | "unixMs"> &
     Partial<Pick<Spine, "limits">>;
+  /** To data paths of hosts. */
+  readonly dial: Dial;
   /** Of all requests together. */
   readonly bodies: ByteRoom;
   /** Where bodies that stall are noticed; undefined: with a clock of the edge's own. Its owner closes it. */
@@ -189,6 +195,10 @@ export interface HttpDeps {
   readonly containers: ContainerVerbs;
   readonly agentInstances: AgentInstances;
   readonly agentBackups: Omit<AgentBackups, "settle" | "tend" | "sweepDeleted">;
+  /** Undefined: there is no address for dashboards, and every host's name is the API's. */
+  readonly dashboards: Dashboards | undefined;
+  /** Undefined: those of the edge itself. */
+  readonly dashboardBounds?: Partial<DashboardBounds>;
   readonly accounts: AccountVerbs;
   readonly profiles: Profiles;
   readonly sshKeys: SshKeys;

@@ -1,19 +1,30 @@
 import type { ServiceError } from "../service-error.ts";
 import type { AttemptEnd } from "./attempt.ts";
+import type { Completion } from "./completion.ts";
 import { EngineOverloaded, EngineRefusal, UpstreamBroken, UpstreamTimeout, WrongTask } from "./errors.ts";
 
 type EngineError = Extract<AttemptEnd, { kind: "engine-error" }>;
 
-/** What the caller did wrong; any other status of an engine is its own trouble, or ours. */
-const callers = new Set([400, 405, 413, 415, 422]);
+/** What the caller did wrong, as it is told to him; any other status of an engine is its own trouble, or ours. */
+const callers = new Map([
+  [400, 400],
+  [405, 405],
+  [413, 413],
+  // No status of this interface: a file of a kind that the model does not read.
+  [415, 400],
+  [422, 422],
+]);
 
 /** An engine's error answer in our words: the caller's faults with the engine's own message, the rest as a broken upstream. */
-export function engineError({ status, body, retryAfterSeconds }: EngineError): ServiceError {
+export function engineError({ status, body, retryAfterSeconds }: EngineError, kind: Completion["kind"]): ServiceError {
   const told = read(body);
-  if (status === 501 || (status === 404 && isUnknownPath(told))) return new WrongTask();
-  if (callers.has(status)) {
+  // Text alone has requests that only some models take, tools for one; elsewhere it is the path that takes no POST.
+  const isOtherMethod = status === 405 && kind !== "chat" && kind !== "text_completion";
+  if (status === 501 || isOtherMethod || (status === 404 && isUnknownPath(told))) return new WrongTask();
+  const callersStatus = callers.get(status);
+  if (callersStatus !== undefined) {
     const message = told.message ?? "The model's engine refused the request without saying why.";
-    return new EngineRefusal(status, message, told.code ?? "invalid_request", told.type, told.param);
+    return new EngineRefusal(callersStatus, message, told.code ?? "invalid_request", told.type, told.param);
   }
   if (status === 429) return new EngineOverloaded(retryAfterSeconds ?? 1);
   const cause = new Error(`the engine answered ${status}: ${(told.message ?? "").slice(0, 500)}`);

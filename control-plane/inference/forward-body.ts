@@ -36,7 +36,13 @@ const engineKeys = [
   "continue_final_message",
 ] as const;
 /** What only our own runtime understands. */
-const stokerKeys = ["return_tokens_as_token_ids", "prompt_cache_key", "reasoning", "data"] as const;
+const stokerKeys = [
+  "return_tokens_as_token_ids",
+  "prompt_cache_key",
+  "prompt_cache_options",
+  "reasoning",
+  "data",
+] as const;
 
 const forStoker: ReadonlySet<string> = new Set([...engineKeys, ...stokerKeys]);
 const forExternal: ReadonlySet<string> = new Set(engineKeys);

@@ -89,7 +89,13 @@ export async function relay(
       case "engine-error":
         deps.routes.sawAnswer(route.hostId);
         deps.metrics.upstreamErrors.inc({ reason: last.status >= 500 ? "engine_error" : "engine_refusal" });
-        return { kind: "failed", ranAttempt: trace.attempts, usage: last.usage, frames: 0, error: engineError(last) };
+        return {
+          kind: "failed",
+          ranAttempt: trace.attempts,
+          usage: last.usage,
+          frames: 0,
+          error: engineError(last, completion.kind),
+        };
       case "client-gone":
         deps.metrics.aborts.inc({ by: "client" });
         if (last.wasSent) ranAttempt = trace.attempts;
@@ -190,7 +196,7 @@ function attempt(
     route.inFlight += completion.n;
     const path = `/i/${route.instanceId}${enginePathOf(completion)}`;
     const ticket = ticketFor(deps, route, admission, completion, trace);
-    deps.upstreams.send(route.origin, { path, ticket, body: body.bytes, contentType: body.contentType }, handler);
+    deps.upstreams.send(route, { path, ticket, body: body.bytes, contentType: body.contentType }, handler);
   });
 }
 

@@ -3,6 +3,7 @@ import { request as httpRequest } from "node:http";
 import { request as httpsRequest } from "node:https";
 import type { Duplex } from "node:stream";
 import { FrameSocket, frameKind, mostPayload, sharedPath, sharedProtocol, withFields } from "../../proto/frames.ts";
+import type { PeerOptions } from "../../proto/peer-tls.ts";
 import { SharedCall } from "./shared-call.ts";
 import type { UpstreamListener, UpstreamRequest } from "./upstream-call.ts";
 
@@ -19,11 +20,17 @@ export interface SharedConnection {
 }
 
 /** Rejects with NotShared, or with what kept it from connecting. `gone`: called once when the connection has ended. */
-export function connectShared(origin: string, signal: AbortSignal, gone: () => void): Promise<SharedConnection> {
+export function connectShared(
+  origin: string,
+  tls: PeerOptions,
+  signal: AbortSignal,
+  gone: () => void,
+): Promise<SharedConnection> {
   const url = new URL(sharedPath, origin);
   const ask = url.protocol === "https:" ? httpsRequest : httpRequest;
   return new Promise((resolve, reject) => {
-    const asking = ask(url, { headers: { connection: "upgrade", upgrade: sharedProtocol }, signal, agent: false });
+    const headers = { connection: "upgrade", upgrade: sharedProtocol };
+    const asking = ask(url, { ...tls, headers, signal, agent: false });
     asking.once("upgrade", (_answer, socket, first) => {
       socket.setNoDelay(true);
       resolve(shareConnection(socket, first, gone));

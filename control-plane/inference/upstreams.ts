@@ -1,11 +1,12 @@
 // The ways to the agents. Requests to one agent share one connection (proto/frames.ts) where the agent knows how, and go over
 // keep-alive connections of their own where it does not: an agent of an older version during a rollout.
-import { type Dispatcher, Pool } from "undici";
+import { buildConnector, type Dispatcher, Pool } from "undici";
+import type { DataPathAddress, Dial } from "../fleet/dial.ts";
 import { connectShared, NotShared, type SharedConnection } from "./shared-upstream.ts";
 import type { UpstreamListener, UpstreamRequest } from "./upstream-call.ts";
 
 export interface Upstreams {
-  send(origin: string, request: UpstreamRequest, listener: UpstreamListener): void;
+  send(to: DataPathAddress, request: UpstreamRequest, listener: UpstreamListener): void;
   /** Cuts what is left open. */
   close(): Promise<void>;
 }
@@ -15,6 +16,7 @@ const connectMs = 5_000;
 const askAgainMs = 60_000;
 
 interface Way {
+  readonly to: DataPathAddress;
   shared: SharedConnection | undefined;
   connecting: Promise<SharedConnection> | undefined;
   pool: Pool | undefined;
@@ -22,23 +24,30 @@ interface Way {
   httpUntilMs: number;
 }
 
-export function createUpstreams(): Upstreams {
+export function createUpstreams(dial: Dial): Upstreams {
   const ways = new Map<string, Way>();
   const closing = new AbortController();
 
-  function wayTo(origin: string): Way {
-    let way = ways.get(origin);
+  function wayTo({ hostId, origin }: DataPathAddress): Way {
+    // Of one host: another one at the same address, before or after it, is dialled for itself.
+    const key = `${origin} ${hostId}`;
+    let way = ways.get(key);
     if (!way) {
-      way = { shared: undefined, connecting: undefined, pool: undefined, httpUntilMs: 0 };
-      ways.set(origin, way);
+      way = { to: { hostId, origin }, shared: undefined, connecting: undefined, pool: undefined, httpUntilMs: 0 };
+      ways.set(key, way);
     }
     return way;
   }
 
-  function connect(origin: string, way: Way): Promise<SharedConnection> {
-    way.connecting ??= connectShared(origin, AbortSignal.any([closing.signal, AbortSignal.timeout(connectMs)]), () => {
+  async function open(way: Way): Promise<SharedConnection> {
+    const signal = AbortSignal.any([closing.signal, AbortSignal.timeout(connectMs)]);
+    return connectShared(way.to.origin, dial(way.to), signal, () => {
       way.shared = undefined;
-    })
+    });
+  }
+
+  function connect(way: Way): Promise<SharedConnection> {
+    way.connecting ??= open(way)
       .then((shared) => {
         if (!shared.isClosed) way.shared = shared;
         return shared;
@@ -49,25 +58,25 @@ export function createUpstreams(): Upstreams {
     return way.connecting;
   }
 
-  function sendAlone(origin: string, way: Way, request: UpstreamRequest, listener: UpstreamListener): void {
-    way.pool ??= createPool(origin);
+  function sendAlone(way: Way, request: UpstreamRequest, listener: UpstreamListener): void {
+    way.pool ??= createPool(way.to, dial);
     const headers = ["content-type", request.contentType ?? "application/json", "x-stoker-ticket", request.ticket];
     const { path, body } = request;
     way.pool.dispatch({ method: "POST", path, headers, body }, listener as Dispatcher.DispatchHandler);
   }
 
   return {
-    send(origin, request, listener) {
-      const way = wayTo(origin);
+    send(to, request, listener) {
+      const way = wayTo(to);
       if (way.shared) way.shared.send(request, listener);
-      else if (performance.now() < way.httpUntilMs) sendAlone(origin, way, request, listener);
+      else if (performance.now() < way.httpUntilMs) sendAlone(way, request, listener);
       else
-        connect(origin, way).then(
+        connect(way).then(
           (shared) => shared.send(request, listener),
           (error: Error) => {
             if (!(error instanceof NotShared)) return listener.onResponseError(undefined, error);
             way.httpUntilMs = performance.now() + askAgainMs;
-            sendAlone(origin, way, request, listener);
+            sendAlone(way, request, listener);
           },
         );
     },
@@ -80,8 +89,8 @@ export function createUpstreams(): Upstreams {
   };
 }
 
-function createPool(origin: string): Pool {
-  return new Pool(origin, {
+function createPool(to: DataPathAddress, dial: Dial): Pool {
+  return new Pool(to.origin, {
     connections: null,
     pipelining: 1,
     // First byte and gaps are bounded by our own deadlines: undici cannot tell a long wait in a queue from silence.
@@ -89,6 +98,13 @@ function createPool(origin: string): Pool {
     bodyTimeout: 0,
     // Shorter than an agent keeps an idle connection: the side that sends must be the one that closes.
     keepAliveTimeout: 30_000,
-    connect: { timeout: connectMs },
+    // Each connection shows the certificate of its time.
+    connect(options, done) {
+      try {
+        buildConnector({ ...dial(to), timeout: connectMs, maxCachedSessions: 0 })(options, done);
+      } catch (error) {
+        done(error as Error, null);
+      }
+    },
   });
 }

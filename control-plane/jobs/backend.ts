@@ -10,6 +10,7 @@ export type Work = (job: { readonly name: string; readonly data: unknown }) => P
 export type WorkerWishes = Pick<
   WorkerOptions,
   | "concurrency"
+  | "drainDelay"
   | "lockDuration"
   | "maxStalledCount"
   | "removeOnComplete"

@@ -119,7 +119,7 @@ export class RequestForbidden extends ServiceError {
 export class QuotaAccountGone extends ServiceError {
   readonly code = "account_not_found";
   constructor() {
-    super("There is no such account.");
+    super("There is no such account, or it was deleted.");
   }
 }
 

@@ -39,6 +39,8 @@ export interface SessionDeps {
   readonly commands: CommandStore;
   readonly isRevoked: (host: HostId) => Promise<boolean>;
   readonly runOf: FleetStore["runOf"];
+  /** Hosts that others are to refuse, as last read. */
+  readonly barred: () => readonly HostId[];
   readonly monotonicMs: () => number;
   readonly nodeWeights: Pick<NodeWeightsStore, "observe">;
   readonly keptWeights: FleetStore["setKeptWeights"];
@@ -272,7 +274,8 @@ function serve(
         deps.membership.heard(session);
         const { sequence } = message.renew;
         const { isDatabaseAway: databaseAway, reconnectSpreadMs } = deps.membership;
-        const renewed = { sequence, controlTimeMs: Date.now(), databaseAway, reconnectSpreadMs };
+        const barredHosts = [...deps.barred()];
+        const renewed = { sequence, controlTimeMs: Date.now(), databaseAway, reconnectSpreadMs, barredHosts };
         stream.write({ renewed, body: "renewed" });
       } else if (message.body === "report" && message.report) {
         takeSoon(message.report);
@@ -297,6 +300,7 @@ function serve(
       controlTimeMs: Date.now(),
       behind: welcome.isBehind,
       reconnectSpreadMs: deps.membership.reconnectSpreadMs,
+      barredHosts: [...deps.barred()],
     },
   });
   log.info(

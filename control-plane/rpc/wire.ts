@@ -31,7 +31,7 @@ export function readHello(wire: Hello__Output, host: HostId): { readonly hello: 
   if (!wire.inventory) return { why: "the inventory is missing" };
   const origin = URL.parse(wire.advertise);
   if (!origin || !/^https?:$/.test(origin.protocol))
-    return { why: "advertise is not the address of a data path, such as http://10.0.0.7:9100" };
+    return { why: "advertise is not the address of a data path, such as https://10.0.0.7:9100" };
   return {
     hello: {
       hostId: host,
@@ -205,15 +205,14 @@ function writeSpec(want: DesiredInstance): InstanceSpec {
     },
     gpuUuids: [...want.gpuUuids],
     gpuMemoryBytes: want.gpuMemoryBytes,
+    gpuShare: want.gpuShare,
     maxBatchSize: want.maxBatchSize,
     contextLength: want.contextLength,
     memoryBytes: want.memoryBytes,
     cpus: want.cpus,
     extraArgs: [...want.extraArgs],
     image: want.rental?.image ?? want.agentInstance?.image ?? want.image,
-    agentInstance: want.agentInstance
-      ? { port: want.agentInstance.port, volumePath: want.agentInstance.volumePath }
-      : null,
+    agentInstance: want.agentInstance ? agentPorts(want.agentInstance) : null,
     externalUrl: want.externalUrl,
     draining: false,
     chatTemplate: weights.chatTemplate ?? "",
@@ -221,6 +220,12 @@ function writeSpec(want: DesiredInstance): InstanceSpec {
     rental: want.rental ? { sshKeys: [...want.rental.sshKeys], firstStart: want.rental.firstStart } : null,
   };
 }
+
+const agentPorts = ({ port, volumePath, dashboardPort }: NonNullable<DesiredInstance["agentInstance"]>) => ({
+  port,
+  volumePath,
+  dashboardPort,
+});
 
 /** All instances hold what the first one got: its commit, or the digest of its one file. */
 function adapterWeights(one: DesiredInstance["adapters"][number], task: string): Weights {

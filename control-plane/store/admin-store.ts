@@ -11,7 +11,7 @@ import { inTransaction } from "./database.ts";
 import type { Database } from "./schema.ts";
 
 export function createAdminStore(db: Kysely<Database>): AdminAccountStore {
-  const living = () =>
+  const known = () =>
     db
       .selectFrom("account")
       .leftJoin("budget", (join) => join.on("budget.budget_id", "=", sql<string>`'account/' || account.account_id`))
@@ -23,10 +23,11 @@ export function createAdminStore(db: Kysely<Database>): AdminAccountStore {
         "is_team_account",
         "suspend_reason",
         "account.created_at",
+        "account.deleted_at",
         "lim",
         "spent",
-      ])
-      .where("deleted_at", "is", null);
+      ]);
+  const living = () => known().where("deleted_at", "is", null);
 
   return asked<AdminAccountStore>({
     async firstAdmin() {
@@ -51,7 +52,7 @@ export function createAdminStore(db: Kysely<Database>): AdminAccountStore {
     },
 
     async get(account) {
-      const row = await living()
+      const row = await known()
         .select((of) => [
           of
             .selectFrom("api_key")
@@ -68,7 +69,15 @@ export function createAdminStore(db: Kysely<Database>): AdminAccountStore {
         ])
         .where("account.account_id", "=", account)
         .executeTakeFirst();
-      return row && { ...summaryOf(row), keys: Number(row.keys), deployments: Number(row.deployments) };
+      return (
+        row && {
+          ...summaryOf(row),
+          deletedAtMs: row.deleted_at?.getTime() ?? null,
+          credited: row.lim === null ? null : nano(row.lim),
+          keys: Number(row.keys),
+          deployments: Number(row.deployments),
+        }
+      );
     },
 
     change: (account, wish, act) =>

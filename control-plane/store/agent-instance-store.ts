@@ -37,6 +37,7 @@ export function createAgentInstanceStore(db: Kysely<Database>): AgentInstanceSto
               version: type.version,
               image: type.image,
               port: type.port,
+              dashboard_port: type.dashboardPort,
               volume_path: type.volumePath,
               vcpu: plan.vcpu,
               ram_bytes: BigInt(plan.ramBytes),
@@ -96,8 +97,8 @@ export function createAgentInstanceStore(db: Kysely<Database>): AgentInstanceSto
 
     update: (id, account, ifRevision, type) =>
       guarded(db, async (trx) => {
-        const { version, image, port, volumePath } = type;
-        await ifIdle(trx, id, account, { version, image, port, volume_path: volumePath });
+        const { version, image, port, volumePath: volume_path, dashboardPort: dashboard_port } = type;
+        await ifIdle(trx, id, account, { version, image, port, volume_path, dashboard_port });
         if (!(await changeIn(trx, id, account, ifRevision, { isNewGeneration: true }, undefined))) throw new Moved();
       }),
   });

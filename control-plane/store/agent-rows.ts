@@ -16,6 +16,7 @@ export function selectAgents(db: Kysely<Database>) {
         "a.agent_type",
         "a.plan_id",
         "a.version as type_version",
+        "a.dashboard_port",
         "a.started_at",
         "a.was_stopped",
         "a.operation",
@@ -44,6 +45,7 @@ export function asAgentInstance(row: AgentRow): AgentInstance {
     type: row.agent_type,
     plan: row.plan_id,
     version: row.type_version,
+    dashboardPort: row.dashboard_port,
     hourRate: nano(row.hour_rate),
     startedAtMs: row.started_at.getTime(),
     wasStopped: row.was_stopped,
@@ -72,6 +74,7 @@ export async function agentRows(
 const asDesired = (row: Selectable<Database["agent_instance"]>): DesiredAgentInstance => ({
   image: row.image,
   port: row.port,
+  dashboardPort: row.dashboard_port ?? 0,
   volumePath: row.volume_path,
   cpus: row.vcpu,
   memoryBytes: Number(row.ram_bytes),

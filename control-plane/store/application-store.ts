@@ -88,11 +88,16 @@ async function grant(trx: Transaction<Database>, account: AccountId, id: string,
   await writeAudit(trx, {
     actor: act.by,
     action: "credit.grant",
-    subject: reference,
+    subject: account,
     account,
     ip: act.ip,
     before: { limit: textOf(outcome.before.limit), spent: String(outcome.before.spent) },
-    after: { limit: textOf(outcome.funds.limit), spent: String(outcome.funds.spent), amount: String(amount) },
+    after: {
+      limit: textOf(outcome.funds.limit),
+      spent: String(outcome.funds.spent),
+      amount: String(amount),
+      reference,
+    },
     note: act.note,
   });
   const { limit, spent } = outcome.funds;

@@ -235,9 +235,14 @@ export function createBatchStore(db: Kysely<Database>): BatchStore {
       });
     },
 
-    async doneLines(id) {
-      const rows = await db.selectFrom("batch_result").select("line").where("batch_id", "=", id).execute();
-      return new Set(rows.map(({ line }) => line));
+    async done(id) {
+      // A text's length stands beside it: none of them is read for that.
+      const rows = await db
+        .selectFrom("batch_result")
+        .select(["line", sql<number>`octet_length(body)`.as("bytes")])
+        .where("batch_id", "=", id)
+        .execute();
+      return { lines: new Set(rows.map(({ line }) => line)), bytes: rows.reduce((sum, { bytes }) => sum + bytes, 0) };
     },
 
     async results(id, isError, afterLine, { lines, bytes }) {

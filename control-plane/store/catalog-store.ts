@@ -1,10 +1,12 @@
 import { type Kysely, sql, type Transaction } from "kysely";
+import { noAdapters } from "../../proto/engine-args.ts";
 import type { AccountId, AdapterId, DeploymentId } from "../../proto/ids.ts";
 import { pricedPixels, type TokenRates } from "../../proto/money.ts";
 import type { CatalogStore, Offer, OfferedModel } from "../catalog/store.ts";
 import { asked } from "./asked.ts";
 import { announce } from "./change-feed.ts";
 import { inTransaction } from "./database.ts";
+import { batchSize } from "./deployment-rows.ts";
 import type { Database } from "./schema.ts";
 
 /** Those that take LoRA adapters while they run, by what the model is for. */
@@ -30,7 +32,7 @@ export function createCatalogStore(db: Kysely<Database>): CatalogStore {
           "d.gpu",
           "d.num_gpus",
         ])
-        .select(["d.max_batch_size", "d.context_length", "d.created_at"])
+        .select(["d.context_length", "d.created_at", "d.extra_args", batchSize.as("batch_size")])
         .select(
           sql<number>`coalesce((select max(i.context_length) from instance i
             where i.deploy_id = d.deploy_id and i.tombstoned_at is null), 0)`.as("reported_length"),
@@ -47,9 +49,9 @@ export function createCatalogStore(db: Kysely<Database>): CatalogStore {
         version: row.version,
         task: row.task,
         engine: row.engine === "stoker" ? "stoker" : "external",
-        takesAdapters: adapterEngines[row.task]?.has(row.engine) ?? false,
+        takesAdapters: (adapterEngines[row.task]?.has(row.engine) ?? false) && !row.extra_args.includes(noAdapters),
         status: row.status,
-        maxBatchSize: row.max_batch_size,
+        maxBatchSize: row.batch_size,
         contextLength: row.reported_length || row.context_length,
         createdAtMs: row.created_at.getTime(),
         ...(row.num_gpus > 0 ? { gpus: { type: row.gpu, count: row.num_gpus } } : {}),

@@ -6,7 +6,7 @@ import { writeAudit } from "./audit-rows.ts";
 import { announce } from "./change-feed.ts";
 import { inTransaction, uniqueViolation } from "./database.ts";
 import { asDeployment, asInstance, selectDeployments } from "./deployment-rows.ts";
-import { addSpec, columnsOf } from "./deployment-specs.ts";
+import { addSpec, columnsOf, memoryColumnsOf } from "./deployment-specs.ts";
 import { lockAccount, readGpuUse } from "./limit-rows.ts";
 import type { Database } from "./schema.ts";
 
@@ -17,7 +17,7 @@ export async function changeDeployment(
   ifRevision: bigint,
   change: Change,
   check: GpuCheck | undefined,
-): Promise<boolean> {
+): Promise<boolean | "has_adapters"> {
   try {
     return await inTransaction(db, (trx) => changeIn(trx, id, account, ifRevision, change, check));
   } catch (error) {
@@ -36,7 +36,8 @@ export async function changeIn(
   ifRevision: bigint,
   change: Change,
   check: GpuCheck | undefined,
-): Promise<boolean> {
+): Promise<boolean | "has_adapters"> {
+  if (change.endsAdapters && (await hasAdapters(trx, id))) return "has_adapters";
   // Before the deployment's row: the order of everybody who counts GPUs.
   if (check) await lockAccount(trx, account);
   const nextSpec = change.spec ? await addSpec(trx, id, change.spec) : 0;
@@ -52,7 +53,10 @@ export async function changeIn(
       ...(change.maxInstances === undefined ? {} : { max_instances: change.maxInstances }),
       ...(change.inactiveShutdown === undefined ? {} : { inactive_shutdown: change.inactiveShutdown }),
       ...(change.target === undefined ? {} : { target: change.target }),
+      ...(change.standardArgs === undefined ? {} : { standard_args: JSON.stringify(change.standardArgs) }),
+      ...(change.memory === undefined ? {} : memoryColumnsOf(change.memory, eb.ref("spec"))),
       ...(change.spec === undefined ? {} : { ...columnsOf(change.spec), spec: nextSpec, update_error: "" }),
+      ...(change.spec?.memory === undefined ? {} : memoryColumnsOf(change.spec.memory, nextSpec)),
       ...(change.isNewGeneration || change.spec ? { generation: eb("generation", "+", 1) } : {}),
     }))
     .where("deploy_id", "=", id)
@@ -68,6 +72,7 @@ export async function changeIn(
   }
   if (check) check(await readGpuUse(trx, account, moved.gpu, id));
   if (change.isNewGeneration) await regenerate(trx, id, moved.generation);
+  if (change.standardArgs) await retell(trx, id);
   // Its data goes with it: who ended it must be known afterwards.
   if (change.status === "deleted" && moved.kind !== "model") {
     const before = { name: moved.model_name };
@@ -78,18 +83,40 @@ export async function changeIn(
   return true;
 }
 
+async function hasAdapters(trx: Transaction<Database>, base: DeploymentId): Promise<boolean> {
+  const found = await trx
+    .selectFrom("adapter")
+    .select("adapter_id")
+    .where("base_deploy_id", "=", base)
+    .where("status", "not in", ["deleted", "failed"])
+    .limit(1)
+    .executeTakeFirst();
+  return found !== undefined;
+}
+
 /** Every instance that stays is to run the new generation. Hosts are locked first, in the order all writers use. */
 async function regenerate(trx: Transaction<Database>, id: DeploymentId, generation: number): Promise<void> {
-  const live = trx.selectFrom("instance").where("deploy_id", "=", id).where("tombstoned_at", "is", null);
-  const hosts = await live.select("host_id").distinct().orderBy("host_id").execute();
-  for (const { host_id } of hosts) await bumpHost(trx, host_id);
+  const hosts = await bumpHostsOf(trx, id);
   await trx
     .updateTable("instance")
     .set({ generation, updated_at: sql<Date>`now()` })
     .where("deploy_id", "=", id)
     .where("tombstoned_at", "is", null)
     .execute();
-  for (const { host_id } of hosts) await announce(trx, "host", host_id);
+  for (const host of hosts) await announce(trx, "host", host);
+}
+
+/** The gates of what runs follow; the engines behind them stay as they are. */
+async function retell(trx: Transaction<Database>, id: DeploymentId): Promise<void> {
+  for (const host of await bumpHostsOf(trx, id)) await announce(trx, "host", host);
+}
+
+/** Those with live instances of the deployment. */
+async function bumpHostsOf(trx: Transaction<Database>, id: DeploymentId): Promise<readonly string[]> {
+  const live = trx.selectFrom("instance").where("deploy_id", "=", id).where("tombstoned_at", "is", null);
+  const hosts = await live.select("host_id").distinct().orderBy("host_id").execute();
+  for (const { host_id } of hosts) await bumpHost(trx, host_id);
+  return hosts.map(({ host_id }) => host_id);
 }
 
 /** Its desired set changed. */

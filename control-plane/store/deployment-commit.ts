@@ -2,11 +2,11 @@
 // deployment's revision and the revision of every host it placed on.
 import { type Kysely, sql, type Transaction, type UpdateObject } from "kysely";
 import type { InstanceId } from "../../proto/ids.ts";
-import type { Claimed, NewInstance, Verdict } from "../deployments/store.ts";
+import type { Claimed, NewInstance, StandardArgs, Verdict } from "../deployments/store.ts";
 import { announce } from "./change-feed.ts";
 import { inTransaction, uniqueViolation } from "./database.ts";
 import { bumpHost } from "./deployment-changes.ts";
-import { columnsOf, readSpecs } from "./deployment-specs.ts";
+import { columnsOf, memoryColumnsOf, readSpecs, type Spec } from "./deployment-specs.ts";
 import { moveReserve, moveSharing } from "./gpu-reserve-store.ts";
 import type { Database } from "./schema.ts";
 
@@ -39,7 +39,8 @@ async function write(trx: Transaction<Database>, claimed: Claimed, verdict: Verd
       spec: verdict.spec,
       serving_spec: verdict.servingSpec,
       update_error: verdict.updateError,
-      ...(before ? columnsOf(before) : {}),
+      ...(before ? columnsOf({ ...before, standardArgs: keptArgs(deployment, before) }) : {}),
+      ...(before?.memory ? memoryColumnsOf(before.memory, verdict.spec) : {}),
       ...(verdict.replacements === undefined
         ? {}
         : { replacements: verdict.replacements, replaced_at: sql<Date>`now()` }),
@@ -73,6 +74,14 @@ async function write(trx: Transaction<Database>, claimed: Claimed, verdict: Verd
   await changeInstances(trx, verdict.revised, wanted);
   await announce(trx, "deployment", deployment.id);
   for (const host of hosts) await announce(trx, "host", host);
+}
+
+/** What ran before, but no more requests at once than the owner wants by now: a lowered number has no spec of its own. */
+function keptArgs(now: Claimed["deployment"], before: Spec): StandardArgs {
+  const { standardArgs = {} } = before;
+  const wanted = now.standardArgs?.maxConcurrentRequests ?? now.maxBatchSize;
+  const isFewer = wanted < (standardArgs.maxConcurrentRequests ?? now.maxBatchSize);
+  return isFewer ? { ...standardArgs, maxConcurrentRequests: wanted } : standardArgs;
 }
 
 /** Claims move the revision that the placement saw; somebody else's claim since then undoes everything. */

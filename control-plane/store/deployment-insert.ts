@@ -4,7 +4,7 @@ import { isAdapterName } from "./adapter-rows.ts";
 import { writeAudit } from "./audit-rows.ts";
 import { announce } from "./change-feed.ts";
 import { inTransaction, uniqueViolation } from "./database.ts";
-import { columnsOf, insertSpec } from "./deployment-specs.ts";
+import { columnsOf, insertSpec, memoryColumnsOf } from "./deployment-specs.ts";
 import { lockAccount, readGpuUse } from "./limit-rows.ts";
 import type { Database } from "./schema.ts";
 
@@ -37,6 +37,7 @@ export async function insertUnderLimits(
 
 /** Throws a unique violation of `deployment_name`. */
 export async function insertDeployment(trx: Transaction<Database>, next: NewDeployment): Promise<void> {
+  const memory = { memoryBytes: next.memoryBytes, isMemoryBound: next.isMemoryBound ?? false };
   await trx
     .insertInto("deployment")
     .values({
@@ -60,15 +61,14 @@ export async function insertDeployment(trx: Transaction<Database>, next: NewDepl
       ...columnsOf(next),
       image: next.image ?? "",
       external_url: next.externalUrl,
-      memory_bytes: BigInt(next.memoryBytes),
-      memory_bound: next.isMemoryBound ?? false,
+      ...memoryColumnsOf(memory, 1),
       price_subject: next.priceSubject ?? null,
       pending_reasons: "[]",
       target: Math.max(1, next.minInstances),
       inactive_shutdown: next.inactiveShutdown ?? null,
     })
     .execute();
-  await insertSpec(trx, next.id, 1, next);
+  await insertSpec(trx, next.id, 1, { ...next, memory });
   // Machines of their own, which cost as long as they are there: who took one must be known afterwards.
   if (next.kind === "model") return;
   const { account, ip = "" } = next;

@@ -25,6 +25,17 @@ type DeploymentRow = Selectable<Database["deployment"]> & {
   readonly first: FirstInstance | null;
 };
 
+/** Requests that an instance lets in at once. The deployment's table is `d`. */
+export const batchSize = sql<number>`coalesce((d.standard_args->>'maxConcurrentRequests')::int, d.max_batch_size)`;
+
+/**
+ * The same of one instance, whose table is `i`: no more than it was started for, and fewer where its owner said so since. One that
+ * runs beside its successor during a raise still takes what it took.
+ */
+export const instanceBatchSize = sql<number>`least(${batchSize}, (
+  select coalesce((s.standard_args->>'maxConcurrentRequests')::int, d.max_batch_size) from deployment_spec s
+  where s.deploy_id = i.deploy_id and s.spec = i.spec))`;
+
 /** Every column, the number of serving instances, and how far the first one is. */
 export function selectDeployments(db: Kysely<Database>) {
   return db
@@ -78,7 +89,8 @@ export function asDeployment(row: DeploymentRow): Deployment {
     externalUrl: row.external_url,
     contextLength: row.context_length,
     memoryBytes: Number(row.memory_bytes),
-    isMemoryBound: row.memory_bound,
+    // What bounded an earlier run says nothing of what runs now.
+    isMemoryBound: row.memory_bound && row.memory_spec === row.spec,
     ...(row.price_subject === null ? {} : { priceSubject: row.price_subject }),
     pendingReasons: row.pending_reasons,
     generation: row.generation,

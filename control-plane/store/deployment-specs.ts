@@ -1,13 +1,15 @@
 // What a deployment is to run, by number. Rows are never changed: instances of an older one keep what they were started with.
 import type { Kysely, Transaction } from "kysely";
 import type { DeploymentId } from "../../proto/ids.ts";
-import type { StandardArgs } from "../deployments/store.ts";
+import type { MemoryClaim, StandardArgs } from "../deployments/store.ts";
 import type { Database } from "./schema.ts";
 
 export interface Spec {
   readonly extraArgs: readonly string[];
   readonly standardArgs?: StandardArgs;
   readonly contextLength: number;
+  /** Absent: nobody knew. */
+  readonly memory?: MemoryClaim;
 }
 
 export async function insertSpec(
@@ -18,7 +20,11 @@ export async function insertSpec(
 ): Promise<void> {
   await trx
     .insertInto("deployment_spec")
-    .values({ deploy_id: id, spec, ...columnsOf(next) })
+    .values({
+      ...{ deploy_id: id, spec, ...columnsOf(next) },
+      memory_bytes: next.memory === undefined ? null : BigInt(next.memory.memoryBytes),
+      memory_bound: next.memory?.isMemoryBound ?? null,
+    })
     .execute();
 }
 
@@ -26,6 +32,13 @@ export const columnsOf = ({ extraArgs, standardArgs, contextLength }: Spec) => (
   extra_args: [...extraArgs],
   standard_args: JSON.stringify(standardArgs ?? {}),
   context_length: contextLength,
+});
+
+/** Of the deployment's row. `spec`: which the claim is of. */
+export const memoryColumnsOf = <Spec>({ memoryBytes, isMemoryBound }: MemoryClaim, spec: Spec) => ({
+  memory_bytes: BigInt(memoryBytes),
+  memory_bound: isMemoryBound,
+  memory_spec: spec,
 });
 
 /** The next number, for what replaces it. */
@@ -53,7 +66,14 @@ export async function readSpecs(
   return new Map(
     rows.map((row) => [
       `${row.deploy_id}/${row.spec}`,
-      { extraArgs: row.extra_args, standardArgs: row.standard_args, contextLength: row.context_length },
+      {
+        extraArgs: row.extra_args,
+        standardArgs: row.standard_args,
+        contextLength: row.context_length,
+        ...(row.memory_bytes === null
+          ? {}
+          : { memory: { memoryBytes: Number(row.memory_bytes), isMemoryBound: row.memory_bound ?? false } }),
+      },
     ]),
   );
 }

@@ -38,6 +38,16 @@ export function createDeploymentStore(db: Kysely<Database>): DeploymentStore {
       return rows.map(asDeployment);
     },
 
+    async weightsToken(id, account) {
+      const row = await db
+        .selectFrom("deployment")
+        .select("weights_token")
+        .where("deploy_id", "=", id)
+        .where("account_id", "=", account)
+        .executeTakeFirst();
+      return row?.weights_token ?? null;
+    },
+
     async instances(id) {
       const rows = await db
         .selectFrom("instance")

@@ -61,6 +61,7 @@ export function desiredRows(db: Kysely<Database>, hostId: HostId): Promise<Desir
             {
               instance: asInstance(row),
               deployment: record,
+              standardArgs: known.standardArgs ?? {},
               weights: record.weights,
               weightsToken: deployment.weights_token,
               agentInstance: agents.get(record.id),

@@ -13,6 +13,7 @@ import type {
 import { asked } from "./asked.ts";
 import { announce } from "./change-feed.ts";
 import { inTransaction } from "./database.ts";
+import { instanceBatchSize } from "./deployment-rows.ts";
 import { cordonedGpus, cordonFaulty, liftCordons, withCordons } from "./gpu-cordons.ts";
 import { hostOperations, withOperation } from "./host-operation-store.ts";
 import { adoptHost, registerHost } from "./register-host.ts";
@@ -54,6 +55,17 @@ export function createFleetStore(db: Kysely<Database>, seal: TicketKeySeal): Fle
     async revoked() {
       const rows = await db.selectFrom("node_identity").select("host_id").where("revoked_at", "is not", null).execute();
       return new Set(rows.map((row) => row.host_id as HostId));
+    },
+
+    async barred() {
+      const rows = await db
+        .selectFrom("node_identity")
+        .select("host_id")
+        .where("revoked_at", "is not", null)
+        // Clocks of hosts are not ours: a day more.
+        .where("not_after", ">", sql<Date>`now() - interval '1 day'`)
+        .execute();
+      return rows.map((row) => row.host_id as HostId);
     },
 
     async runOf(host) {
@@ -199,7 +211,7 @@ export function createFleetStore(db: Kysely<Database>, seal: TicketKeySeal): Fle
         .innerJoin("host as h", "h.host_id", "i.host_id")
         .innerJoin("deployment as d", "d.deploy_id", "i.deploy_id")
         .select(["i.instance_id", "i.deploy_id", "i.host_id", "h.advertise", "h.ticket_key", "h.node_epoch"])
-        .select(["d.max_batch_size", "i.adapters"])
+        .select(["i.adapters", instanceBatchSize.as("batch_size")])
         .where("d.kind", "=", "model")
         .where("i.phase", "=", "ready")
         .where("i.tombstoned_at", "is", null)
@@ -221,7 +233,7 @@ export function createFleetStore(db: Kysely<Database>, seal: TicketKeySeal): Fle
         hostId: row.host_id as HostId,
         origin: row.advertise,
         ticketKey: seal.open(row.ticket_key, row.host_id as HostId),
-        maxBatchSize: row.max_batch_size,
+        maxBatchSize: row.batch_size,
         adapters: new Set(row.adapters as AdapterId[]),
         nodeEpoch: row.node_epoch,
       }));

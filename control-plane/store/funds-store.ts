@@ -22,10 +22,15 @@ export async function grantIn(
     await writeAudit(trx, {
       ...by,
       action: `${grant.kind}.grant`,
-      subject: grant.reference,
+      subject: grant.account,
       account: grant.account,
       before: { limit: text(outcome.before.limit), spent: text(outcome.before.spent) },
-      after: { limit: text(outcome.funds.limit), spent: text(outcome.funds.spent), amount: text(grant.amount) },
+      after: {
+        limit: text(outcome.funds.limit),
+        spent: text(outcome.funds.spent),
+        amount: text(grant.amount),
+        reference: grant.reference,
+      },
       note: grant.note,
     });
   }

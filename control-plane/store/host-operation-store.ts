@@ -51,10 +51,10 @@ export function createHostOperationStore(db: Kysely<Database>): HostOperationSto
       const rows = await db
         .selectFrom("host_operation")
         .select("host_id")
-        .select(sql<boolean>`deadline_at - ${lastPart} <= now()`.as("is_due"))
+        .select(sql<number>`(extract(epoch from deadline_at - ${lastPart} - now()) * 1000)::float8`.as("due_in_ms"))
         .where("kind", "=", "drain")
         .execute();
-      return new Map(rows.map((row) => [row.host_id as HostId, row.is_due ? "due" : "moving"] as const));
+      return new Map(rows.map((row) => [row.host_id as HostId, row.due_in_ms] as const));
     },
 
     async left(host) {

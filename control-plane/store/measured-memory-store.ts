@@ -18,7 +18,9 @@ export function createMeasuredMemoryStore(db: Kysely<Database>): MeasuredMemoryS
           select d.version, d.engine, d.gpu, ${settingsOf} as settings, max(held.bytes) as bytes,
             max(d.memory_bytes) as expected
           from held join instance i using (instance_id) join deployment d using (deploy_id)
+            join deployment_spec s on s.deploy_id = d.deploy_id and s.spec = d.spec
           where i.phase = 'ready' and i.tombstoned_at is null and i.spec = d.spec and held.bytes > 0
+            and not ${isLowered}
           group by 1, 2, 3, 4
         )
         insert into measured_memory (version, engine, gpu, settings, peak_bytes, expected_bytes)
@@ -43,7 +45,15 @@ export function createMeasuredMemoryStore(db: Kysely<Database>): MeasuredMemoryS
   });
 }
 
-/** The same text from a deployment's row and from what is to be deployed. */
-const settingsOf = sql`concat_ws(' ', d.num_gpus, d.max_batch_size, d.context_length, array_to_string(d.extra_args, ' '))`;
+/** An instance that started after its owner lowered the batch takes less than its settings say. */
+const isLowered = sql<boolean>`coalesce((d.standard_args->>'maxConcurrentRequests')::int, d.max_batch_size)
+  < coalesce((s.standard_args->>'maxConcurrentRequests')::int, d.max_batch_size)`;
+
+/**
+ * The same text from a deployment's row and from what is to be deployed. The batch is what the engine was started for:
+ * nothing is written down while fewer requests are let in.
+ */
+const settingsOf = sql`concat_ws(' ', d.num_gpus,
+  coalesce(s.standard_args->>'maxConcurrentRequests', d.max_batch_size::text), d.context_length, array_to_string(d.extra_args, ' '))`;
 const settingsText = (run: Parameters<MeasuredMemoryStore["find"]>[0]) =>
   [run.numGpus, run.maxBatchSize, run.contextLength, run.extraArgs.join(" ")].join(" ");

@@ -30,6 +30,9 @@ import * as chargeCauses from "./migrations/0026-charge-causes.ts";
 import * as adapterSources from "./migrations/0027-adapter-sources.ts";
 import * as deploymentUse from "./migrations/0031-deployment-use.ts";
 import * as leasesOfAttempts from "./migrations/0033-leases-of-attempts.ts";
+import * as dashboards from "./migrations/0034-dashboards.ts";
+import * as specMemory from "./migrations/0035-spec-memory.ts";
+import { ensureMoneyMonths } from "./money-months.ts";
 
 /**
  * In order. Imported by name: what runs is what was reviewed, whatever lies in the folder. The next one's number must be above
@@ -64,6 +67,8 @@ const migrations: Record<string, Migration> = {
   "0027-adapter-sources": adapterSources,
   "0031-deployment-use": deploymentUse,
   "0033-leases-of-attempts": leasesOfAttempts,
+  "0034-dashboards": dashboards,
+  "0035-spec-memory": specMemory,
 };
 
 /** Public message: what happened, why, what to do. */
@@ -97,6 +102,8 @@ export async function migrateDatabase(url: string, options: { readonly log: Logg
     for (const result of results ?? [])
       options.log.info({ migration: result.migrationName, status: result.status }, "migration");
     if (error !== undefined) throw error;
+    // Before the first account's credit is posted: a month that has a row in the default partition stays there whole.
+    if (results?.length) await ensureMoneyMonths(db, new Date());
   } finally {
     await close();
   }

@@ -4,12 +4,16 @@ import type { Logger } from "pino";
 import { createAgentInstances } from "../agent-instances/agent-instances.ts";
 import { createAgentBackups } from "../agent-instances/backups.ts";
 import { type AgentCatalog, emptyCatalog, priceSubject, readAgentCatalog } from "../agent-instances/catalog.ts";
+import { dashboardAddress } from "../agent-instances/dashboard-address.ts";
+import { createDashboards } from "../agent-instances/dashboards.ts";
 import type { PriceBook } from "../billing/price-book.ts";
+import type { ControlPlaneConfig } from "../config.ts";
 import type { FundsDeps } from "../deployments/dedicated-money.ts";
 import type { HttpDeps } from "../http/verbs.ts";
 import { createAgentInstanceStore } from "../store/agent-instance-store.ts";
 import { createBackupStore } from "../store/backup-store.ts";
 import type { ChangeFeed } from "../store/change-feed.ts";
+import { createDashboardStore } from "../store/dashboard-store.ts";
 import type { OpenDatabase } from "../store/database.ts";
 import type { Fleet } from "./fleet.ts";
 import { refreshOn } from "./refresh-loop.ts";
@@ -22,19 +26,29 @@ export function createAgents(
   deps: FundsDeps & {
     readonly db: OpenDatabase["db"];
     readonly feed: Pick<ChangeFeed, "on">;
-    readonly fleet: Pick<Fleet, "snapshot">;
-    readonly catalogFile: string | undefined;
+    readonly fleet: Pick<Fleet, "snapshot" | "fleetStore">;
+    readonly config: Pick<ControlPlaneConfig, "agentCatalogFile" | "dashboardUrl">;
     readonly prices: PriceBook;
     readonly log: Logger;
   },
 ) {
-  const { db, log } = deps;
-  const catalog = catalogFrom(deps.catalogFile);
+  const { db, log, config, fleet } = deps;
+  const catalog = catalogFrom(config.agentCatalogFile);
   const store = createAgentInstanceStore(db);
+  const dashboardStore = createDashboardStore(db);
+  const dashboards = config.dashboardUrl
+    ? createDashboards({
+        address: dashboardAddress(config.dashboardUrl),
+        store: dashboardStore,
+        dataPath: (host) => fleet.fleetStore.dataPath(host),
+        clock: () => performance.now(),
+      })
+    : undefined;
   const agentInstances = createAgentInstances({
     ...deps,
     store,
     catalog,
+    dashboards,
     snapshot: deps.fleet.snapshot,
     limit: perAccount,
   });
@@ -54,12 +68,18 @@ export function createAgents(
   // A deletion, and the end of its last instance, are changes of its deployment.
   const sweep = refreshOn(deps.feed, ["deployment"], {
     what: "what deleted agent instances leave",
-    refresh: agentBackups.sweepDeleted,
+    refresh: async () => {
+      await agentBackups.sweepDeleted();
+      await dashboardStore.sweep();
+    },
     everyMs: sweepEveryMs,
     log,
   });
   return {
-    verbs: { agentInstances, agentBackups } satisfies Pick<HttpDeps, "agentInstances" | "agentBackups">,
+    verbs: { agentInstances, agentBackups, dashboards } satisfies Pick<
+      HttpDeps,
+      "agentInstances" | "agentBackups" | "dashboards"
+    >,
     tend: agentBackups.tend,
     /** The price book says what the catalogue says, from now on. */
     setPrices: () => setPrices(catalog, deps.prices),

@@ -4,7 +4,7 @@ import type { Registry } from "prom-client";
 import type { AccountId, DeploymentId, KeyId } from "../../proto/ids.ts";
 import { callerOf } from "../accounts/authenticate.ts";
 import type { AccountStore } from "../accounts/store.ts";
-import { batchDiscountBasisPoints } from "../batches/batch.ts";
+import { batchDiscountBasisPoints, mostOutputBytes } from "../batches/batch.ts";
 import { createBatches } from "../batches/batches.ts";
 import type { RunLine } from "../batches/line.ts";
 import { Pace } from "../batches/pace.ts";
@@ -60,6 +60,7 @@ export function openBatches(deps: {
     firstPauseMs: firstPauseMs * deps.clockScale,
     lookEveryMs: lookEveryMs * deps.clockScale,
     mostAtOnce,
+    mostOutputBytes,
     nowMs: Date.now,
     async callerOf(account: AccountId, key: KeyId) {
       const row = await deps.accountStore.findOwnKey(account, key);

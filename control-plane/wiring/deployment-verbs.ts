@@ -12,13 +12,14 @@ import {
   stopDeployment,
   updateDeployment,
 } from "../deployments/change.ts";
-import { createDeployment, type KnownModel, type ShapeOfRepo } from "../deployments/create.ts";
+import { createDeployment, type KnownModel } from "../deployments/create.ts";
 import { createBy } from "../deployments/create-by.ts";
 import { createExternal } from "../deployments/create-external.ts";
 import { createHf } from "../deployments/create-hf.ts";
 import type { FundsDeps } from "../deployments/dedicated-money.ts";
 import type { Deployment } from "../deployments/deployment.ts";
 import { AccountSuspended, DeploymentGone, DeploymentNotFound } from "../deployments/errors.ts";
+import { changedMemory, type Run, type ShapeOfRepo } from "../deployments/expected-memory.ts";
 import { type AskForLogs, mergeLogs, readLogs } from "../deployments/logs.ts";
 import type { DeploymentStatsStore } from "../deployments/store.ts";
 import { NodeNotFound, NothingCordoned } from "../fleet/errors.ts";
@@ -57,7 +58,7 @@ export function publicModelOf({ fleet, directory }: Pick<VerbDeps, "fleet" | "di
 export function createDeploymentVerbs({ fleet, directory, tokens, stats, ...paying }: VerbDeps): DeploymentVerbs {
   const store = fleet.deploymentStore;
   const ask: AskForLogs = (host, instance, query, signal) =>
-    instanceLogs(fleet.fleetStore, host, instance, query, signal);
+    instanceLogs({ store: fleet.fleetStore, dial: fleet.dial }, host, instance, query, signal);
 
   const undeleted = async (account: AccountId, id: DeploymentId): Promise<Deployment> => {
     const deployment = await getDeployment(store, account, id);
@@ -73,6 +74,13 @@ export function createDeploymentVerbs({ fleet, directory, tokens, stats, ...payi
     publicModel: publicModelOf({ fleet, directory }),
     hosts: fleet.snapshot,
   };
+
+  /** By the files' own word, with the token they were given; one that does not open is as good as none. */
+  const memory = (now: Deployment, next: Run) =>
+    changedMemory(createDeps, now, next, paying.demoModel(now.weights.repo)?.memoryBytes ?? 0, async () => {
+      const sealed = now.hasWeightsToken ? await store.weightsToken(now.id, now.account) : null;
+      return sealed ? tokens.open(now.account, sealed).catch(() => undefined) : undefined;
+    });
 
   return {
     createLlm: (caller, request) => answering(() => createDeployment(createDeps, caller, request)),
@@ -100,7 +108,7 @@ export function createDeploymentVerbs({ fleet, directory, tokens, stats, ...payi
     update: (caller, id, update) =>
       answering(async () => {
         refuseSuspended(caller);
-        await updateDeployment(store, caller.account, id, update, paying.gpuDefaults, paying);
+        await updateDeployment(store, caller.account, id, update, paying.gpuDefaults, { ...paying, memory });
       }),
     remove: ({ account }, id) => answering(() => deleteDeployment(store, account, id)),
     stop: ({ account }, id) => answering(() => stopDeployment(store, account, id)),

@@ -101,13 +101,15 @@ export function createFleetMetrics(registry: Registry): FleetMetrics {
 }
 
 /** Also hosts that are silent: that their page does not answer is what an operator wants to see. */
-export function scrapeTargets(hosts: readonly Pick<HostView, "id" | "hostname" | "inventory">[]): ScrapeTargets[] {
+export function scrapeTargets(
+  hosts: readonly Pick<HostView, "id" | "hostname" | "pool" | "inventory">[],
+): ScrapeTargets[] {
   return hosts
     .filter(({ inventory }) => inventory.metricsAddress)
-    .flatMap(({ id, hostname, inventory }) =>
+    .flatMap(({ id, hostname, pool, inventory }) =>
       ["/metrics", "/metrics/runtime"].map((path) => ({
         targets: [inventory.metricsAddress],
-        labels: { node: hostname, node_id: id, __metrics_path__: path },
+        labels: { node: hostname, node_id: id, ...(pool === "" ? {} : { pool }), __metrics_path__: path },
       })),
     );
 }

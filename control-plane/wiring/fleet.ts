@@ -1,6 +1,7 @@
 // Hosts, deployments and agent sessions put together: everything that needs only the database, the change feed and a few
 // ports of other features.
 import type { Logger } from "pino";
+import type { Registry } from "prom-client";
 import type { AccountId, HostId } from "../../proto/ids.ts";
 import type { SpooledRecord } from "../../proto/usage-record.ts";
 import { createHostChooser } from "../deployments/choose-hosts.ts";
@@ -8,6 +9,8 @@ import { createController, type Transition } from "../deployments/controller.ts"
 import { createHoldKeeper, type TimeHolds } from "../deployments/dedicated-money.ts";
 import { desiredSet } from "../deployments/desired.ts";
 import { createObserver } from "../deployments/observe.ts";
+import type { OwnCertificate } from "../fleet/authority.ts";
+import { createDial } from "../fleet/dial.ts";
 import { createHostClocks, type HostClockLimits } from "../fleet/host-clocks.ts";
 import { createHostOperations } from "../fleet/host-operations.ts";
 import { type AgedLive, createLiveFigures, newerLive, requestsAt } from "../fleet/live.ts";
@@ -17,6 +20,8 @@ import { createProver } from "../fleet/prover.ts";
 import { createRoutingTable } from "../fleet/routing-table.ts";
 import { snapshot } from "../fleet/snapshot.ts";
 import type { TicketKeySeal } from "../fleet/store.ts";
+import type { JobsAddress } from "../jobs/backend.ts";
+import { createDeploymentTimers } from "../jobs/deployment-timers.ts";
 import type { SessionTimes } from "../rpc/fleet-session.ts";
 import { createSessions } from "../rpc/sessions.ts";
 import type { ChangeFeed } from "../store/change-feed.ts";
@@ -40,8 +45,12 @@ export interface FleetParts {
   readonly holds?: TimeHolds;
   /** Names this replica in claims. */
   readonly owner: string;
+  /** What this replica shows hosts when it connects to their data paths, and whether it does so without TLS. */
+  readonly dataPaths: { readonly issue: (replica: string) => OwnCertificate; readonly insistsOnTls: boolean };
   readonly limits: HostClockLimits;
   readonly times: SessionTimes;
+  /** Where timers of deployments are kept; without it the controllers' looks do what comes due. */
+  readonly jobs?: { readonly address: JobsAddress; readonly registry: Registry };
   readonly log: Logger;
   readonly onTransition?: (transition: Transition) => void;
   readonly beatEveryMs?: number;
@@ -76,6 +85,14 @@ export function createFleet(parts: FleetParts) {
     ...(parts.beatEveryMs === undefined ? {} : { everyMs: parts.beatEveryMs }),
   });
   const hostState = (host: HostId) => clocks.state(host);
+  let revoked: ReadonlySet<HostId> = new Set();
+  let barred: readonly HostId[] = [];
+  const dial = createDial({
+    issue: () => parts.dataPaths.issue(parts.owner),
+    isRevoked: (host) => revoked.has(host),
+    insistsOnTls: parts.dataPaths.insistsOnTls,
+    nowMs: Date.now,
+  });
   /** Of every host, or of these: this replica's own figures, or what another wrote down. */
   const live = async (only?: readonly HostId[]): Promise<ReadonlyMap<HostId, AgedLive>> => {
     const written = await fleetStore.live(only);
@@ -93,6 +110,7 @@ export function createFleet(parts: FleetParts) {
     monotonicMs,
     resyncMs: parts.resyncMs ?? 5_000,
   });
+  const timers = parts.jobs && createDeploymentTimers({ ...parts.jobs, log });
   const controller = createController({
     store: deploymentStore,
     hosts,
@@ -102,12 +120,14 @@ export function createFleet(parts: FleetParts) {
     loads: async (on) => requestsAt((await live(on)).values()),
     owner: parts.owner,
     log,
+    untilLostMs: clocks.untilLostMs,
+    ...(timers ? { timers } : {}),
     ...(parts.onTransition ? { onTransition: parts.onTransition } : {}),
     ...(parts.resyncMs === undefined ? {} : { resyncMs: parts.resyncMs }),
   });
   const sessions = createSessions({
     membership,
-    prover: createProver({ store: fleetStore, clocks, routing, log }),
+    prover: createProver({ store: fleetStore, dial, clocks, routing, log }),
     observer: createObserver({ store: deploymentStore, log }),
     desired: (host) => desiredSet({ store: deploymentStore, openToken: parts.openToken, log }, host),
     settle: parts.settle,
@@ -116,7 +136,8 @@ export function createFleet(parts: FleetParts) {
     monotonicMs,
     nodeWeights,
     keptWeights: fleetStore.setKeptWeights,
-    neighbours: createFindNeighbours({ store: fleetStore, clocks }),
+    neighbours: createFindNeighbours({ store: fleetStore, clocks, dial }),
+    barred: () => barred,
     commands: createCommandStore(db),
     times: parts.times,
     log,
@@ -133,11 +154,16 @@ export function createFleet(parts: FleetParts) {
   const holdLoop =
     keeper &&
     refreshOn(feed, ["deployment"], { what: "holds of GPU time", refresh: keeper.pass, everyMs: holdEveryMs, log });
+  const readStanding = async () => {
+    revoked = await fleetStore.revoked();
+    barred = await fleetStore.barred();
+    clocks.setRevoked(revoked);
+  };
   // Before the controller looks: what ran on a host that was revoked is placed anew at once.
   const standingLoop = refreshOn(feed, ["host"], {
     what: "revoked hosts",
     refresh: async () => {
-      clocks.setRevoked(await fleetStore.revoked());
+      await readStanding();
       controller.wake();
     },
     everyMs: parts.resyncMs ?? 5_000,
@@ -162,6 +188,7 @@ export function createFleet(parts: FleetParts) {
     measuredMemory,
     clocks,
     routing,
+    dial,
     sessions,
     controller,
     /** Of all hosts. */
@@ -169,8 +196,16 @@ export function createFleet(parts: FleetParts) {
     hostOperations: createHostOperations({ store: hostOperationStore, snapshot: () => look(), live }),
     /** Live figures of every host. */
     live: () => live(),
-    /** Ends when all loops have. Load the routing table before. */
+    /** Bounded. Controllers go on without them. */
+    stopTimers: async () => timers?.stop(),
+    /** Before any host comes: who heard of no revoked one would let them all in again. */
+    async load() {
+      await readStanding();
+      await routing.refresh();
+    },
+    /** Ends when all loops have. Load before. */
     run: async (signal: AbortSignal): Promise<void> => {
+      timers?.start(controller.look);
       await Promise.all([
         membership.run(signal),
         controller.run(signal),
@@ -179,6 +214,7 @@ export function createFleet(parts: FleetParts) {
         holdLoop?.run(signal),
         measureLoop.run(signal),
       ]);
+      await timers?.stop();
     },
   };
 }

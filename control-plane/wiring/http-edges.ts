@@ -2,12 +2,15 @@ import type { createHttp } from "../http/create-http.ts";
 
 type HttpEdge = Awaited<ReturnType<typeof createHttp>>;
 
+/** Fastify opens one more server of its own for this name, which would have none of the edge's listeners. */
+const namesOfLoopback: Readonly<Record<string, string>> = { localhost: "127.0.0.1" };
+
 /** Returns the port it listens on. */
 export async function listenOn(
   edge: HttpEdge,
   address: { readonly host: string; readonly port: number },
 ): Promise<number> {
-  await edge.listen({ host: address.host, port: address.port });
+  await edge.listen({ host: namesOfLoopback[address.host] ?? address.host, port: address.port });
   const bound = edge.server.address();
   return typeof bound === "object" && bound ? bound.port : address.port;
 }

@@ -1,9 +1,11 @@
 // The shape of a hub repository's model before anything is downloaded: sizes of its files, and config.json or the first bytes
 // of the GGUF file that an agent would choose. https://huggingface.co/docs/hub/api
 import { bytesOf, chooseGguf } from "../../proto/gguf-choice.ts";
+import { chooseOnnx } from "../../proto/onnx-choice.ts";
 import { readConfigShape } from "../deployments/config-shape.ts";
-import type { ShapeOfRepo } from "../deployments/create.ts";
+import type { ShapeOfRepo } from "../deployments/expected-memory.ts";
 import { readGgufShape } from "../deployments/gguf-shape.ts";
+import { graphShape, type ModelShape } from "../deployments/memory-estimate.ts";
 
 const limitMs = 5_000;
 const mostJsonBytes = 8 * 1024 ** 2;
@@ -13,7 +15,7 @@ const headBytes = 64 * 1024;
 /** Never throws; undefined where the hub is not asked, does not answer, or does not say. `endpoint`: HF_ENDPOINT. */
 export function createHubShape(endpoint: string | undefined): ShapeOfRepo {
   const base = endpoint?.replace(/\/+$/, "");
-  return async (repo, revision, token) => {
+  return async (repo, revision, token, format) => {
     if (base === undefined) return undefined;
     const get = async (url: string, mostBytes: number, headers: Readonly<Record<string, string>> = {}) => {
       const answer = await fetch(url, {
@@ -27,7 +29,8 @@ export function createHubShape(endpoint: string | undefined): ShapeOfRepo {
     try {
       const about = JSON.parse(`${await get(`${base}/api/models/${repo}/revision/${at}?blobs=true`, mostJsonBytes)}`);
       const files = filesOf(about);
-      const safetensors = files.filter(({ name }) => name.endsWith(".safetensors"));
+      if (format === "onnx") return graphsOf(files);
+      const safetensors = format === "gguf" ? [] : files.filter(({ name }) => name.endsWith(".safetensors"));
       if (safetensors.length > 0) {
         const config = JSON.parse(`${await get(`${base}/${repo}/resolve/${at}/config.json`, mostJsonBytes)}`);
         return readConfigShape(
@@ -36,9 +39,9 @@ export function createHubShape(endpoint: string | undefined): ShapeOfRepo {
         );
       }
       // The first part of a split model has what is asked for.
-      const model = chooseGguf(files.map(({ name: path, size: sizeBytes }) => ({ path, sizeBytes })));
+      const model = chooseGguf(files.map(asRepoFile));
       const [first] = model ?? [];
-      if (!model || !first) return undefined;
+      if (!model || !first) return format === undefined ? graphsOf(files) : undefined;
       const url = `${base}/${repo}/resolve/${at}/${first.path.split("/").map(encodeURIComponent).join("/")}`;
       return readGgufShape(await get(url, headBytes, { range: `bytes=0-${headBytes - 1}` }), bytesOf(model));
     } catch {
@@ -47,7 +50,25 @@ export function createHubShape(endpoint: string | undefined): ShapeOfRepo {
   };
 }
 
-function filesOf(about: unknown): readonly { readonly name: string; readonly size: number }[] {
+interface HubFile {
+  readonly name: string;
+  readonly size: number;
+}
+
+const asRepoFile = ({ name: path, size: sizeBytes }: HubFile) => ({ path, sizeBytes });
+
+/** The parts of a picture model that its adapters change. */
+const adapted = /^(unet|text_encoder)\//;
+
+function graphsOf(files: readonly HubFile[]): ModelShape | undefined {
+  const graphs = chooseOnnx(files.map(asRepoFile), undefined);
+  if (graphs.length === 0) return undefined;
+  const isPicture = graphs.some(({ path }) => path.startsWith("unet/"));
+  const adaptedBytes = bytesOf(graphs.filter(({ path }) => adapted.test(path)));
+  return { ...graphShape, weightsBytes: bytesOf(graphs), ...(isPicture ? { adaptedBytes } : {}) };
+}
+
+function filesOf(about: unknown): readonly HubFile[] {
   const siblings = (about as { siblings?: unknown } | null)?.siblings;
   if (!Array.isArray(siblings)) return [];
   return siblings.flatMap((one: { rfilename?: unknown; size?: unknown }) =>

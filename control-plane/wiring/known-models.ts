@@ -1,14 +1,14 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { DemoModel } from "../catalog/demo-model.ts";
-import { demoModelByRepo } from "../catalog/demo-models.ts";
+import { demoModelNamed } from "../catalog/demo-models.ts";
 import type { KnownModel } from "../deployments/create.ts";
 import type { WeightsSource } from "../deployments/deployment.ts";
 
 /** `folder`: of models that lie on the hosts already, under the same path as here; undefined: there are none. */
 export function createDemoModels(folder: string | undefined): (repo: string) => KnownModel | undefined {
   return (repo) => {
-    const demo = demoModelByRepo(repo);
+    const demo = demoModelNamed(repo);
     return (
       demo && {
         weights: weightsOf(demo, folder),

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { Logger } from "pino";
 import type { AccountSecrets } from "../accounts/envelope.ts";
 import { resourcesOf } from "../deployments/resources.ts";
-import { makeAuthority, openAuthority } from "../fleet/authority.ts";
+import { type Authority, makeAuthority, openAuthority } from "../fleet/authority.ts";
 import { createEnrolment, type Enrolment, standingToken } from "../fleet/enrolment.ts";
 import type { FleetStore } from "../fleet/store.ts";
 import type { GrpcDeps } from "../rpc/grpc-server.ts";
@@ -16,6 +16,7 @@ import { keepFile } from "./write-file.ts";
 export interface Nodes {
   readonly enrolment: Enrolment;
   readonly rpc: Pick<GrpcDeps, "issueOwn" | "enroll" | "renew" | "admit">;
+  readonly issueGateway: Authority["issueGateway"];
 }
 
 const authorityName = "nodes";
@@ -52,5 +53,9 @@ export async function createNodes(parts: {
     nowMs: Date.now,
   });
   const { enroll, renew, admit } = enrolment;
-  return { enrolment, rpc: { issueOwn: authority.issueOwn, enroll, renew, admit } };
+  return {
+    enrolment,
+    rpc: { issueOwn: authority.issueOwn, enroll, renew, admit },
+    issueGateway: authority.issueGateway,
+  };
 }

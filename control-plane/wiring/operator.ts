@@ -26,9 +26,15 @@ export function createOperator({
       accounts: accounts.list,
       account: accounts.get,
       changeAccount: accounts.change,
-      credit: (wish, act) => creditAccount({ funds, suspensions: suspensionStore, find: accounts.get }, wish, act),
-      suspend: suspension.suspend,
-      lift: suspension.lift,
+      credit: (wish, act) => creditAccount({ funds, suspensions: suspensionStore, find: accounts.living }, wish, act),
+      async suspend(account, reason, act) {
+        await accounts.living(account);
+        await suspension.suspend(account, reason, act);
+      },
+      async lift(account, reason, act) {
+        await accounts.living(account);
+        await suspension.lift(account, reason, act);
+      },
       audit: createAuditLog(createAuditStore(db)).read,
     },
     applications: createApplications(createApplicationStore(db)),

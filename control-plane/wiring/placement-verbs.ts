@@ -64,7 +64,7 @@ export function createPlacementVerbs({
         );
         const { engine, memoryBytes, gpu, numGpus, minInstances, account } = next;
         const [hosts, rates, { minimums }] = await Promise.all([fleet.snapshot(), hourRates(), reserve(gpu)]);
-        const want = { ...wantOf({ ...next, spec: 1 }), mostNewGpus: mostNewGpus(minimums, hosts, account, gpu) };
+        const want = { ...wantOf(next), mostNewGpus: mostNewGpus(minimums, hosts, account, gpu) };
         const hourRate = (rates.get(gpu) ?? 0n) * BigInt(numGpus * minInstances);
         return { ...dryRun(want, hosts), engine, memoryBytes, hourRate };
       }),

@@ -1,6 +1,6 @@
 // What reading asks of the hub is bounded: whoever shows prices again and again, or of any repository there is, must not bring
 // this address refusals of the hub (429) that then meet deployments and downloads.
-import type { ShapeOfRepo } from "../deployments/create.ts";
+import type { ShapeOfRepo } from "../deployments/expected-memory.ts";
 import type { ModelShape } from "../deployments/memory-estimate.ts";
 
 const foundMs = 600_000;
@@ -43,9 +43,12 @@ export function rememberShapes(look: ShapeOfRepo, nowMs: () => number = () => pe
     }
   }
 
-  async function lookAndRemember(key: string, repo: string, revision: string): Promise<ModelShape | undefined> {
+  async function lookAndRemember(
+    key: string,
+    ...[repo, revision, , format]: Parameters<ShapeOfRepo>
+  ): Promise<ModelShape | undefined> {
     try {
-      const shape = await lookNow(repo, revision, undefined);
+      const shape = await lookNow(repo, revision, undefined, format);
       remembered.delete(key);
       remembered.set(key, { shape, untilMs: nowMs() + (shape ? foundMs : unknownMs) });
       const [oldest] = remembered.keys();
@@ -56,15 +59,15 @@ export function rememberShapes(look: ShapeOfRepo, nowMs: () => number = () => pe
     }
   }
 
-  return async (repo, revision, token) => {
-    if (token !== undefined) return hasTurn() ? lookNow(repo, revision, token) : undefined;
-    const key = `${repo}@${revision}`;
+  return async (repo, revision, token, format) => {
+    if (token !== undefined) return hasTurn() ? lookNow(repo, revision, token, format) : undefined;
+    const key = `${repo}@${revision} ${format ?? ""}`;
     const known = remembered.get(key);
     if (known && nowMs() < known.untilMs) return known.shape;
     const current = running.get(key);
     if (current) return current;
     if (!hasTurn()) return undefined;
-    const next = lookAndRemember(key, repo, revision);
+    const next = lookAndRemember(key, repo, revision, undefined, format);
     running.set(key, next);
     return next;
   };

@@ -1,7 +1,10 @@
 // Which idle sequence serves a prompt: the one whose cache begins most like it, unless that would throw away more than
-// it saves, because every chat shares its template's first tokens. Then an empty or the longest unused one, and one that
-// somebody keeps under a cache key only when no other is idle. Pure.
+// it saves, because every chat shares its template's first tokens. Then one beside those that run, so that a batch stays one
+// pass over the weights (see `rounds.ts`), an empty or the longest unused one; and one that somebody keeps under a cache key
+// only when no other is idle. Pure.
 export interface IdleSequence {
+  /** Its number in the context. */
+  readonly place: number;
   readonly cachedTokens: readonly number[];
   /** Rises with each use. */
   readonly lastUsed: number;
@@ -16,9 +19,10 @@ export function commonPrefix(a: readonly number[], b: readonly number[]): number
   return length;
 }
 
-/** Undefined when none is idle. */
+/** `running`: places that are in use. Undefined when none is idle. */
 export function chooseSequence<S extends IdleSequence>(
   idle: readonly S[],
+  running: ReadonlySet<number>,
   prompt: readonly number[],
   cacheKey?: string,
 ): S | undefined {
@@ -38,7 +42,12 @@ export function chooseSequence<S extends IdleSequence>(
   return [...idle].sort(
     (a, b) =>
       Number(isKept(a)) - Number(isKept(b)) ||
+      neighbours(b, running) - neighbours(a, running) ||
       Math.sign(a.cachedTokens.length) - Math.sign(b.cachedTokens.length) ||
       a.lastUsed - b.lastUsed,
   )[0];
 }
+
+/** None: one more pass over the weights for each batch; one: as many as before; two: a gap is closed. */
+const neighbours = ({ place }: IdleSequence, running: ReadonlySet<number>): number =>
+  Number(running.has(place - 1)) + Number(running.has(place + 1));

@@ -52,7 +52,7 @@ export async function generateChoice(
   while (prompt.length - at > context.pace.tokens) {
     if (signal.aborted) return;
     const chunk = prompt.slice(at, at + context.pace.tokens);
-    const seconds = await rounds.run(() => timed(() => sequence.evaluate(chunk)));
+    const seconds = await rounds.run(sequence.place, () => timed(() => sequence.evaluate(chunk)));
     context.pace.observe(seconds);
     at += chunk.length;
     evaluated(at);
@@ -83,8 +83,9 @@ export async function generateChoice(
     sink.finish(choice, reason);
   };
   try {
+    // The first step evaluates what is left of the prompt.
     for (;;) {
-      const { value, done } = await rounds.run(() => iterator.next());
+      const { value, done } = await rounds.run(sequence.place, () => iterator.next());
       evaluated(prompt.length);
       if (done || value === undefined) throw new Error("the model ended its generation without a token");
       const token = value.token as number;

@@ -117,7 +117,7 @@ export class LlamaEngine implements TextEngine {
     const length = context.totalSequences;
     // The draft's sequences are as many as the bare model's: adapters go without.
     const newPredictor = group === bareModel || !this.#open.draft ? this.#newPredictor : undefined;
-    const sequences = Array.from({ length }, () => newSequence(context, newPredictor?.()));
+    const sequences = Array.from({ length }, (_, place) => newSequence(context, place, newPredictor?.()));
     this.#sequences.set(group, sequences);
     return sequences;
   }

@@ -9,13 +9,20 @@ export class LlamaSequence implements PoolSequence {
   /** As of the last release; not kept up while a request runs. */
   cachedTokens: readonly number[] = [];
   readonly inner: LlamaContextSequence;
+  readonly place: number;
   readonly #predictor: Predictor | undefined;
   readonly #now: () => number;
   #kept: { readonly key: string; readonly untilMs: number } | undefined;
 
-  /** `now`: milliseconds of a clock that only goes forward. */
-  constructor(inner: LlamaContextSequence, predictor?: Predictor, now: () => number = () => performance.now()) {
+  /** `place`: its number in the context. `now`: milliseconds of a clock that only goes forward. */
+  constructor(
+    inner: LlamaContextSequence,
+    place: number,
+    predictor?: Predictor,
+    now: () => number = () => performance.now(),
+  ) {
     this.inner = inner;
+    this.place = place;
     this.#predictor = predictor;
     this.#now = now;
   }
@@ -83,8 +90,9 @@ export class LlamaSequence implements PoolSequence {
   }
 }
 
-export function newSequence(context: LlamaContext, predictor: Predictor | undefined): LlamaSequence {
-  return new LlamaSequence(context.getSequence(predictor ? { tokenPredictor: predictor } : {}), predictor);
+/** Call for each place of the context in turn: the library numbers its sequences as they are asked for. */
+export function newSequence(context: LlamaContext, place: number, predictor: Predictor | undefined): LlamaSequence {
+  return new LlamaSequence(context.getSequence(predictor ? { tokenPredictor: predictor } : {}), place, predictor);
 }
 
 /** Penalties change with every token, so a guess further on would be checked against an old state of them. */

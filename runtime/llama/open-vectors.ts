@@ -91,19 +91,25 @@ async function openEmbedding(model: LlamaModel, size: Size, queue: TurnQueue): P
 async function openRanking(model: LlamaModel, size: Size, queue: TurnQueue): Promise<OpenTask> {
   const context = await model.createRankingContext(size);
   const check = textCheck(model, size);
+  // BERT ends a pair with its separator. It has no token for the end of a text, which is all that the library adds.
+  const { eos, sep } = model.tokens;
+  const end = eos === null && sep !== null ? [sep] : [];
   return {
     contextLength: size.contextSize,
     load: () => queue,
     routes: rerankRoutes(async (pairs, field, call) => {
-      const inputs: { readonly length: number }[] = [];
+      const inputs: { readonly query: string; readonly document: Token[]; readonly length: number }[] = [];
       for (const [i, pair] of pairs.entries()) {
         const name = `${field}[${i}]`;
         await check(pair, name);
-        inputs.push(checked({ length: context.calculateInputLength(...pair) }, size.contextSize, name));
+        const [query, text] = pair;
+        const document = [...model.tokenize(text, false, "trimLeadingSpace"), ...end];
+        const length = context.calculateInputLength(query, document);
+        inputs.push(checked({ query, document, length }, size.contextSize, name));
       }
       count(call, inputs);
       const scores: number[] = [];
-      for (const [query, document] of pairs)
+      for (const { query, document } of inputs)
         scores.push(await queue.run(() => context.rank(query, document), call.signal));
       return scores;
     }),

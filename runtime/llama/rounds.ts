@@ -1,41 +1,50 @@
 // One batch at a time: every sequence submits its next step, and the next round begins when all of them are done.
 // Without it a sequence that samples a moment faster starts a batch of its own, and two then take turns for good.
+// The steps begin in the order of their sequences: llama.cpp evaluates in one pass over the weights only what stands in
+// a batch by rising sequence numbers without a gap; 0, 1, 2, 3 is one pass, 0, 2, 1, 3 are four.
+
+interface Step {
+  /** Its sequence's number in the context. */
+  readonly place: number;
+  start(): void;
+}
+
 export class Rounds {
   readonly #onRound: (size: number, seconds: number) => void;
-  #waiting: (() => void)[] = [];
+  #waiting: Step[] = [];
   #open = 0;
   #isPlanned = false;
+  #startedAt = 0;
+  #size = 0;
 
   /** `onRound` hears how many steps ran together and for how long. */
   constructor(onRound: (size: number, seconds: number) => void) {
     this.#onRound = onRound;
   }
 
-  run<T>(step: () => Promise<T>): Promise<T> {
+  run<T>(place: number, step: () => Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
-      this.#waiting.push(() => {
+      const start = () => {
         step()
           .then(resolve, reject)
           .finally(() => this.#leave());
-      });
+      };
+      this.#waiting.push({ place, start });
       if (this.#open === 0) this.#plan();
     });
   }
-
-  #startedAt = 0;
-  #size = 0;
 
   #plan(): void {
     if (this.#isPlanned) return;
     this.#isPlanned = true;
     setImmediate(() => {
       this.#isPlanned = false;
-      const steps = this.#waiting;
+      const steps = this.#waiting.sort((a, b) => a.place - b.place);
       this.#waiting = [];
       this.#open = steps.length;
       this.#size = steps.length;
       this.#startedAt = performance.now();
-      for (const step of steps) step();
+      for (const { start } of steps) start();
     });
   }
 

@@ -25,7 +25,7 @@ export async function scorePrompt(
       const filter = { tokens: [prompt[at + i + 1] as Token], includeTop: Math.max(1, top) };
       return [token as Token, { generateNext: { logits: { filter }, totalLogitWeight: true } }];
     });
-    const answers = await rounds.run(() => sequence.inner.controlledEvaluate(input));
+    const answers = await rounds.run(sequence.place, () => sequence.inner.controlledEvaluate(input));
     onEvaluated(at + chunk.length);
     chunk.forEach((token, i) => {
       text += model.detokenize([token as Token], true, prompt.slice(Math.max(0, at + i - 3), at + i) as Token[]);

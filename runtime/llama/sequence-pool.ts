@@ -129,7 +129,8 @@ export class SequencePool<S extends PoolSequence> {
 
   #take({ prompt, count, cacheKey }: Ask, group: Group<S>): readonly S[] {
     return Array.from({ length: count }, () => {
-      const chosen = chooseSequence([...group.idle], prompt, cacheKey) as S;
+      const running = group.all.filter((sequence) => !group.idle.has(sequence)).map(({ place }) => place);
+      const chosen = chooseSequence([...group.idle], new Set(running), prompt, cacheKey) as S;
       group.idle.delete(chosen);
       this.#running += 1;
       return chosen;

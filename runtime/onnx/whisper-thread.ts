@@ -170,7 +170,15 @@ async function hear(open: Open, window: Float32Array, ask: HearingAsk, stop: Int
   const ends = new Set([config.eos_token_id].flat());
   const end = all.findIndex((id, index) => index >= start.length && ends.has(id));
   const until = end < 0 ? all.length : end;
-  return { tokens: all.slice(start.length, until), starts: times?.slice(start.length, until) };
+  return { tokens: all.slice(start.length, until), starts: times && startsOf(times, start.length, until) };
+}
+
+/**
+ * The library gives each token the time at which the model listened when that token was put in, which is when it looked for
+ * the next one (whisper/timing.py counts so): times belong to the token after. The first token is a timestamp.
+ */
+function startsOf(times: readonly number[], first: number, until: number): readonly number[] {
+  return [0, ...times.slice(first, until - 1)].slice(0, until - first);
 }
 
 function send(message: WhisperAnswer): void {

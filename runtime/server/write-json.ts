@@ -18,7 +18,8 @@ export function writeText(
   headers: Readonly<Record<string, string>> = {},
 ): void {
   if (response.headersSent || response.destroyed) return;
-  const bytes = Buffer.from(json);
-  response.writeHead(status, { "content-type": "application/json", "content-length": bytes.length, ...headers });
-  response.end(bytes);
+  const length = Buffer.byteLength(json);
+  response.writeHead(status, { "content-type": "application/json", "content-length": length, ...headers });
+  // A string leaves in one write with the headers, a buffer as a second piece.
+  response.end(json, length === json.length ? "latin1" : "utf8");
 }

@@ -1,6 +1,6 @@
 // Labels of a picture.
+import { labelsOf } from "../../proto/model-task.ts";
 import type { ModelFolder } from "../onnx/model-folder.ts";
-import { labelsOf } from "./detect-task.ts";
 import { openImageGraph } from "./image-graph.ts";
 import { readPicture } from "./image-input.ts";
 import { jsonRoute } from "./json-route.ts";

@@ -1,9 +1,9 @@
 // Labels of a text: those the model was trained on, or, by a model of entailment, those the request names.
+import { labelsOf } from "../../proto/model-task.ts";
 import type { ModelFolder } from "../onnx/model-folder.ts";
 import type { TaskCall } from "../server/engine.ts";
 import type { Fields } from "../server/fields.ts";
 import { invalid, RequestError } from "../server/request-error.ts";
-import { labelsOf } from "./detect-task.ts";
 import { jsonRoute } from "./json-route.ts";
 import { ranked, sigmoid, softmax } from "./numbers.ts";
 import type { TaskDeps } from "./task-deps.ts";

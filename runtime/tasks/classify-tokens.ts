@@ -1,10 +1,10 @@
 // Names and the like in a text: tokens of one entity side by side are one result.
 // Source of the grouping: the `simple` aggregation of Hugging Face's token classification pipeline.
+import { labelsOf } from "../../proto/model-task.ts";
 import type { ModelFolder } from "../onnx/model-folder.ts";
 import type { Encoded, Tokenizer } from "../onnx/tokenizer.ts";
 import { alignTokens, type Span, sliceOf } from "./align-tokens.ts";
 import { requiredText } from "./classify-text.ts";
-import { labelsOf } from "./detect-task.ts";
 import { jsonRoute } from "./json-route.ts";
 import { rounded, softmax } from "./numbers.ts";
 import type { TaskDeps } from "./task-deps.ts";

@@ -1,7 +1,7 @@
 // What stands where in a picture, by a model of DETR's form: a list of boxes, each with scores of labels and of nothing.
 // Source of the boxes: DetrImageProcessor.post_process_object_detection.
+import { labelsOf } from "../../proto/model-task.ts";
 import type { ModelFolder } from "../onnx/model-folder.ts";
-import { labelsOf } from "./detect-task.ts";
 import { type ImageOutputs, openImageGraph } from "./image-graph.ts";
 import { readPicture } from "./image-input.ts";
 import { jsonRoute } from "./json-route.ts";

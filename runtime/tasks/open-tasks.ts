@@ -1,5 +1,7 @@
 // From a model's folder to an engine: which task, its graphs, warmed up.
+
 import { access } from "node:fs/promises";
+import { detectTask, type Task } from "../../proto/model-task.ts";
 import { LoadFailure } from "../llama/load-failure.ts";
 import { type ModelFolder, readModelFolder } from "../onnx/model-folder.ts";
 import { type GraphOptions, Graphs } from "../onnx/open-graph.ts";
@@ -7,7 +9,6 @@ import type { Engine } from "../server/engine.ts";
 import { openQuestionAnswering } from "./answer-question.ts";
 import { openTextClassification } from "./classify-text.ts";
 import { openTokenClassification } from "./classify-tokens.ts";
-import { detectTask, type Task } from "./detect-task.ts";
 import { openEmbeddings } from "./embeddings.ts";
 import { openFillMask } from "./fill-mask.ts";
 import { openRerank } from "./rerank.ts";

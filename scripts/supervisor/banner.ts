@@ -1,4 +1,4 @@
-import { relative } from "node:path";
+import { dirname, relative } from "node:path";
 
 export interface Running {
   readonly url: string;
@@ -17,6 +17,7 @@ export function banner(running: Running, cwd: string): string {
     "",
     `Stoker is ready at ${running.url} (reference: ${running.url}/docs).`,
     `The key is in ${keyFile}`,
+    `The console is at ${running.url}/console; a password to sign in with is set once: ${passwordCall(keyFile)}`,
     "",
   ];
   if (running.model === undefined) lines.push("Your account:", "", `  ${curl("", keyFile, `${running.url}/v1/me`)}`);
@@ -72,7 +73,14 @@ function transcriptionCall(url: string, keyFile: string, model: string): string 
     -F model=${model} -F file=@recording.wav`;
 }
 
-function curl(flags: string, keyFile: string, url: string): string {
-  const quoted = /^[\w./-]+$/.test(keyFile) ? keyFile : `'${keyFile.replaceAll("'", "'\\''")}'`;
-  return `curl ${flags}${url} -H "Authorization: Bearer $(cat ${quoted})"`;
+/** The command finds the address and the key by the data folder. */
+function passwordCall(keyFile: string): string {
+  const folder = dirname(keyFile);
+  return `${folder === ".stoker" ? "" : `STOKER_DATA=${quoted(folder)} `}npx stoker auth set-password`;
 }
+
+function curl(flags: string, keyFile: string, url: string): string {
+  return `curl ${flags}${url} -H "Authorization: Bearer $(cat ${quoted(keyFile)})"`;
+}
+
+const quoted = (path: string): string => (/^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`);

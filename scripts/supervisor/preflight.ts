@@ -1,4 +1,4 @@
-import { accessSync, chmodSync, constants, existsSync, mkdirSync } from "node:fs";
+import { accessSync, chmodSync, constants, existsSync, mkdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import type { DemoModel } from "../../control-plane/catalog/demo-model.ts";
 import { diskOf } from "./disk.ts";
@@ -74,6 +74,8 @@ function makeFolders(dataDir: string): void {
     }
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code ?? "error";
+    if (statSync(dataDir, { throwIfNoEntry: false })?.isFile())
+      throw new UpError(`${dataDir} is a file; name a folder with --data.`, { cause: error });
     throw new UpError(
       `The data folder ${dataDir} cannot be written (${code}); give your user the folder or choose another with --data.`,
       { cause: error },

@@ -1,7 +1,9 @@
 // Host clocks run ten times faster here: 18 s away are three minutes at their real values, nine times the lease of a host.
+import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
+import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { ledgerFacts, query, usageRows } from "../e2e/spine/database.ts";
 import { longer } from "../fakes/nightly.ts";
@@ -58,14 +60,20 @@ it("moves and restarts nothing while the control plane is down for three minutes
     // A minute of GPU time that ends now is a record as well.
     expect(records).toBeGreaterThanOrEqual(issued.length);
   }, patient);
+  // Whoever stands at the host still sees it.
+  const inspect = [join(import.meta.dirname, "../../cli/main.ts"), "inspect", "--data", stack.agentFolder(1)];
+  const { stdout: seen } = await promisify(execFile)(process.execPath, inspect, { timeout: 60_000 });
+  expect(seen).toContain("NOT connected; everything goes on being served, usage is kept");
+  expect(seen).toMatch(/^Instances\n {2}\S+ +ready /m);
   await wait(180_000 * scale);
+  const startedMs = performance.now();
   stack.controlPlane.start();
   // P6 bounds how long agents may take to come back, P5 how long their records may wait from there on.
   await vi.waitFor(async () => expect((await atAgents(pages)).connected).toBe(2), { timeout: 180_000, interval: 50 });
   const backMs = performance.now();
   await vi.waitFor(async () => expect((await atAgents(pages)).records).toBe(0), patient);
   process.stdout.write(
-    `the records of the absence were told ${Math.round(performance.now() - backMs)} ms after the agents were back\n`,
+    `the records of the absence were told ${Math.round(performance.now() - backMs)} ms after the agents were back, which was ${Math.round(backMs - startedMs)} ms after the control plane was started\n`,
   );
   const rows = await usageRows(stack.databaseUrl);
   for (const { requestId } of issued)

@@ -273,6 +273,23 @@ export function driverConformance(name: string, makeHost: () => Promise<DriverHo
       expect(await read({ limit: 0 })).toEqual([]);
     });
 
+    it("serves what an earlier start printed once: whoever goes on after it reads what is new", async () => {
+      const plan = await run({ lines: ["its first life"], exitCode: 1 });
+      await untilState(plan.instanceId, "exited");
+      const before = await driver.logs(plan.instanceId, { limit: 100 }, signal());
+      const lastAt = before.at(-1)?.at ?? "";
+      expect(before.map(({ line }) => line)).toContain("its first life");
+      await driver.start(host.plan({ ...plan, generation: 2 }, { lines: ["its second life"] }, 0), signal());
+      await untilState(plan.instanceId, "running");
+      await vi.waitFor(async () => {
+        const range = { fromMs: Math.floor(Number(lastAt) * 1000), fromAt: lastAt, limit: 100 };
+        const since = await driver.logs(plan.instanceId, range, signal());
+        const lines = since.filter(({ at }) => at > lastAt).map(({ line }) => line);
+        expect(lines).toContain("its second life");
+        expect(lines).not.toContain("its first life");
+      }, patient);
+    });
+
     it("keeps how an instance ended for the next agent", async () => {
       const plan = await run({ exitCode: 7, lines: ["its last words"] });
       const before = await untilState(plan.instanceId, "exited");

@@ -125,6 +125,11 @@ const rows: readonly Row[] = [
     holds: { code: "no_dashboard" },
     headers: { "x-should-retry": "false" },
   },
+  {
+    call: `POST ${path}/launch_token`,
+    status: 423,
+    given: refuse("agentInstances", "launchToken")(new AccountSuspended("admin")),
+  },
   { call: `POST ${path}/launch_token`, status: 503, given: refuse("agentInstances", "launchToken")(away) },
   { call: `GET ${path}/backups`, status: 200 },
   { call: `GET ${path}/backups`, status: 401, key: null },

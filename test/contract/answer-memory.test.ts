@@ -34,7 +34,7 @@ it("a client that reads nothing of a finished answer is cut", async () => {
     new ClientSink(res, state as RequestState, 50).whole(200, "text/plain", Buffer.alloc(64 * 1024 * 1024));
   }).listen(0, "127.0.0.1");
   onTestFinished(() => void server.close());
-  await vi.waitFor(() => expect(server.listening).toBe(true));
+  await vi.waitFor(() => expect(server.listening).toBe(true), { timeout: 20_000 });
   const silent = connect((server.address() as AddressInfo).port, "127.0.0.1");
   onTestFinished(() => void silent.destroy());
   silent.on("error", () => {}).pause();

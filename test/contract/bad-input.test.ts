@@ -174,6 +174,7 @@ describe("messages", () => {
   it("of every allowed shape are accepted", async () => {
     const messages = [
       { role: "system", content: "Be kind.", name: "s" },
+      { role: "developer", content: "Be brief." },
       {
         role: "user",
         content: [

@@ -94,19 +94,46 @@ describe("`service_tier`", () => {
     expect(chunks[1].choices[0].delta.content).toBe("ü");
   });
 
+  it("stands in every event of an engine that ends its lines as HTTP does, wherever the bytes are cut", async () => {
+    const crlf = frame("a").replace("data: ", "data:").replaceAll("\n", "\r\n");
+    first().script({
+      kind: "stream",
+      frames: [crlf.slice(0, -3), `${crlf.slice(-3)}${crlf.slice(0, 20)}`, crlf.slice(20)],
+    });
+    const body = await (await edge.post(path, chat({ stream: true, service_tier: "flex" }))).text();
+    const events = body.trim().split("\n\n");
+    expect(events.at(-1)).toBe("data: [DONE]");
+    const told = events.slice(0, -1).map((event) => JSON.parse(event.slice(6)));
+    expect(told.map(({ service_tier: tier, choices }) => [tier, choices[0].delta.content])).toEqual([
+      ["default", "a"],
+      ["default", "a"],
+    ]);
+  });
+
   it("that was not asked for is not spoken of", async () => {
     expect(await (await edge.post(path, chat())).json()).not.toHaveProperty("service_tier");
   });
 });
 
 it.each([
-  '{"detail":"Not Found"}',
-  '{"error":{"message":"no such path","type":"invalid_request_error","code":"not_found"}}',
-])("a model whose engine has no such path is told to be of another task", async (body) => {
+  [404, '{"detail":"Not Found"}'],
+  [404, '{"error":{"message":"no such path","type":"invalid_request_error","code":"not_found"}}'],
+  [405, '{"detail":"Method Not Allowed"}'],
+])("a model whose engine has no such path is told to be of another task (%i)", async (status, body) => {
   route(first());
-  first().script({ kind: "error", status: 404, body });
+  first().script({ kind: "error", status, body });
   const answer = await edge.post("/v1/embeddings", { model: "org/model", input: "x" });
   expect([answer.status, (await answer.json()).error.code]).toEqual([400, "unsupported_task"]);
+});
+
+it("a status that this interface does not have is told as 400, in the engine's words", async () => {
+  route(first());
+  first().script({ kind: "error", status: 415, body: '{"error":{"message":"no such audio","code":"bad_audio"}}' });
+  const answer = await edge.post(path, chat());
+  expect([answer.status, (await answer.json()).error]).toEqual([
+    400,
+    { message: "no such audio", type: "invalid_request_error", param: null, code: "bad_audio" },
+  ]);
 });
 
 it("what the caller says of a request is kept for it: its user, its cache key, its source, its id", async () => {

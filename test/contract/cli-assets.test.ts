@@ -1,14 +1,17 @@
-// `stoker voice` and `stoker lora` against the real edge.
+// `stoker voice`, `stoker lora` and `stoker agent open` against the real edge.
 import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it, vi } from "vitest";
+import { agentId } from "../fakes/agent-instance-ports.ts";
 import { type Edge, startEdge } from "../fakes/edge.ts";
 import { apiKey } from "../fakes/ports.ts";
 import { adasVoice } from "../fakes/voices.ts";
 
+// Each test is half a dozen processes at once, which a busy machine takes its time for.
+vi.setConfig({ testTimeout: 120_000 });
 let edge: Edge;
 let folder: string;
 beforeAll(async () => {
@@ -30,19 +33,24 @@ async function stoker(...args: string[]) {
 }
 
 it("lists, renames and deletes voices, by id or the beginning of a name, and says when a recording cannot be read or a voice is not there", async () => {
-  const [list, edit, ended, unreadable, upload, unknown] = await Promise.all([
+  const [list, edit, ended, unreadable, upload, aFolder, unknown] = await Promise.all([
     stoker("voice", "list"),
     stoker("voice", "edit", "ada her", "--name", "Countess"),
     stoker("voice", "delete", adasVoice.id),
     stoker("voice", "add", "mine", join(folder, "missing.wav")),
     stoker("file", "upload", join(folder, "missing.jsonl")),
+    stoker("voice", "add", "mine", folder),
     stoker("voice", "delete", "VoiceOfNobody0000000"),
   ]);
   expect(list.out).toContain(adasVoice.id);
   expect(edit.out).toBe(`${adasVoice.id} is called Countess\n`);
   expect(ended.out).toContain("is deleted");
   for (const refused of [unreadable, upload])
-    expect(refused).toMatchObject({ code: 2, err: expect.stringMatching(/^error: .* cannot be read\.\n$/) });
+    expect(refused).toMatchObject({
+      code: 2,
+      err: expect.stringMatching(/^error: .* cannot be read: there is no such file or folder\.\n$/),
+    });
+  expect(aFolder).toMatchObject({ code: 2, err: `error: ${folder} cannot be read: it is a folder; name a file.\n` });
   expect(unknown.code).toBe(4);
 });
 
@@ -64,4 +72,18 @@ it("makes, lists and deletes adapters, whose names hold a slash, also without th
   expect(status.out).toMatch(/^(initializing|downloading|deploying|deployed)/);
   expect(ended.out).toBe("ada/ink is deleted.\n");
   expect(incomplete).toMatchObject({ code: 2, err: expect.stringContaining("--repo or --url") });
+});
+
+it("prints the address that opens the dashboard of an agent instance, by its name", async () => {
+  const opened = await stoker("agent", "open", "my-agent");
+  expect(opened).toMatchObject({ code: 0, out: `https://${agentId}.example/once\n` });
+});
+
+it("says of an empty catalogue of agents what fills it, and in help what each act does to the volume", async () => {
+  const { catalog } = edge.deps.agentInstances;
+  edge.deps.agentInstances.catalog = () => [];
+  const [empty, help] = await Promise.all([stoker("agent", "catalog"), stoker("agent", "--help")]);
+  edge.deps.agentInstances.catalog = catalog;
+  expect(empty).toMatchObject({ out: "None.\n", err: expect.stringContaining("STOKER_AGENT_CATALOG"), code: 0 });
+  expect(help.out).not.toMatch(/ (stop|start|update|delete) one$/m);
 });

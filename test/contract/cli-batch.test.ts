@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { batchId } from "../fakes/batch-ports.ts";
+import { batch, batchId } from "../fakes/batch-ports.ts";
 import { type Edge, startEdge } from "../fakes/edge.ts";
 import { fileId } from "../fakes/file-ports.ts";
 import { apiKey } from "../fakes/ports.ts";
@@ -38,6 +38,10 @@ it("uploads a file, gives its bytes back and deletes it", async () => {
   const copy = join(folder, "copy.jsonl");
   expect((await stoker("file", "download", id, "-o", copy)).code).toBe(0);
   expect(readFileSync(copy, "utf8")).toBe('{"custom_id":"1"}\n');
+  expect(await stoker("file", "download", id, "-o", folder)).toMatchObject({
+    code: 1,
+    err: `error: ${folder} cannot be written: it is a folder; name a file.\n`,
+  });
   expect((await stoker("file", "list")).out).toMatch(new RegExp(`${id} +requests.jsonl +batch +18`));
   expect((await stoker("file", "delete", id)).out).toBe(`${id} is deleted.\n`);
   const gone = await stoker("file", "download", id);
@@ -50,7 +54,34 @@ it("makes a batch of a file, tells how far it is and cancels it", async () => {
   expect((await stoker("batch", "get", batchId)).out).toBe(`${batchId} is in_progress: 1 of 3 done, 1 failed\n`);
   expect((await stoker("batch", "list")).out).toMatch(new RegExp(`${batchId} +in_progress +org/model +1 +1 +3`));
   expect((await stoker("batch", "cancel", batchId)).out).toContain("is cancelling");
+  const late = await stoker("batch", "status", batchId, "--wait", "--timeout", "0");
+  expect(late.code).toBe(6);
+  expect(late.err).toContain(`it goes on: stoker batch get ${batchId} --wait`);
   const early = await stoker("batch", "results", batchId);
   expect(early.code).not.toBe(0);
   expect(early.err).toContain("results come at its end");
+}, 60_000);
+
+it("says of a batch that failed why, also where its results are asked for", async () => {
+  const data = [{ code: "empty_file", line: null, message: "The input file is empty.", param: "input_file_id" }];
+  edge.deps.batches.get = async () => batch({ status: "failed", errors: data });
+  for (const verb of ["get", "results"]) {
+    const { out, err } = await stoker("batch", verb, batchId);
+    expect(out + err).toContain(`${batchId} is failed: The input file is empty.`);
+  }
+}, 60_000);
+
+it("lists as many batches as were asked for, in as many pages as that takes", async () => {
+  const all = Array.from({ length: 150 }, (_, n) => batch({ id: `batch_${n}` as never }));
+  const asked: unknown[] = [];
+  edge.deps.batches.list = async (_caller, after, limit) => {
+    asked.push([after, limit]);
+    const from = all.findIndex(({ id }) => id === after) + 1;
+    return { batches: all.slice(from, from + limit), hasMore: all.length > from + limit };
+  };
+  expect((await stoker("batch", "list", "--limit", "130")).out.match(/^batch_/gm)).toHaveLength(130);
+  expect(asked).toEqual([
+    [undefined, 100],
+    ["batch_99", 30],
+  ]);
 }, 60_000);

@@ -55,6 +55,8 @@ it("tells what was used each day, and what became of a request, in the words of 
   expect(days.out, days.err).toMatch(
     /^DAY +TOKEN +REQUESTS +TOKENS +USD *\n2026-02-03 +of-ada of auto +1 +6\+3 +0\.000000\n$/,
   );
+  const csv = await stoker(apiKey, "usage", "--by", "jwt", "--csv", "--from", dayOfUse, "--to", dayOfUse);
+  expect(csv.out, csv.err).toBe("DAY,TOKEN,REQUESTS,TOKENS,USD\r\n2026-02-03,of-ada of auto,1,6+3,0.000000\r\n");
   const wrong = await stoker(apiKey, "usage", "--by", "week");
   expect(wrong).toMatchObject({ code: 2, out: "" });
   const shown = await stoker(apiKey, "request", "show", "RequestOfAda");
@@ -63,6 +65,16 @@ it("tells what was used each day, and what became of a request, in the words of 
   const listed = await stoker(adminKey, "request", "list", "--account", ada.account, "--failed");
   expect(listed.out, listed.err).toContain("RequestOfAda");
 });
+
+it("says when there are more requests than it lists, and goes on after the last", async () => {
+  expect((await stoker(apiKey, "request", "list")).err).not.toContain("There are more");
+  const { list } = edge.deps.requestLog;
+  edge.deps.requestLog.list = async (...asked) => ({ ...(await list(...asked)), hasMore: true });
+  const cut = await stoker(apiKey, "request", "list", "--limit", "1");
+  edge.deps.requestLog.list = list;
+  expect(cut.err).toContain("There are more: --limit lists up to 200 at once, --after RequestOfAda goes on from here.");
+  expect((await stoker(apiKey, "request", "list", "--after", "another")).code).toBe(4);
+}, 60_000);
 
 it("asks for funds by the dollar", async () => {
   const asked: number[] = [];
@@ -74,3 +86,17 @@ it("asks for funds by the dollar", async () => {
   expect(done.out, done.err).toBe("the operator was asked to credit USD 25.50\n");
   expect(asked).toEqual([2550]);
 });
+
+it("refuses in dollars what is too little or too much to add", async () => {
+  let isAsked = false;
+  edge.deps.paying.addFunds = async () => {
+    isAsked = true;
+    return null;
+  };
+  for (const wrong of ["0", "1e12"]) {
+    const { err, code } = await stoker(apiKey, "billing", "funds", wrong);
+    expect(code).toBe(2);
+    expect(err).toContain("from USD 1 to USD 1000000");
+  }
+  expect(isAsked).toBe(false);
+}, 60_000);

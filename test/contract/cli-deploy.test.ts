@@ -3,6 +3,7 @@ import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import type { SettingsUpdate } from "../../control-plane/deployments/change.ts";
 import type { DeployRequest } from "../../control-plane/deployments/create.ts";
 import type { HfRequest } from "../../control-plane/deployments/create-hf.ts";
 import { type Edge, startEdge } from "../fakes/edge.ts";
@@ -12,6 +13,7 @@ const { id } = deployment();
 let edge: Edge;
 let asked: HfRequest | undefined;
 let wanted: DeployRequest | undefined;
+let changed: SettingsUpdate | undefined;
 const offer = { count: 1, isAvailable: true, isRecommended: false };
 beforeAll(async () => {
   edge = await startEdge({
@@ -31,6 +33,16 @@ beforeAll(async () => {
         createHf(caller, request) {
           asked = request;
           return deps.deployments.createHf(caller, request);
+        },
+        get: async (caller, of) => ({
+          ...(await deps.deployments.get(caller, of)),
+          standardArgs: { maxContextSize: 4096, maxConcurrentRequests: 64 },
+          extraArgs: ["--seed=7", "--swap-space=2"],
+          inactiveShutdown: 900,
+        }),
+        update(caller, of, update) {
+          changed = update;
+          return deps.deployments.update(caller, of, update);
         },
         createLlm(caller, request) {
           wanted = request;
@@ -68,6 +80,20 @@ it("chooses the cheapest GPU that is free and holds the weights where none is na
   expect(code, err).toBe(0);
   expect(wanted).toMatchObject({ modelName: "org/w", gpu: "L4-24GB" });
   expect(err).toContain(`stoker deploy info ${id} says how far it is`);
+}, 60_000);
+
+it("shows all that an update sets", async () => {
+  const { out, err } = await stoker("deploy", "info", id);
+  expect(out, err).toContain("at most 64 requests at once per instance\n");
+  expect(out).toMatch(/^scale +\d+ to \d+ instances, asleep after 900 s without requests$/m);
+  expect(out).toMatch(/^settings max_context_size 4096$/m);
+  expect(out).toMatch(/^args +--seed=7 --swap-space=2$/m);
+}, 60_000);
+
+it("changes how many requests an instance takes at once, and leaves its other settings", async () => {
+  const { err, code } = await stoker("deploy", "update", id, "--concurrency", "8", "--no-wait");
+  expect(code, err).toBe(0);
+  expect(changed).toEqual({ standardArgs: { maxContextSize: 4096, maxConcurrentRequests: 8 } });
 }, 60_000);
 
 it("tells what requests on a deployment came to", async () => {

@@ -21,10 +21,9 @@ async function stoker(key: string, ...args: string[]) {
   return { out: await text(child.stdout), err: await text(child.stderr), code: await exited };
 }
 
-it("lists hosts within 80 columns and says what is wrong with each", async () => {
+it("lists hosts with their whole ids and says what is wrong with each", async () => {
   const { out, err } = await stoker(adminKey, "node", "list");
   expect(out).toMatch(/^node-1 +ready +1xother +0 +50% .* \S*node-1$/m);
-  expect(Math.max(...out.split("\n").map((line) => line.length))).toBeLessThanOrEqual(80);
   expect(err).toContain("node-1: GPU 0 GPU-0:");
 });
 

@@ -5,6 +5,7 @@ import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { type Edge, startEdge } from "../fakes/edge.ts";
 import { ada, apiKey } from "../fakes/ports.ts";
+import { dayOfUse } from "../fakes/usage-log-ports.ts";
 
 let edge: Edge;
 beforeAll(async () => {
@@ -59,9 +60,12 @@ it("signs a token that is restricted as it was told, and names what it does not 
   const restricted = ["--models", "org/a, org/b", "--expires", "1h", "--limit", "5"];
   expect(await stoker("token", "mint", "--key", "auto", ...restricted)).toMatchObject({ out: "jwt:made\n", code: 0 });
   expect(JSON.parse((await stoker("--json", "token", "mint", "--key", "auto")).out)).toEqual({ token: "jwt:made" });
+  const more = ["--model", "org/a", "--model", "org/b"];
+  expect((await stoker("token", "jwt", "create", "--key", "auto", ...more)).out).toBe("jwt:made\n");
   expect(wishes).toEqual([
     { apiKeyName: "auto", models: ["org/a", "org/b"], expiresDeltaS: 3_600, limitUsd: 5 },
     { apiKeyName: "auto" },
+    { apiKeyName: "auto", models: ["org/a", "org/b"] },
   ]);
   const unknown = await stoker("token", "mint", "--key", "other");
   expect(unknown.code).toBe(4);
@@ -70,4 +74,18 @@ it("signs a token that is restricted as it was told, and names what it does not 
   expect((await stoker("token", "mint", "--key", "auto", "--expires", "soon")).err).toContain("2h or 7d");
   // Not silently a token for any model.
   expect((await stoker("token", "mint", "--key", "auto", "--models", " , ")).code).toBe(2);
+});
+
+it("says what a token may do and has spent, by the key that signed it", async () => {
+  const told = "any model, until 2026-09-21T14:13:20Z, 0.000000001 USD spent, of 2.5 USD\n";
+  expect((await stoker("token", "jwt", "inspect", "jwt:known")).out).toBe(told);
+  expect((await stoker("token", "jwt", "inspect", "jwt:unknown")).code).toBe(4);
+});
+
+it("tells what one key used each day, and nothing of others", async () => {
+  const days = ["--from", dayOfUse, "--to", dayOfUse];
+  expect((await stoker("token", "usage", ada.key, ...days)).out).toMatch(
+    /^DAY .*\n2026-02-03 +auto +1 +6\+3 +0\.000000\n$/,
+  );
+  expect((await stoker("token", "usage", "another", ...days)).out).toBe("None.\n");
 });

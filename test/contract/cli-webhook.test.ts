@@ -8,6 +8,7 @@ import { Webhook } from "standardwebhooks";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { type Edge, startEdge } from "../fakes/edge.ts";
 import { apiKey } from "../fakes/ports.ts";
+import { startWebhookReceiver, verified } from "../fakes/webhook-receiver.ts";
 import { deliveryOfAda } from "../fakes/webhooks.ts";
 
 let edge: Edge;
@@ -46,6 +47,24 @@ it("prints the secret, the log of calls and one of them, and makes it again", as
   expect(replay.out).toContain("is on its way again");
   expect(unknown.code).toBe(4);
 });
+
+it("calls a receiver as the server does, and says what came of it", async () => {
+  const own = `whsec_${Buffer.alloc(32, 1).toString("base64")}`;
+  edge.deps.webhooks.secret = async () => ({ secret: own, madeAtMs: 0, previousUntilMs: null });
+  const receiver = await startWebhookReceiver();
+  const at = `${receiver.origin}/hook`;
+  const taken = await stoker(["test", at]);
+  expect([taken.code, taken.err]).toEqual([0, ""]);
+  const [call] = receiver.calls;
+  expect(call && verified(own, call)).toMatchObject({ inference_status: { status: "succeeded" }, results: {} });
+  receiver.answer((_, res) => res.writeHead(302, { location: `${receiver.origin}/elsewhere` }).end());
+  const moved = await stoker(["test", at]);
+  expect([moved.code, receiver.calls.at(-1)?.path]).toEqual([1, "/hook"]);
+  expect(moved.err).toContain("redirects are not followed");
+  await receiver.close();
+  expect((await stoker(["test", at])).code).toBe(7);
+  expect((await stoker(["test", "nowhere"])).code).toBe(2);
+}, 60_000);
 
 it("tells a genuine call from one that was changed, is too old or was signed by somebody else", async () => {
   const own = `whsec_${Buffer.alloc(32, 1).toString("base64")}`;

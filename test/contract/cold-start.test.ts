@@ -9,10 +9,10 @@ const body = { model: "org/model", messages: [{ role: "user", content: "hi" }] }
 let edge: Edge | undefined;
 afterEach(() => edge?.close());
 
-async function edgeThat(wait: () => Promise<"ready" | "gone">, again?: () => never) {
+async function edgeThat(wait: () => Promise<"ready" | "gone">, again?: () => never, agents = 0) {
   const waited: number[] = [];
   edge = await startEdge({
-    agents: 0,
+    agents,
     change: (deps) => ({
       ...deps,
       spine: {
@@ -63,4 +63,33 @@ it("beyond what memory allows get 503, when to come again, and a word of their o
   expect(response.status).toBe(503);
   expect(response.headers.get("retry-after")).toBe("42");
   expect(await response.text()).toContain("cold_start_full");
+});
+
+it("pay nothing for it: nothing of theirs is held meanwhile, and what is billed is what the engine did", async () => {
+  const wait = Promise.withResolvers<"ready">();
+  const { edge, waited } = await edgeThat(() => wait.promise, undefined, 1);
+  const { budgets, routes } = edge;
+  const funds = budgets.available;
+  const [route] = routes.routes.splice(0);
+  const answer = edge.post("/v1/compat/chat/completions", body);
+  await vi.waitFor(() => expect(waited).toHaveLength(1), { timeout: 20_000 });
+  expect(budgets.holds).not.toEqual([]);
+  for (const { end } of budgets.holds) expect(end).toEqual({ how: "released" });
+  expect(budgets.available).toBe(funds);
+  routes.routes.push(...(route ? [route] : []));
+  wait.resolve("ready");
+  expect((await answer).status).toBe(200);
+  const settled = () => budgets.holds.flatMap(({ end }) => (end?.how === "settled" ? [end.cost] : []));
+  await vi.waitFor(() => expect(settled()).toHaveLength(1), { timeout: 20_000 });
+  const [cost = 0n] = settled();
+  expect(cost).toBeGreaterThan(0n);
+  expect(budgets.available).toBe(funds - cost);
+});
+
+it("that is over without an instance pay nothing either", async () => {
+  const { edge } = await edgeThat(() => Promise.reject(new ColdStartsFull("org/model", 42)));
+  const funds = edge.budgets.available;
+  expect((await edge.post("/v1/compat/chat/completions", body)).status).toBe(503);
+  for (const { end } of edge.budgets.holds) expect(end).toEqual({ how: "released" });
+  expect(edge.budgets.available).toBe(funds);
 });

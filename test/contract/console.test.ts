@@ -89,6 +89,24 @@ describe("the page", () => {
   });
 });
 
+describe("the bare address", () => {
+  const visit = (url: string, accept: string, method: "GET" | "POST" = "GET") =>
+    app.inject({ method, url, headers: { accept } });
+  const browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
+
+  it("leads a browser to the console", async () => {
+    for (const url of ["/", "/?utm=x"]) {
+      const { statusCode, headers } = await visit(url, browser);
+      expect([statusCode, headers.location, headers["cache-control"]], url).toEqual([302, "/console", "no-store"]);
+    }
+  });
+
+  it("is nothing to a program, and neither is any other unknown path to a browser", async () => {
+    const answers = [await visit("/", "*/*"), await visit("/", browser, "POST"), await visit("/nothing", browser)];
+    for (const answer of answers) expect([answer.statusCode, answer.json()]).toEqual([404, { detail: "Not Found" }]);
+  });
+});
+
 describe("its files", () => {
   it("are all there, may be kept for good, and come to no more than 300 KB of script", async () => {
     const files = [...(await loaded()).entries()];

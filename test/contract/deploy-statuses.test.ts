@@ -163,6 +163,12 @@ const rows: readonly Row[] = [
   {
     call: "POST /deploy/llm",
     status: 422,
+    body: { ...llm, standard_args: { max_concurent_requests: 2 } },
+    holds: { detail: [{ loc: ["body", "standard_args", "max_concurent_requests"], type: "extra_forbidden" }] },
+  },
+  {
+    call: "POST /deploy/llm",
+    status: 422,
     body: { ...llm, preset_id: "fast" },
     holds: { detail: [{ loc: ["body", "preset_id"] }] },
   },

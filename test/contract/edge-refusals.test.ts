@@ -80,6 +80,35 @@ describe("a body that is not UTF-8", () => {
     expect([byRoute.statusCode, byRoute.json().error.code]).toEqual([400, "json_invalid"]);
   });
 
+  it("nor is an escaped half of a pair any character: 422 with a sentence, on every surface and by both ways", async () => {
+    for (const [path, fields] of paths) {
+      const body = JSON.stringify(fields).replace("HERE", "a\\ud800b");
+      const [answer, byRoute] = [
+        await send("POST", path, body),
+        await edge.app.inject({ method: "POST", url: path, headers: withKey, payload: body }),
+      ];
+      expect([path, answer.status, byRoute.statusCode]).toEqual([path, 422, 422]);
+      const at = [path, answer.body.detail[0].loc.slice(0, 2), answer.body.detail[0].msg];
+      const field = Object.entries(fields).find(([, value]) => JSON.stringify(value).includes("HERE"))?.[0];
+      expect(at).toEqual([path, ["body", field], expect.stringContaining("half of a surrogate pair")]);
+      expect(byRoute.json().detail).toEqual(answer.body.detail);
+    }
+  });
+
+  it("nests lists and objects no deeper than anybody writes, by both ways", async () => {
+    const deep = `${"[".repeat(100_000)}${"]".repeat(100_000)}`;
+    const body = JSON.stringify(chat({ chat_template_kwargs: { a: "HERE" }, odd: 1 })).replace('"HERE"', deep);
+    const answer = await send("POST", "/v1/chat/completions", body);
+    const byRoute = await edge.app.inject({
+      method: "POST",
+      url: "/v1/chat/completions",
+      headers: withKey,
+      payload: body,
+    });
+    expect([answer.status, byRoute.statusCode]).toEqual([422, 422]);
+    expect(answer.body.error.message).toContain("more than 256 levels");
+  });
+
   it("is none for every character there is", async () => {
     const body = JSON.stringify(chat({ messages: [{ role: "user", content: "ü € 😀 \u{10ffff}" }] }));
     expect((await send("POST", "/v1/chat/completions", body)).status).toBe(200);
@@ -109,6 +138,7 @@ describe("a method that a path does not take", () => {
     };
     expect(answer.body).toMatchObject(shapes[dialect]);
     expect(answer.headers.get("x-stoker-request-id")).toMatch(/^\w{24}$/);
+    expect(anyPath()).toContain(405);
   });
 
   it("is told without a key, and what a known method finds nothing at stays 404", async () => {
@@ -123,6 +153,32 @@ describe("a method that a path does not take", () => {
     expect([answer.status, answer.body, answer.headers.get("allow")]).toEqual([404, { detail: "Not Found" }, null]);
   });
 });
+
+describe("a path that cannot be routed", () => {
+  it.each([
+    ["has a broken escape", "/v1/files/%E0%A4%A", 400, "bad_request"],
+    ["has a part longer than any name", `/v1/files/${"x".repeat(600)}`, 414, "path_too_long"],
+  ])("for it %s is told in a sentence, counted and logged", async (_what, path, status, code) => {
+    const answer = await send("GET", path, undefined);
+    const { error, detail, code: told, request_id: id } = answer.body;
+    expect([answer.status, told, detail]).toEqual([status, code, { error }]);
+    expect(error).toMatch(/^(The|A) .*path.*\.$/);
+    expect(answer.headers.get("x-stoker-request-id")).toBe(id);
+    await vi.waitFor(
+      () =>
+        expect(edge.logLines.find((line) => line["requestId"] === id)).toMatchObject({
+          route: "_unknown",
+          status,
+          error: code,
+        }),
+      patience,
+    );
+    expect(anyPath()).toContain(status);
+  });
+});
+
+/** Statuses that the description tells of any path. */
+const anyPath = () => Object.keys((edge.app.swagger() as { "x-any-path"?: object })["x-any-path"] ?? {}).map(Number);
 
 /** What comes back for these bytes until the server closes. */
 async function raw(...pieces: readonly string[]): Promise<{ readonly head: string; readonly body: string }> {
@@ -171,6 +227,9 @@ describe("a connection whose bytes are no request", () => {
     expect([told, detail]).toEqual([code, { error }]);
     expect(error).toMatch(/^[A-Z].*\.$/s);
     expect(head).toContain(id);
+    expect(anyPath()).toContain(status);
+    const counted = new RegExp(`^stoker_http_connections_refused_total\\{error="${code}"\\} [1-9]`, "m");
+    expect(await edge.registry.metrics()).toMatch(counted);
   });
 
   it("of HTTP/1.0 needs no Host", async () => {
@@ -207,6 +266,7 @@ describe("a body of which nothing more comes", () => {
       const [answer] = await answered;
       expect([answer.statusCode, answer.headers.connection]).toEqual([408, "close"]);
       expect(await textOf(answer)).toContain("Nothing more of the request body came for 30 s");
+      expect(anyPath()).toContain(408);
       await vi.waitFor(() => expect(bodies.heldBytes).toBe(0), patience);
       call.destroy();
     },

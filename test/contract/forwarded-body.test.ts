@@ -74,6 +74,12 @@ describe("a body that must change", () => {
     expect(JSON.parse(await forwarded(paths.chat, body)).prompt_cache_key).toBe(first);
   });
 
+  it("says how long the prompt's cache is to be kept", async () => {
+    const options = { prompt_cache_key: "k", prompt_cache_options: { ttl: "1h" } };
+    const sent = JSON.parse(await forwarded(paths.chat, JSON.stringify(chat(options))));
+    expect(sent.prompt_cache_options).toEqual({ ttl: "1h" });
+  });
+
   it("asks for usage although the client does not want it", async () => {
     const body = JSON.stringify(text({ stream: true, stream_options: { include_usage: false, odd: 1 } }));
     expect(JSON.parse(await forwarded(paths.text, body)).stream_options).toEqual({ include_usage: true });

@@ -137,7 +137,7 @@ describe("an Idempotency-Key", () => {
     const calls = verb(ports.deps.deployments as object as { createLlm: unknown }, "createLlm", [gate.promise]);
     // A call of inject begins when somebody waits for it.
     const running = Promise.resolve(post("/deploy/llm", llm, "k1"));
-    await vi.waitFor(() => expect(calls.count).toBe(1));
+    await vi.waitFor(() => expect(calls.count).toBe(1), { timeout: 20_000 });
     const second = await post("/deploy/llm", llm, "k1");
     expect(second.statusCode).toBe(409);
     expect(second.json().code).toBe("idempotency_key_in_use");

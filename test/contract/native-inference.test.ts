@@ -11,7 +11,7 @@ beforeEach(() => tasks.offer({}));
 afterAll(() => tasks.close());
 
 describe("native inference", () => {
-  const native = (body: object) => tasks.edge.post("/v1/inference/org/model", body);
+  const native = (body: object | string) => tasks.edge.post("/v1/inference/org/model", body);
 
   it("answers a text with its cost and counts", async () => {
     tasks.offer({ rates: servedModel().rates });
@@ -61,6 +61,46 @@ describe("native inference", () => {
       details: { finish_reason: "stop", generated_tokens: 2, seed: null },
     });
     expect(tasks.askedJson()).toMatchObject({ stream: true, logprobs: 0, return_tokens_as_token_ids: true });
+  });
+
+  it.each([
+    ["a number", () => native('{"input":"x","seed":18446744073709551615}')],
+    ["a text", () => native({ input: "x", seed: "18446744073709551615" })],
+    [
+      "a part of a form",
+      () => tasks.send("/v1/inference/org/model", form({ input: "x", seed: "18446744073709551615" })),
+    ],
+  ])("keeps a seed beyond 2^53 to its last digit as %s", async (_, ask) => {
+    tasks.offer({ rates: servedModel().rates });
+    tasks.json({ choices: [{ index: 0, text: "y", finish_reason: "stop" }] });
+    const answer = await ask();
+    expect(answer.status, await answer.text()).toBe(200);
+    expect(tasks.asked().body.toString()).toContain('"seed":18446744073709551615');
+  });
+
+  it("refuses a seed of a form that is out of range with its bound to the last digit", async () => {
+    tasks.offer({ rates: servedModel().rates });
+    const answer = await tasks.send("/v1/inference/org/model", form({ input: "x", seed: "18446744073709551616" }));
+    expect([answer.status, (await answer.json()).detail[0]]).toEqual([
+      422,
+      { loc: ["body", "seed"], msg: "Input should be less than 18446744073709551616", type: "less_than" },
+    ]);
+  });
+
+  it("lets a line of an engine's stream that is no event of text say nothing", async () => {
+    tasks.offer({ rates: servedModel().rates });
+    const event = JSON.stringify({ choices: [{ index: 0, text: "a", finish_reason: "stop" }] });
+    const odd = ["null", "5", "no json", '{"choices":null}', '{"choices":{}}', "{}"].map(
+      (line) => `data: ${line}\r\n\r\n`,
+    );
+    tasks.engine.answer({
+      contentType: "text/event-stream",
+      pieces: [...odd, `data: ${event}\n\n`, "data: [DONE]\n\n"],
+    });
+    const answer = await native({ input: "x", stream: true });
+    const events = (await answer.text()).trim().split("\n\n");
+    expect([events.length, events.at(-1)]).toEqual([2, "data: [DONE]"]);
+    expect(JSON.parse(events[0]?.slice(6) ?? "")).toMatchObject({ token: { text: "a" }, generated_text: "a" });
   });
 
   it("streams several responses apart: each event says of which it is, each response ends with its own text", async () => {
@@ -125,6 +165,18 @@ describe("native inference", () => {
       inference_status: { cost: 0.00000006, tokens_input: 3 },
     });
     expect(tasks.askedJson()).toEqual({ model: "as-served", input: ["a"], normalize: true });
+  });
+
+  it("refuses a picture where vectors are made of texts, and takes null for none", async () => {
+    tasks.offer({ task: "embeddings" });
+    tasks.json({ data: [{ index: 0, embedding: [1, 2] }], usage: { prompt_tokens: 3, total_tokens: 3 } });
+    const refused = await native({ inputs: ["a"], image: "data:image/png;base64,iVBORw0KGgo=" });
+    expect([refused.status, (await refused.json()).detail[0].loc]).toEqual([422, ["body", "image"]]);
+    expect((await native({ inputs: ["a"], image: null })).status).toBe(200);
+    tasks.offer({ task: "text-to-image" });
+    tasks.json({ data: [{ b64_json: "AA==" }] });
+    expect((await native({ prompt: "a", image: null })).status).toBe(200);
+    expect(tasks.askedJson()).not.toHaveProperty("image");
   });
 
   it("asks an engine that ranks for one query alone for the scores of pairs", async () => {

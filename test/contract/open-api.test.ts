@@ -1,7 +1,9 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { Script } from "node:vm";
 import { Validator } from "@seriousme/openapi-schema-validator";
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { Ajv } from "ajv";
+import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { createHttp } from "../../control-plane/http/create-http.ts";
 import { fakePorts } from "../fakes/ports.ts";
 
@@ -13,8 +15,15 @@ afterAll(() => app.close());
 
 interface Operation {
   readonly summary?: string;
+  readonly tags?: readonly string[];
+  readonly parameters?: readonly { readonly name: string }[];
+  readonly requestBody?: { readonly content: Readonly<Record<string, Media>> };
   readonly security?: readonly object[];
-  readonly responses: Readonly<Record<string, unknown>>;
+  readonly responses: Readonly<Record<string, { readonly content?: Readonly<Record<string, Media>> }>>;
+}
+interface Media {
+  readonly schema?: object;
+  readonly example?: unknown;
 }
 const operations = () => {
   const paths = app.swagger().paths as Record<string, Record<string, Operation>>;
@@ -50,7 +59,119 @@ it("aliases are served but not described twice", () => {
   expect(paths).not.toContain("/v1/chat/completions");
 });
 
+it("every operation has a tag that is explained", () => {
+  const { tags = [] } = app.swagger() as { tags?: readonly { readonly name: string; readonly description?: string }[] };
+  const explained = tags.filter(({ description }) => description).map(({ name }) => name);
+  const unexplained = operations().flatMap(({ path, operation: { tags: [tag = "none"] = [] } }) =>
+    explained.includes(tag) ? [] : [`${path}: ${tag}`],
+  );
+  expect(unexplained).toEqual([]);
+});
+
+it("every body is shown by an example, and every example passes its own schema", () => {
+  const faults: string[] = [];
+  let count = 0;
+  const judge = (where: string, { schema, example }: Media) => {
+    if (example === undefined) return;
+    count += 1;
+    const ajv = new Ajv({ strict: false, discriminator: true, schemas: [sharedSchemas()] });
+    const fits = ajv.compile(pointedAt(schema ?? {}));
+    if (!fits(example)) faults.push(`${where}: ${ajv.errorsText(fits.errors)}`);
+  };
+  for (const { path, method, operation } of operations()) {
+    for (const [type, media] of Object.entries(operation.requestBody?.content ?? {})) {
+      const where = `${method} ${path} ${type}`;
+      if (media.example === undefined) faults.push(`${where} has no example`);
+      judge(where, media);
+    }
+    for (const [status, { content = {} }] of Object.entries(operation.responses))
+      for (const media of Object.values(content)) judge(`${method} ${path} ${status}`, media);
+  }
+  expect(faults).toEqual([]);
+  expect(count).toBeGreaterThan(80);
+});
+
+/** What `$ref` leads to, as one document. */
+const sharedSchemas = () => ({
+  $id: "api",
+  components: JSON.parse(JSON.stringify((app.swagger() as { components?: object }).components)),
+});
+const pointedAt = (schema: object) =>
+  JSON.parse(JSON.stringify(schema).replaceAll('"#/components', '"api#/components'));
+
+it("every operation that asks a model names the mark of its caller's source", () => {
+  const inferring = operations().filter(
+    ({ operation }) => operation.tags?.[0] === "inference" && operation.requestBody,
+  );
+  expect(inferring.length).toBeGreaterThan(10);
+  for (const { path, operation } of inferring)
+    expect(
+      operation.parameters?.map(({ name }) => name),
+      path,
+    ).toContain("x-service-source");
+});
+
+it("what any path may answer is told in one place, in the shape that it is answered in", () => {
+  const { components, ...api } = app.swagger() as unknown as {
+    components: { responses: Record<string, { content: Record<string, { schema: { $ref: string } }> }> };
+    "x-any-path": Record<string, { $ref: string }>;
+    info: { description: string };
+  };
+  const told = Object.entries(api["x-any-path"]);
+  expect(told.map(([status]) => status)).toEqual(["400", "405", "408", "413", "414", "417", "431"]);
+  for (const [status, { $ref }] of told) {
+    const response = components.responses[$ref.replace("#/components/responses/", "")];
+    expect(response?.content["application/json"]?.schema.$ref).toBe("#/components/schemas/ServiceRefusal");
+    expect(api.info.description).toContain(`- ${status}: `);
+  }
+});
+
 it("the reference page loads nothing from elsewhere", async () => {
   const page = (await app.inject("/docs")).body;
   expect(page).not.toMatch(/(src|href)="(https?:)?\/\//);
+});
+
+/** Enough of a document for the page's script: what was made, with its text. */
+class Stub {
+  readonly children: (Stub | string)[] = [];
+  textContent = "";
+  className = "";
+  readonly tag: string;
+  constructor(tag: string) {
+    this.tag = tag;
+  }
+  append(...more: (Stub | string)[]): void {
+    this.children.push(...more);
+  }
+  all(tag: string): Stub[] {
+    const below = this.children.flatMap((child) => (child instanceof Stub ? child.all(tag) : []));
+    return this.tag === tag ? [this, ...below] : below;
+  }
+  get text(): string {
+    return this.textContent + this.children.map((child) => (child instanceof Stub ? child.text : child)).join("");
+  }
+}
+
+it("the reference page shows every operation, with a line for a shell where it takes a body", async () => {
+  const page = (await app.inject("/docs")).body;
+  const [, source = ""] = /<script>(.*)<\/script>/s.exec(page) ?? [];
+  const main = new Stub("main");
+  new Script(source).runInNewContext({
+    document: { createElement: (tag: string) => new Stub(tag), getElementById: () => main },
+    location: { origin: "https://stoker.example" },
+    fetch: async () => ({ json: () => app.inject("/openapi.json").then((answer) => answer.json()) }),
+  });
+  // The script tells in the page what went wrong.
+  await vi.waitFor(() => expect([main.textContent, main.all("details").length]).toEqual(["", operations().length]), {
+    timeout: 20_000,
+  });
+  const blocks = main.all("details");
+  const withBody = operations().filter(({ operation }) => operation.requestBody);
+  expect(blocks.filter((block) => block.text.includes("curl -X"))).toHaveLength(withBody.length);
+  const chat = blocks.find((block) => block.text.startsWith("POST/v1/compat/chat/completions"))?.text;
+  expect(chat).toContain("curl -X POST 'https://stoker.example/v1/compat/chat/completions'");
+  expect(chat).toContain('"role":"user"');
+  expect(main.all("h2").map(({ text }) => text)).toEqual(
+    expect.arrayContaining(["files", "batches", "agents", "gpu pool"]),
+  );
 });

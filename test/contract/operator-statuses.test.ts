@@ -49,7 +49,24 @@ const rows: readonly Row[] = [
     given: refuse("operator", "accounts")(new accounts.BadCursor()),
     holds: { detail: [{ loc: ["query", "cursor"] }], code: "bad_cursor" },
   },
-  { call: `GET ${one}`, key: adminKey, status: 200, holds: { uid: ada.account, keys: 1, suspensions: [] } },
+  {
+    call: `GET ${one}`,
+    key: adminKey,
+    status: 200,
+    holds: { uid: ada.account, keys: 1, suspensions: [], deleted_at: null, credited_usd: 18 },
+  },
+  ...endpoints
+    .filter(({ verb }) => ["changeAccount", "credit", "suspend", "lift"].includes(verb))
+    .map(
+      ({ verb, ...row }): Row => ({
+        ...row,
+        key: adminKey,
+        status: 409,
+        given: refuse("operator", verb)(new accounts.AccountDeleted(ada.account, Date.UTC(2026, 0, 2))),
+        holds: { code: "account_deleted" },
+        headers: { "x-should-retry": "false" },
+      }),
+    ),
   ...[
     { call: `GET ${unknown}` as const },
     { call: `PATCH ${unknown}` as const, body: {} },

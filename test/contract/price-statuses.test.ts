@@ -41,8 +41,8 @@ const rows: readonly Row[] = [
     status: 422,
     holds: { detail: [{ loc: ["body", "rates", "input"], type: "greater_than_equal" }] },
   },
-  // A misspelt rate would make the model free.
-  ...[{ inputs: 1 }, {}].map(
+  // A misspelt rate would make the model free; pictures are kept by the million, in 63 bits.
+  ...[{ inputs: 1 }, {}, { image: 9_001 }].map(
     (rates): Row => ({ call: `POST ${prices}`, key: adminKey, body: { ...price, rates }, status: 422 }),
   ),
   {

@@ -32,7 +32,7 @@ describe("every inference answer", () => {
       "x-ratelimit-limit-tokens": "1000",
       // The first request's six of the prompt and three of the answer.
       "x-ratelimit-remaining-tokens": "991",
-      "x-ratelimit-reset-tokens": expect.stringMatching(/^(1m0s|59s)$/),
+      "x-ratelimit-reset-tokens": expect.stringMatching(/^(1m0s|5\ds)$/),
     });
   });
 });
@@ -80,7 +80,7 @@ describe("more tokens in a minute than the limit", () => {
 });
 
 describe("the place of a request is free again", () => {
-  const free = () => vi.waitFor(() => expect(standing().inFlight).toBe(0));
+  const free = () => vi.waitFor(() => expect(standing().inFlight).toBe(0), { timeout: 20_000 });
 
   it("after a refusal for want of money, at once or when the grant comes back", async () => {
     await open(5);
@@ -90,7 +90,8 @@ describe("the place of a request is free again", () => {
     expect((await edge.post(path, chat())).status).toBe(402);
     edge.budgets.hold = () => Promise.reject(new InsufficientFunds());
     expect((await edge.post(path, chat())).status).toBe(402);
-    expect(standing()).toMatchObject({ inFlight: 0, tokens: 0 });
+    await free();
+    expect(standing().tokens).toBe(0);
     expect(await limited()).toEqual(["budget 2"]);
   });
 
@@ -98,14 +99,16 @@ describe("the place of a request is free again", () => {
     await open(5);
     edge.routes.routes = [];
     expect((await edge.post(path, chat())).status).toBe(503);
-    expect(standing()).toMatchObject({ inFlight: 0, tokens: 0 });
+    await free();
+    expect(standing().tokens).toBe(0);
   });
 
   it("when the engine refuses", async () => {
     await open(5);
     edge.agent.script({ kind: "error", status: 400, body: '{"error":{"message":"no"}}' });
     expect((await edge.post(path, chat())).status).toBe(400);
-    expect(standing()).toMatchObject({ inFlight: 0, tokens: 0 });
+    await free();
+    expect(standing().tokens).toBe(0);
   });
 
   it("when an answer breaks off; what was delivered and the prompt count by estimate", async () => {

@@ -15,8 +15,7 @@ export function relaySuite(shared: boolean): void {
   afterEach(() => edge.close());
 
   const path = "/v1/compat/chat/completions";
-  const first = () => edge.agents[0] as Edge["agent"];
-  const second = () => edge.agents[1] as Edge["agent"];
+  const [first, second] = [() => edge.agents[0] as Edge["agent"], () => edge.agents[1] as Edge["agent"]];
   const asked = () => edge.agents.flatMap((agent) => agent.asked);
   /** Only the first agent is there. */
   const alone = () => edge.routes.routes.splice(1);
@@ -248,9 +247,9 @@ export function relaySuite(shared: boolean): void {
       await expect.poll(() => first().asked[0]?.abortedAtMs, { timeout: 10_000 }).toBeDefined();
       expect((first().asked[0]?.abortedAtMs as number) - hungUpAtMs).toBeLessThan(1000);
       await expect.poll(() => edge.budgets.holds[0]?.end).toEqual({ how: "waits", attempt: 1 });
-      expect(edge.routes.routes[0]?.inFlight).toBe(0);
-      const line = edge.logLines.find((one) => one["error"] === "client_gone");
-      expect(line).toMatchObject({ status: 499, model: "org/model" });
+      await expect.poll(() => edge.routes.routes[0]?.inFlight).toBe(0);
+      const line = () => edge.logLines.find((one) => one["error"] === "client_gone");
+      await expect.poll(line).toMatchObject({ status: 499, model: "org/model" });
     });
 
     it("before an instance was asked frees its money", async () => {
@@ -265,9 +264,7 @@ export function relaySuite(shared: boolean): void {
       await expect.poll(() => granted).toBeDefined();
       abort.abort();
       await answer;
-      await expect
-        .poll(() => edge.logLines.some((line) => line["error"] === "client_gone"), { timeout: 5000 })
-        .toBe(true);
+      await expect.poll(() => edge.logLines.some((line) => line["error"] === "client_gone")).toBe(true);
       granted?.();
       await expect.poll(() => edge.budgets.holds[0]?.end).toEqual({ how: "released" });
       expect(asked()).toHaveLength(0);
@@ -293,7 +290,8 @@ export function relaySuite(shared: boolean): void {
       const answer = await own.post(path, chat({ stream: true }));
       expect(answer.status).toBe(200);
       const reader = answer.body?.getReader();
-      expect(Buffer.from((await reader?.read())?.value ?? []).toString()).toBe(": keep-alive\n\n");
+      // One, or as many as came due while nobody read.
+      expect(Buffer.from((await reader?.read())?.value ?? []).toString()).toMatch(/^(: keep-alive\n\n)+$/);
       release();
       let rest = "";
       for (let part = await reader?.read(); part && !part.done; part = await reader?.read())
@@ -320,9 +318,10 @@ export function relaySuite(shared: boolean): void {
     it("an instance that never answers ends as 504", async () => {
       const own = await slow({ firstByteMs: 100 });
       own.agent.script({ kind: "hang" });
-      const answer = await own.post(path, chat());
-      expect(answer.status).toBe(504);
+      expect((await own.post(path, chat())).status).toBe(504);
       expect(own.budgets.holds[0]?.end).toEqual({ how: "waits", attempt: 1 });
+      // The time may be over before the request has left.
+      while (own.agent.asked.length === 0) await own.post(path, chat());
       await expect.poll(() => own.agent.asked[0]?.abortedAtMs).toBeDefined();
       await own.close();
     });

@@ -139,6 +139,8 @@ describe("speech", () => {
       output_format: "ulaw_8000",
     });
     expect([format.status, (await format.json()).detail[0].loc]).toEqual([422, ["body", "output_format"]]);
+    const asked = await tasks.edge.post("/v1/text-to-speech/af_bella?output_format=ulaw_8000", { text: "Hi" });
+    expect([asked.status, (await asked.json()).detail[0].loc]).toEqual([422, ["query", "output_format"]]);
     const empty = await tasks.edge.post("/v1/text-to-speech/af_bella", { model_id: "org/model" });
     expect([empty.status, (await empty.json()).detail[0]]).toEqual([
       422,
@@ -256,6 +258,19 @@ describe("images", () => {
     const inp = JSON.stringify({ ...wrapped, image: "https://example.com/a.png" });
     const answer = await tasks.send("/v1/images/edits", form({ inp }));
     expect([answer.status, (await answer.json()).detail[0].loc]).toEqual([422, ["body", "image"]]);
+  });
+
+  it("whose mask is too large are refused with the limit, and a variation is of one picture", async () => {
+    const large = form({ ...wrapped, n: "2", image: file, mask: new Blob([Buffer.alloc(4 * 1024 * 1024 + 1)]) });
+    const answer = await tasks.send("/v1/images/edits", large);
+    expect([answer.status, (await answer.json()).error]).toEqual([
+      413,
+      expect.objectContaining({ message: expect.stringContaining("`mask` is larger than 4 MiB"), param: "mask" }),
+    ]);
+    const two = form({ model: "org/model", image: file });
+    two.append("image", file, "b.png");
+    const refused = await tasks.send("/v1/images/variations", two);
+    expect([refused.status, (await refused.json()).detail[0].loc]).toEqual([422, ["body", "image"]]);
   });
 
   it.each([

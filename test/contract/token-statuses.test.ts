@@ -73,7 +73,11 @@ const rows: readonly Row[] = [
     (path): Row => ({ call: `GET ${path}`, status: 200, holds: { token: "stk_********f_ada" }, headers: noStore }),
   ),
   { call: `GET ${bySecret}`, status: 200, holds: { token: apiKey }, headers: noStore },
-  { call: `GET /v1/api-tokens/id/${apiKey}`, status: 404, holds: { code: "api_key_not_found" } },
+  {
+    call: `GET /v1/api-tokens/id/${apiKey}`,
+    status: 404,
+    holds: { code: "api_key_not_found", error: expect.stringContaining("GET /v1/api-tokens") },
+  },
   { call: "GET /v1/api-tokens/unknown", status: 404 },
   { call: `GET ${byId}`, status: 404, key: adminKey },
   { call: `GET ${byId}`, status: 401, key: null },

@@ -155,6 +155,16 @@ describe("a voice from recordings", () => {
     expect(Number(answer.headers.get("retry-after"))).toBeGreaterThan(0);
   });
 
+  it("is refused by a model of one voice, which is told apart from others", async () => {
+    const refusal = { message: "this model does not serve /v1/audio/voices", code: "unsupported_task" };
+    const pieces = [JSON.stringify({ error: refusal })];
+    tasks.engine.answer({ status: 400, contentType: "application/json", pieces });
+    const answer = await add();
+    const { detail } = await answer.json();
+    expect([answer.status, detail.status]).toEqual([400, "voice_unsupported"]);
+    expect(detail.message).toContain("Use a model that has several");
+  });
+
   it("is not made of an answer that names no voice", async () => {
     tasks.json({ hello: "world" });
     expect((await add()).status).toBe(502);

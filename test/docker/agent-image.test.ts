@@ -79,6 +79,8 @@ describe.skipIf(!host.ok)("an agent in a container", () => {
       STOKER_LOCAL_DESIRED: join(folder, "desired.json"),
       STOKER_CONTAINER_SUBNET: subnetOf(237),
       STOKER_DRAIN_MS: "120000",
+      // As this user it can set no rules: what it says then is looked at.
+      STOKER_RENTAL_IMAGES: "debian-ssh",
     };
     const mounts = [socket, folder, dirname(weights)].map((path) => `${path}:${path}`);
     await docker(
@@ -107,6 +109,15 @@ describe.skipIf(!host.ok)("an agent in a container", () => {
     expect(networks).toHaveLength(1);
     expect((await docker("network", "inspect", "--format", "{{.Internal}}", ...networks)).trim()).toBe("true");
     expect((await inspect(agent)).Config.User).toBe("2000:0");
+  });
+
+  it("as the user of its image sets no rules: it says that it offers no rentals and what its model servers reach", async () => {
+    const page = await fetch(`http://127.0.0.1:${agentFile().metrics_port}/inspect`, {
+      signal: AbortSignal.timeout(20_000),
+    });
+    const said: string = ((await page.json()) as { warnings: string[] }).warnings.join("\n");
+    expect(said).toMatch(/this host offers no rentals: .*iptables cannot be used here \(.*(permitted|denied|root)/i);
+    expect(said).toMatch(/model containers can reach services of this host .*: run the agent as root/);
   });
 
   it("tells why the one that needs more memory than it was granted does not run, while the other serves", async () => {
@@ -138,7 +149,10 @@ describe.skipIf(!host.ok)("an agent in a container", () => {
   });
 
   it("finishes what runs when it is stopped, and leaves its model server running", async () => {
-    const answer = await complete({ max_tokens: 100, stream: true }, { stream: true, maxTokens: 100 });
+    const answer = await complete(
+      { max_tokens: 300, ignore_eos: true, stream: true },
+      { stream: true, maxTokens: 300 },
+    );
     expect(answer.status).toBe(200);
     let text = "";
     const read = (async () => {

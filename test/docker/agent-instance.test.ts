@@ -1,6 +1,8 @@
 // An agent instance from its creation to its deletion: real processes, a real engine, a real S3 server.
 import { execFile } from "node:child_process";
-import { readdirSync, writeFileSync } from "node:fs";
+import { once } from "node:events";
+import { readdirSync, watch, writeFileSync } from "node:fs";
+import { type IncomingHttpHeaders, type OutgoingHttpHeaders, request } from "node:http";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
@@ -12,6 +14,8 @@ import { oncePerRun } from "./once.ts";
 const run = promisify(execFile);
 const root = join(import.meta.dirname, "../..");
 const image = "stoker-agent-workspace:test";
+/** More than lies in the buffers between a container and a browser that does not read. */
+const largeBytes = 64 * 1024 * 1024;
 const waiting = { timeout: 90_000, interval: 200 };
 const hasS3 = await promisify(execFile)(process.env["STOKER_TEST_PYTHON"] ?? "python3", [
   "-c",
@@ -37,7 +41,7 @@ const type = {
   image,
   port: 8000,
   volume_path: "/data",
-  has_dashboard: false,
+  dashboard_port: 8000,
   backups: { every_hours: 0, keep: 2 },
   plans: [{ id: "standard", vcpu: 1, ram_gb: 0.25, price_per_hour: 0.6 }],
 };
@@ -64,6 +68,40 @@ describe.skipIf(!host.ok).each([["the filesystem store"], ["a real S3 server"]])
     const inside = async (script: string) => docker("exec", await container(), "node", "-e", script);
     const write = (text: string) => inside(`require("fs").writeFileSync("/data/file", ${JSON.stringify(text)})`);
     const read = () => inside(`process.stdout.write(require("fs").readFileSync("/data/file", "utf8"))`);
+    /** The page at an address of its dashboard; the names of such hosts are this machine's. */
+    const page = (url: URL, cookie = "", more: OutgoingHttpHeaders = {}) =>
+      new Promise<{ status: number; headers: IncomingHttpHeaders; text: string }>((resolve, reject) => {
+        const headers = { host: url.host, accept: "text/html", cookie, ...more };
+        const asking = request({ host: "127.0.0.1", port: url.port, path: url.pathname + url.search, headers });
+        asking.once("error", reject);
+        asking.once("response", async (answer) => {
+          const parts: Buffer[] = [];
+          for await (const part of answer) parts.push(part as Buffer);
+          resolve({ status: answer.statusCode ?? 0, headers: answer.headers, text: Buffer.concat(parts).toString() });
+        });
+        asking.end();
+      });
+    /** A page that nobody reads on; answers how to read it, which says how many bytes came in all. */
+    const begun = (url: URL, cookie = "") =>
+      new Promise<() => Promise<number>>((resolve, reject) => {
+        const asking = request({
+          host: "127.0.0.1",
+          port: url.port,
+          path: url.pathname,
+          headers: { host: url.host, cookie },
+        });
+        asking.once("error", reject);
+        asking.once("response", (answer) =>
+          resolve(async () => {
+            let bytes = 0;
+            for await (const part of answer) bytes += part.length;
+            return bytes;
+          }),
+        );
+        asking.end();
+      });
+    /** How often its program heard that it is to end. */
+    const ends = async (one: string) => (await docker("logs", one)).split("open answers").length - 1;
     const post = async (path: string, status = 200) => {
       const answer = await stack.call("POST", `/v1/agent/${id}/${path}`);
       expect(answer.status, JSON.stringify(answer.body)).toBe(status);
@@ -110,6 +148,17 @@ describe.skipIf(!host.ok).each([["the filesystem store"], ["a real S3 server"]])
         await until("running");
         await write("the first bytes");
 
+        const launch = new URL((await post("launch_token")).dashboard_url);
+        const opened = await page(launch);
+        expect(opened.status, opened.text).toBe(303);
+        const cookie = opened.headers["set-cookie"]?.[0]?.split(";")[0];
+        const listed = await page(new URL("/", launch), cookie);
+        expect([listed.status, listed.text]).toEqual([200, expect.stringContaining('<a href="/file">')]);
+        expect((await page(launch)).status).toBe(401);
+        // This program has no WebSocket, and says so itself.
+        const upgrade = { connection: "Upgrade", upgrade: "websocket" };
+        expect((await page(new URL("/no-socket", launch), cookie, upgrade)).status).toBe(404);
+
         const { snapshot_name: backup } = await post("backup");
         await until("running");
         expect((await stack.call("GET", `/v1/agent/${id}/backups`)).body).toMatchObject([
@@ -129,7 +178,16 @@ describe.skipIf(!host.ok).each([["the filesystem store"], ["a real S3 server"]])
         await vi.waitFor(async () => expect(await read()).toBe("the first bytes"), waiting);
         await until("running");
 
+        await inside(`require("fs").writeFileSync("/data/large", Buffer.alloc(${largeBytes}))`);
+        // Where its new container is reached is known two seconds later.
+        await vi.waitFor(async () => expect((await page(new URL("/", launch), cookie)).status).toBe(200), waiting);
+        const rest = await begun(new URL("/large", launch), cookie);
+        const running = await container();
+        // It was started again before, and kept what it said then.
+        const before = await ends(running);
         await post("stop");
+        await vi.waitFor(async () => expect(await ends(running)).toBe(before + 1), waiting);
+        expect(await rest()).toBe(largeBytes);
         await until("stopped");
         expect(await container()).toBe("");
         await post("start");
@@ -146,9 +204,11 @@ describe.skipIf(!host.ok).each([["the filesystem store"], ["a real S3 server"]])
         await write("not in the backup");
         const volume = join(stack.agentFolder(1), "volumes", id);
         const agent = stack.agents[0];
+        // The moment the restore begins to fill a folder beside the content: told by the kernel, as looks may miss it.
+        const watcher = watch(volume);
+        const begun = once(watcher, "change", { signal: AbortSignal.timeout(60_000) });
         await post(`backups/${backup}/restore`);
-        // The moment the restore has begun to fill a folder beside the content.
-        await vi.waitFor(() => expect(readdirSync(volume).length).toBeGreaterThan(2), { timeout: 20_000, interval: 1 });
+        await begun.finally(() => watcher.close());
         await agent?.kill9();
         agent?.start();
         await until("running");

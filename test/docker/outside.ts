@@ -5,11 +5,15 @@ import { once } from "node:events";
 import { promisify } from "node:util";
 
 const run = promisify(execFile);
-const script = `require("node:http").createServer((_, answer) => answer.end("outside")).listen(8080, "0.0.0.0", () => console.log("up"))`;
+const script = `
+  const server = () => require("node:http").createServer((_, answer) => answer.end("outside"));
+  server().listen(25, "0.0.0.0", () => server().listen(8080, "0.0.0.0", () => console.log("up")));`;
 
 export interface Outside {
   readonly address: string;
   readonly port: number;
+  /** Where mail servers listen. Something answers there as well. */
+  readonly mailPort: number;
   /** The same server at an address that is not public (198.18.0.0/15), which a rental must not reach. */
   readonly inside: string;
   /** This host's own address on that network. */
@@ -49,7 +53,7 @@ export async function startOutside(): Promise<Outside> {
       stdio: ["ignore", "pipe", "inherit"],
     });
     await once(server.stdout as NodeJS.ReadableStream, "data", { signal: AbortSignal.timeout(20_000) });
-    return { address, port: 8080, inside, host, close };
+    return { address, port: 8080, mailPort: 25, inside, host, close };
   } catch (error) {
     await close();
     throw error;

@@ -91,6 +91,7 @@ function planOf(memoryBytes: number): ContainerPlan {
     agentInstance: null,
     rental: null,
     gpuMemoryBytes: "0",
+    gpuShare: 0,
     adapters: [],
   } satisfies InstanceSpec__Output;
   const facts = { driver: "docker", runtimeImage, allowedImages: [], filesDir: tmpdir(), logLevel: "info" } as const;

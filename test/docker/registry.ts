@@ -35,7 +35,7 @@ export async function startRegistry(): Promise<Registry | undefined> {
   await vi.waitFor(async () => {
     const answer = await fetch(`http://${host}/v2/`, { signal: AbortSignal.timeout(2_000) });
     if (answer.status !== 200) throw new Error(`it answers ${answer.status}`);
-  }, 15_000);
+  }, 60_000);
   return {
     host,
     folder,

@@ -23,12 +23,12 @@ const nodeName = `rentals-${process.pid}`;
 const signal = (): AbortSignal => AbortSignal.timeout(60_000);
 const wait = { timeout: 60_000, interval: 200 };
 const run = promisify(execFile);
-const { chains } = rulesFor(nodeName, []).v4;
+const { chains } = rulesFor(nodeName).v4;
 const ownRules = new RegExp([...chains, bridgePrefix(nodeName)].join("|"));
 const rules = async () => (await run("iptables-save")).stdout + (await run("ip6tables-save")).stdout;
 
 describe.skipIf(!host.ok)("a rented container", () => {
-  const firewall = createRentalFirewall({ nodeName, denied: [] });
+  const firewall = createRentalFirewall({ nodeName });
   const open = (): ContainerDriver =>
     createDockerDriver({
       log: pino({ level: "silent" }),

@@ -1,7 +1,10 @@
-// A rental from the customer's request to the last bill: real control plane, real agent, real engine. Its GPUs are told of by
-// a stand-in for nvidia-smi, so no GPU is handed into the container (STOKER_RENTAL_DEVICES=none).
+// A rental from the customer's request to the last bill: real control plane, real engine, and the agent of its own image, which
+// joins by a token and sets its rules with the one power that docs/operations.md gives it. Its GPUs are told of by a stand-in for
+// nvidia-smi, so no GPU is handed into the container (STOKER_RENTAL_DEVICES=none).
 import { execFile } from "node:child_process";
-import { readFile } from "node:fs/promises";
+import { once } from "node:events";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { connect } from "node:net";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
@@ -9,12 +12,15 @@ import { createRentalFirewall } from "../../agent/docker/rental-firewall.ts";
 import { bridgePrefix } from "../../agent/docker/rental-network.ts";
 import { rulesFor } from "../../agent/docker/rental-rules.ts";
 import { type Stack, startStack } from "../fakes/processes.ts";
-import { clear, docker, dockerHost, leftOf } from "./docker-host.ts";
+import { agentImage, clear, docker, dockerHost, leftOf } from "./docker-host.ts";
 import { type Outside, startOutside } from "./outside.ts";
 import { buildRentalImage, rentalImage } from "./rental-image.ts";
 import { makeSshKey, reachScript, type SshKey } from "./ssh.ts";
 
-const host = await dockerHost("a rental end to end: create, log in, what it reaches, what it costs, what is left");
+const host = await dockerHost(
+  "the agent's image enrolled, and a rental on it end to end: create, log in, what it reaches, what it costs, what is left",
+  ["runtime", "agent"],
+);
 if (host.ok)
   console.warn(
     "\n*** NOT PROVEN here: that a rented container is given its GPUs (this machine has none; stub nvidia-smi)\n",
@@ -22,6 +28,11 @@ if (host.ok)
 const run = promisify(execFile);
 const wait = { timeout: 90_000, interval: 250 };
 const usdPerHour = 36;
+const agent = `stoker-rental-agent-test-${process.pid}`;
+const socket = "/var/run/docker.sock";
+const stub = join(import.meta.dirname, "../fixtures/nvidia-smi");
+/** Has a shell and no SSH server. */
+const bareImage = "local/debian:bookworm";
 
 interface Record {
   readonly id: string;
@@ -49,7 +60,7 @@ describe.skipIf(!host.ok)("a rental", () => {
       return one;
     }, wait);
   const agentFile = async () => JSON.parse(await readFile(join(stack.agentFolder(1), "agent.json"), "utf8"));
-  const ownRules = () => new RegExp([...rulesFor(nodeName, []).v4.chains, bridgePrefix(nodeName)].join("|"));
+  const ownRules = () => new RegExp([...rulesFor(nodeName).v4.chains, bridgePrefix(nodeName)].join("|"));
   const wish = (name: string, userData: string) => ({
     name,
     gpu_config: "1xH200-141GB",
@@ -57,20 +68,50 @@ describe.skipIf(!host.ok)("a rental", () => {
     cloud_init_user_data: userData,
   });
 
+  async function startAgent(): Promise<void> {
+    const { rpc } = JSON.parse(await readFile(join(stack.folder, "control-plane.json"), "utf8"));
+    const { body } = await stack.call("POST", "/v1/admin/nodes/tokens", { pool: "rented", ttl_seconds: 600 });
+    const tokenFile = join(stack.folder, "join.token");
+    await writeFile(tokenFile, body.token, { mode: 0o600 });
+    await mkdir(stack.agentFolder(1), { recursive: true });
+    const env = {
+      STOKER_CONTROL: `127.0.0.1:${rpc}`,
+      STOKER_JOIN_TOKEN_FILE: tokenFile,
+      STOKER_AGENT_DATA: stack.agentFolder(1),
+      STOKER_NODE_NAME: "node-1",
+      PATH: `${stub}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin`,
+      STUB_MACHINE: "h200",
+      STOKER_RENTAL_IMAGES: `debian-ssh=${rentalImage},bare=${bareImage}`,
+      STOKER_RENTAL_DEVICES: "none",
+      STOKER_RENTAL_SUBNET: "10.235.0.0/20",
+      STOKER_RENTAL_PORTS: "23500-23900",
+      STOKER_RENTAL_ADDRESS: "127.0.0.1",
+    };
+    const mounts = [`${socket}:${socket}`, `${stack.folder}:${stack.folder}`, `${stub}:${stub}:ro`];
+    await docker(
+      ...["run", "--detach", "--name", agent, "--network", "host", "--user", "0:0", "--read-only", "--tmpfs", "/tmp"],
+      ...["--cap-drop", "ALL", "--cap-add", "NET_ADMIN", "--security-opt", "no-new-privileges"],
+      ...mounts.flatMap((mount) => ["--volume", mount]),
+      ...Object.entries(env).flatMap(([name, value]) => ["--env", `${name}=${value}`]),
+      agentImage,
+    );
+    await vi.waitFor(async () => {
+      const { nodes } = (await stack.call("GET", "/v1/admin/nodes")).body;
+      expect(nodes).toMatchObject([{ name: "node-1", pool: "rented", state: "ready" }]);
+    }, wait);
+  }
+  const agentLog = async () => {
+    const { stdout, stderr } = await run("docker", ["logs", agent], { maxBuffer: 16 * 1024 * 1024 });
+    return stdout + stderr;
+  };
+
   beforeAll(async () => {
     await buildRentalImage();
     key = await makeSshKey();
     outside = await startOutside();
-    stack = await startStack({
-      agentEnv: {
-        PATH: `${join(import.meta.dirname, "../fixtures/nvidia-smi")}:${process.env["PATH"]}`,
-        STUB_MACHINE: "h200",
-        STOKER_RENTAL_IMAGES: `debian-ssh=${rentalImage}`,
-        STOKER_RENTAL_DEVICES: "none",
-        STOKER_RENTAL_SUBNET: "10.235.0.0/20",
-        STOKER_RENTAL_PORTS: "23500-23900",
-        STOKER_RENTAL_ADDRESS: "127.0.0.1",
-      },
+    stack = await startStack({ agents: 0 });
+    await startAgent().catch(async (error) => {
+      throw new Error(`the agent did not join:\n${await agentLog().catch(String)}`, { cause: error });
     });
     nodeName = `${(await agentFile()).host_id}-rentals`;
     const account = { email: "ada@example.com", display_name: "ada", credit_usd: 50 };
@@ -81,19 +122,20 @@ describe.skipIf(!host.ok)("a rental", () => {
     expect((await stack.call("POST", "/v1/admin/prices", price)).status).toBe(200);
   }, 180_000);
   afterAll(async () => {
-    const logs = stack ? `${stack.controlPlane.log().slice(-3000)}\n---\n${stack.agents[0]?.log().slice(-6000)}` : "";
-    if (process.env["TEST_LOG"]) console.log(logs);
+    if (stack && process.env["TEST_LOG"])
+      console.log(`${stack.controlPlane.log().slice(-3000)}\n---\n${(await agentLog().catch(String)).slice(-6000)}`);
+    if (host.ok) await docker("rm", "--force", agent).catch(() => undefined);
     await stack?.stop();
     await outside?.close();
     key?.forget();
     if (!nodeName) return;
     await clear(nodeName);
-    await createRentalFirewall({ nodeName, denied: [] }).remove();
+    await createRentalFirewall({ nodeName }).remove();
   }, 60_000);
 
   it("is offered with image, size and price, and refused in words without a key, an image, or room in the GPU pool", async () => {
     expect((await api("GET", "/v1/containers/params")).body).toEqual({
-      container_images: ["debian-ssh"],
+      container_images: ["bare", "debian-ssh"],
       gpu_configs: [1, 2, 3, 4, 5, 6, 7, 8].map((count) => `${count}xH200-141GB`),
     });
     expect((await api("GET", "/v1/containers/gpu_availability")).body.gpus[1]).toEqual({
@@ -150,12 +192,14 @@ describe.skipIf(!host.ok)("a rental", () => {
     expect(id).toMatch(/^container-\w{8}$/);
     expect((await api("POST", "/v1/containers", wish("work", "#!/bin/sh"))).status).toBe(409);
     const other: string = (await api("POST", "/v1/containers", wish("other", "#!/bin/sh"))).body.container_id;
+    const bare = { ...wish("bare", "#!/bin/sh"), container_image: "bare" };
+    const unusable: string = (await api("POST", "/v1/containers", bare)).body.container_id;
 
     const one = await running(id);
+    const readyAtMs = Date.now();
     // What must be gone afterwards is there now.
     expect((await leftOf(nodeName)).length).toBeGreaterThan(0);
     expect((await run("iptables-save")).stdout).toMatch(ownRules());
-    const readyAtMs = Date.now();
     expect(one).toMatchObject({ name: "work", gpu_config: "1xH200-141GB", price_per_hour: usdPerHour, stop_ts: null });
     await vi.waitFor(async () => expect(await key.ssh(one.ssh_port, "id -un")).toBe("ubuntu"), wait);
 
@@ -183,6 +227,13 @@ describe.skipIf(!host.ok)("a rental", () => {
       );
     }, wait);
 
+    // An image that cannot be used ends in words, at once and for good.
+    await vi.waitFor(async () => {
+      const { state, fail_reason: why } = await record(unusable);
+      expect({ state, why }).toEqual({ state: "failed", why: expect.stringMatching(/^image_unusable: /) });
+      expect(why).toContain("this image has no SSH server; its operator must install openssh-server in it");
+    }, wait);
+
     // Out to the world, and nowhere else.
     const neighbour = await running(other);
     const { ingress_port, metrics_port } = await agentFile();
@@ -204,6 +255,7 @@ describe.skipIf(!host.ok)("a rental", () => {
       one.ssh_port,
       reachScript({
         outside: [outside.address, outside.port],
+        "mail outside": [outside.address, outside.mailPort],
         "agent by its bridge": [via, ingress_port],
         "agent from outside": [outside.host, ingress_port],
         "metrics page": [via, metrics_port],
@@ -216,11 +268,16 @@ describe.skipIf(!host.ok)("a rental", () => {
       "agent by its bridge closed",
       "agent from outside closed",
       "control plane closed",
+      "mail outside closed",
       "metadata closed",
       "metrics page closed",
       "other rental closed",
       "outside open",
     ]);
+    // There is somebody to take mail: this host reaches it.
+    const mail = connect({ host: outside.address, port: outside.mailPort });
+    await once(mail, "connect", { signal: AbortSignal.timeout(20_000) });
+    mail.destroy();
 
     // Another account sees nothing of it, and neither do the surfaces of models.
     const bob = (await stack.call("POST", "/v1/admin/accounts", { email: "bob@example.com", display_name: "bob" })).body
@@ -247,10 +304,11 @@ describe.skipIf(!host.ok)("a rental", () => {
       expect(await record(other)).toMatchObject({ state: "deleted" });
       expect(await leftOf(nodeName)).toEqual([]);
     }, wait);
+    const goneAtMs = Date.now();
     await vi.waitFor(async () => expect((await run("iptables-save")).stdout).not.toMatch(ownRules()), wait);
     expect((await run("ip6tables-save")).stdout).not.toMatch(ownRules());
     expect((await api("GET", "/v1/containers")).body).toEqual([]);
-    expect((await api("GET", "/v1/containers?state=inactive")).body).toHaveLength(2);
+    expect((await api("GET", "/v1/containers?state=inactive")).body).toHaveLength(3);
     expect(await docker("volume", "ls", "-q")).toBe(volumes);
 
     // The record of the last minute comes when that minute is over.
@@ -265,8 +323,8 @@ describe.skipIf(!host.ok)("a rental", () => {
       },
       { timeout: 90_000, interval: 500 },
     );
-    // Between two looks nothing is billed, and the agent ends it within a look of being told.
-    expect(billed[id]).toBeLessThan(lifeSeconds + 8);
+    // Between two looks nothing is billed, and nothing after its end.
+    expect(billed[id]).toBeLessThan((goneAtMs - readyAtMs) / 1000 + 8);
     const paid = (await api("GET", "/payment/checklist")).body;
     const seconds = Object.values(billed).reduce((sum, one) => sum + one, 0);
     console.log(`a rental: alive ${lifeSeconds.toFixed(1)} s, billed ${billed[id]} s`);

@@ -3,6 +3,7 @@
 import { randomUUID } from "node:crypto";
 import pino from "pino";
 import { vi } from "vitest";
+import { createBarredHosts } from "../../agent/session/barred-hosts.ts";
 import { makeKey } from "../../agent/session/certificate-request.ts";
 import { type ControlClock, createControlClock } from "../../agent/session/control-clock.ts";
 import { enroll } from "../../agent/session/enroll.ts";
@@ -98,6 +99,7 @@ function startAgent(host: HostId, address: string, tls: TlsParts) {
     },
     introduction: { hostname: host, agentVersion: "0.1.0", bootId: "boot", runId: randomUUID() },
     commands: { take: async () => {} },
+    barred: createBarredHosts(),
     // Nothing is placed on these hosts.
     advertise: () => "http://127.0.0.1:1",
     store,

@@ -17,7 +17,7 @@ export const workspace: AgentType = {
   image: "catalogue/workspace:1",
   port: 8000,
   volumePath: "/data",
-  hasDashboard: false,
+  dashboardPort: null,
   updateCommand: null,
   backupEveryMs: 24 * 3_600_000,
   keepBackups: 2,
@@ -47,6 +47,7 @@ export function fakeAgentInstances(account: AccountId, deployment: Deployment) {
     type: "workspace",
     plan: "standard",
     version: "1",
+    dashboardPort: null,
     hourRate: nano(60_000_000n),
     startedAtMs: 1_786_000_000_000,
     wasStopped: false,
@@ -91,5 +92,5 @@ export function fakeAgentInstances(account: AccountId, deployment: Deployment) {
     tryRestore: ofBackup,
     remove: ofBackup,
   };
-  return { agentInstances, agentBackups };
+  return { agentInstances, agentBackups, dashboards: undefined };
 }

@@ -43,6 +43,8 @@ export interface FakeAgent {
   /** Every instance it was ever told to remove, once each. */
   readonly tombstonesSeen: readonly string[];
   readonly acknowledged: readonly string[];
+  /** Hosts that it was last told to refuse. */
+  readonly barred: readonly string[];
   readonly provenTimes: number;
   /** Why the stream ended; undefined while it is open. */
   readonly ended: string | undefined;
@@ -78,6 +80,7 @@ export async function startFakeAgent(options: FakeAgentOptions): Promise<FakeAge
     desiredCount: 0,
     tombstonesSeen: new Set<string>(),
     acknowledged: [] as string[],
+    barred: [] as readonly string[],
     provenTimes: 0,
     ended: undefined as string | undefined,
   };
@@ -133,8 +136,11 @@ export async function startFakeAgent(options: FakeAgentOptions): Promise<FakeAge
   function take(message: ControlMessage__Output): void {
     if (message.welcome) {
       state.welcome = message.welcome;
+      state.barred = message.welcome.barredHosts;
       keys.unshift(message.welcome.ticketKey as Buffer);
       if (BigInt(message.welcome.nodeEpoch) > highestEpoch) highestEpoch = BigInt(message.welcome.nodeEpoch);
+    } else if (message.renewed) {
+      state.barred = message.renewed.barredHosts;
     } else if (message.desired) {
       state.desired = message.desired;
       state.desiredCount += 1;
@@ -161,6 +167,9 @@ export async function startFakeAgent(options: FakeAgentOptions): Promise<FakeAge
     },
     get acknowledged() {
       return state.acknowledged;
+    },
+    get barred() {
+      return state.barred;
     },
     get provenTimes() {
       return state.provenTimes;
@@ -246,7 +255,11 @@ export async function startFakeAgent(options: FakeAgentOptions): Promise<FakeAge
 const identities = new Map<string, Promise<TlsParts>>();
 
 /** One key and certificate per host and installation. */
-function identityOf({ address, token, hostId }: FakeAgentOptions): Promise<TlsParts> {
+export function identityOf({
+  address,
+  token,
+  hostId,
+}: Pick<FakeAgentOptions, "address" | "token" | "hostId">): Promise<TlsParts> {
   const name = `${token} ${hostId}`;
   const known = identities.get(name);
   if (known) return known;

@@ -8,6 +8,13 @@ export function hasProgram(name: string, promise: string): boolean {
   return isThere;
 }
 
+/** Debian keeps some of its formats in packages of their own. Says loudly what stays unproven without one. */
+export function doesSoxRead(format: string, promise: string): boolean {
+  const isRead = ` ${runProgram("sox", ["--help"]).toString()}`.replaceAll("\n", " ").includes(` ${format} `);
+  if (!isRead) process.stderr.write(`\nNOT PROVEN: ${promise}: sox reads no ${format} here (libsox-fmt-${format})\n`);
+  return isRead;
+}
+
 /** What it printed; throws with its own words when it fails. */
 export function runProgram(name: string, args: readonly string[], input?: Buffer): Buffer {
   const { status, stdout, stderr } = spawnSync(name, args, { input, maxBuffer: 64 * 1024 * 1024 });

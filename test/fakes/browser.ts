@@ -1,7 +1,7 @@
 // A real browser, Debian's: no package of ours brings one. Whoever finds none says what it did not prove.
 import { existsSync } from "node:fs";
 import { delimiter, join } from "node:path";
-import type { Browser } from "playwright-core";
+import type { Browser, Page, Request } from "playwright-core";
 
 const names = ["chromium", "chromium-browser", "google-chrome"];
 
@@ -20,4 +20,28 @@ export async function startBrowser(): Promise<Browser> {
     args: ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"],
     timeout: 60_000,
   });
+}
+
+/** What Chromium says of everything under way when the networks of the machine change, as suites about containers make them. */
+export const networkChanged = "ERR_NETWORK_CHANGED";
+
+/** Loads the page with all its files; again where the networks of the machine changed meanwhile, as a person would. */
+export async function goTo(page: Page, url: string): Promise<void> {
+  for (let tries = 1; ; tries++) {
+    let isCut = false;
+    const note = (request: Request) => {
+      if (request.failure()?.errorText.includes(networkChanged)) isCut = true;
+    };
+    page.on("requestfailed", note);
+    try {
+      await page.goto(url);
+    } catch (error) {
+      if (!String(error).includes(networkChanged)) throw error;
+      isCut = true;
+    } finally {
+      page.off("requestfailed", note);
+    }
+    if (!isCut) return;
+    if (tries === 10) throw new Error(`the networks of this machine do not come to rest: ${url} could not be loaded`);
+  }
 }

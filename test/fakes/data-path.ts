@@ -13,6 +13,7 @@ import { createUpstreams } from "../../control-plane/inference/upstreams.ts";
 import type { DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 import { signTicket, type Ticket } from "../../proto/ticket.ts";
 import { decodeUsage, refusalHeader, type UsageFigures, usageHeader } from "../../proto/usage.ts";
+import { plainDial } from "./peers.ts";
 
 export const ticketKey = Buffer.alloc(32, 7);
 export const instanceId = "instance00000001" as InstanceId;
@@ -142,7 +143,7 @@ export function openCall(port: number, call: Call = {}): { ticket: Ticket; reply
   return { ticket, reply };
 }
 
-const upstreams = createUpstreams();
+const upstreams = createUpstreams(plainDial);
 
 function askShared(port: number, path: string, ticket: string, body: Buffer, call: Call): Promise<Reply> {
   return new Promise<Reply>((resolve, reject) => {
@@ -162,7 +163,7 @@ function askShared(port: number, path: string, ticket: string, body: Buffer, cal
       });
     };
     upstreams.send(
-      `http://127.0.0.1:${port}`,
+      { origin: `http://127.0.0.1:${port}`, hostId: "host000000000001" as HostId },
       { path, ticket, body, ...(call.raw && { contentType: call.raw.contentType }) },
       {
         onRequestStart: (sent) => {

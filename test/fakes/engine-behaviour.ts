@@ -5,6 +5,8 @@ export interface EngineBehaviour {
   readonly tokens: number;
   /** Wait before the response headers of an answer. */
   readonly firstByteMs: number;
+  /** Begins no answer before this is settled. */
+  readonly until: Promise<unknown> | undefined;
   /** Wait between the writes of a stream; of a complete answer: per token. 0: at once. */
   readonly tokenMs: number;
   readonly framesPerWrite: number;
@@ -30,6 +32,7 @@ export interface EngineBehaviour {
 export const calm: EngineBehaviour = {
   tokens: 16,
   firstByteMs: 0,
+  until: undefined,
   tokenMs: 0,
   framesPerWrite: 1,
   usage: "extra",

@@ -103,6 +103,7 @@ export async function startFakeEngine(options: FakeEngineOptions = {}): Promise<
     };
 
     await pause(b.firstByteMs, entry);
+    if (b.until) await Promise.race([b.until, once(res, "close")]);
     if (entry.end || hung(0) || broken(0)) return;
     if (b.status !== 200) {
       end("failed");

@@ -1,7 +1,8 @@
 // A stand-in for vLLM or SGLang as a process: it reads the argv that a plan gives the real one, refuses what that version does
 // not know as argparse would, and speaks its paths, its metrics and its manner of ending. Generates scripted tokens.
 //   node test/fakes/foreign-engine-process.ts --version 0.18 --listen 0 -- python3 -m vllm.entrypoints.openai.api_server --model ...
-// Prints `listening on http://127.0.0.1:PORT`. SIGTERM aborts what runs, or waits --shutdown-timeout seconds for it.
+// Prints `listening on http://127.0.0.1:PORT`. SIGTERM aborts what runs, or waits --shutdown-timeout seconds for it (vLLM), or
+// for as long as it takes (SGLang).
 import { existsSync, statSync } from "node:fs";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -24,6 +25,7 @@ const vllmFlags = (version: number): Flags => ({
   "max-loras": "value",
   "max-lora-rank": "value",
   dtype: "value",
+  "hf-overrides": "value",
   "tool-call-parser": "value",
   "enable-auto-tool-choice": "flag",
   ...(version >= 16 ? { "disable-access-log-for-endpoints": "value" as const } : {}),
@@ -157,8 +159,8 @@ process.on("SIGTERM", () => {
     for (const res of running) res.destroy();
     process.exit(0);
   };
-  if (shutdownMs === 0) return abort();
-  const until = Date.now() + shutdownMs;
+  if (isVllm && shutdownMs === 0) return abort();
+  const until = isVllm ? Date.now() + shutdownMs : Number.POSITIVE_INFINITY;
   const look = () => (running.size === 0 || Date.now() > until ? abort() : void setTimeout(look, 5));
   look();
 });

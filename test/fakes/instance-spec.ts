@@ -38,6 +38,7 @@ export function instanceSpec(over: Partial<InstanceSpec__Output> = {}): Instance
     agentInstance: null,
     rental: null,
     gpuMemoryBytes: "0",
+    gpuShare: 0,
     adapters: [],
     ...over,
   };

@@ -149,7 +149,7 @@ export function makeLocalAgent(): LocalAgent {
           // Gone already.
         }
       }
-      rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
+      rmSync(folder, { recursive: true, force: true, maxRetries: 10 });
     },
   };
 }

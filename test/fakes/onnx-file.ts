@@ -16,9 +16,9 @@ function varint(value: number | bigint): Buffer {
   return Buffer.from(bytes);
 }
 
-const bytesField = (number: number, bytes: Uint8Array): Part =>
+export const bytesField = (number: number, bytes: Uint8Array): Part =>
   Buffer.concat([varint((number << 3) | 2), varint(bytes.length), bytes]);
-const text = (number: number, value: string): Part => bytesField(number, Buffer.from(value));
+export const text = (number: number, value: string): Part => bytesField(number, Buffer.from(value));
 const int = (number: number, value: number | bigint): Part => Buffer.concat([varint(number << 3), varint(value)]);
 const float = (number: number, value: number): Part => {
   const bytes = Buffer.alloc(4);
@@ -88,7 +88,7 @@ function weightBytes({ name, dims, data, external }: Weight): Buffer {
   return message(...dims.map((dim) => int(1, dim)), int(2, type), text(8, name), ...where);
 }
 
-function ioBytes({ name, type, shape }: Io): Buffer {
+export function ioBytes({ name, type, shape }: Io): Buffer {
   const dims = shape.map((dim) => bytesField(1, typeof dim === "number" ? int(1, dim) : text(2, dim)));
   const tensor = message(int(1, elementTypes[type]), bytesField(2, message(...dims)));
   return message(text(1, name), bytesField(2, bytesField(1, tensor)));

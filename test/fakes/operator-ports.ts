@@ -22,6 +22,8 @@ export function fakeOperator(ada: Caller, operator: Caller): OperatorVerbs {
     createdAtMs: 1_786_000_000_000,
     funds: nano(10_030_000_000n),
     spent: nano(7_970_000_000n),
+    deletedAtMs: null,
+    credited: nano(18_000_000_000n),
     keys: 1,
     deployments: 1,
     suspensions: [],

@@ -32,6 +32,7 @@ import { fakeModelRecords } from "./model-records.ts";
 import { fakeNodeWeights } from "./node-weights.ts";
 import { fakeApplications, fakeOperator, fakePriceBook } from "./operator-ports.ts";
 import { fakeBilling } from "./payment-ports.ts";
+import { plainDial } from "./peers.ts";
 import { fakeIdempotency, fakeScopedJwts, fakeTokens } from "./tokens.ts";
 import { fakeUsageLog } from "./usage-log-ports.ts";
 import { fakeVoices } from "./voices.ts";
@@ -232,6 +233,7 @@ export function fakePorts() {
   const billing = fakeBilling(ada.key);
   const deps: HttpDeps = {
     authenticator,
+    dial: plainDial,
     spine: {
       models,
       routes,

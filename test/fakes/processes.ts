@@ -8,7 +8,7 @@ import { expect, vi } from "vitest";
 import { freePort } from "./free-port.ts";
 import { startPostgres, type TestPostgres } from "./postgres.ts";
 
-const waiting = { timeout: 60_000, interval: 200 };
+const waiting = { timeout: 150_000, interval: 200 };
 const root = join(import.meta.dirname, "../..");
 
 export interface Part {
@@ -153,7 +153,8 @@ export async function startStack(options: StackOptions = {}): Promise<Stack> {
     }
     await Promise.all(controlPlanes.map((one) => one.kill9()));
     await postgres.stop();
-    rmSync(folder, { recursive: true, force: true });
+    // Model servers that were killed are no children of ours: the last of them may write until it is gone.
+    rmSync(folder, { recursive: true, force: true, maxRetries: 10 });
   };
   try {
     const untilReady = async (one: ControlPlane) => {

@@ -8,6 +8,7 @@ import { createCanary } from "../../agent/reconcile/canary.ts";
 import { createProbe } from "../../agent/reconcile/health.ts";
 import { createReconciler, type LoopDeps, type Reconciler } from "../../agent/reconcile/loop.ts";
 import type { DataPathStats } from "../../agent/reconcile/ports.ts";
+import { watchLimits } from "../../agent/reconcile/progress.ts";
 import type { OneReport } from "../../agent/reconcile/report.ts";
 import type { DesiredState__Output } from "../../proto/gen/stoker/fleet/v1/DesiredState.ts";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
@@ -46,10 +47,8 @@ export function startReconciledHost(over: Partial<LoopDeps>): ReconciledHost {
       drained: async () => true,
     },
     probe: createProbe(),
-    progress: {
-      canary: createCanary(1_000),
-      limits: { stallMs: 1_000, perPromptTokenMs: 1, longestMs: 60_000, idleMs: 3_000 },
-    },
+    // A slow machine is no frozen model server: the limits of real life.
+    progress: { canary: createCanary(), limits: watchLimits },
     gpuFaults: async () => [],
     gpuMemory: { read: async () => [], limitMs: 1_000, everyMs: 100 },
     host: { driver: "process", runtimeImage: "", allowedImages: [], filesDir: join(folder, "files"), logLevel: "info" },
@@ -64,6 +63,7 @@ export function startReconciledHost(over: Partial<LoopDeps>): ReconciledHost {
   });
   const running = reconciler.run(ending.signal);
   let generation = 0;
+  let specs = 0;
   return {
     folder,
     spec(script = {}, more = {}) {
@@ -71,7 +71,9 @@ export function startReconciledHost(over: Partial<LoopDeps>): ReconciledHost {
       const localPath = join(folder, `${instanceId}.gguf`);
       writeFileSync(localPath, "GGUF tiny");
       writeFileSync(`${localPath}.script.json`, JSON.stringify(script));
-      const whole = instanceSpec({ instanceId, servedModelName: "tiny/model", memoryBytes: "0", ...more });
+      // Each its own: two on one GPU are refused.
+      const gpuUuids = [`cpu-host-${specs++}`];
+      const whole = instanceSpec({ instanceId, servedModelName: "tiny/model", memoryBytes: "0", gpuUuids, ...more });
       return { ...whole, weights: whole.weights && { ...whole.weights, localPath } };
     },
     want(...instances) {

@@ -5,6 +5,8 @@ import type { AddressInfo } from "node:net";
 import { setTimeout as wait } from "node:timers/promises";
 
 export interface TaskAnswer {
+  /** Default 200. */
+  readonly status?: number;
   readonly contentType: string;
   /** One write each. */
   readonly pieces: readonly (Buffer | string)[];
@@ -54,7 +56,7 @@ export async function startTaskEngine(): Promise<TaskEngine> {
       if (!res.writableFinished) aborted += 1;
     });
     const trailer = trailers ? { trailer: Object.keys(trailers).join(", ") } : {};
-    res.writeHead(200, { "content-type": contentType, ...headers, ...trailer });
+    res.writeHead(script.status ?? 200, { "content-type": contentType, ...headers, ...trailer });
     for (const [i, piece] of pieces.entries()) {
       if (i > 0) await wait(pieceMs);
       if (res.destroyed) return;

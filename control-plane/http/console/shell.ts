@@ -46,6 +46,7 @@ ${
 <script type="module" src="${at}/main.ts"></script>
 </head>
 <body>
+<p class="unloaded">The console is not whole: a file of it did not come. <a href="">Load it again</a></p>
 <noscript>The console needs JavaScript. The same things are done by the <code>stoker</code> command; the reference of every
 endpoint is at <a href="/docs">/docs</a>.</noscript>
 </body>

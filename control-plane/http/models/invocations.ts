@@ -1,5 +1,5 @@
 // Lines that a shell runs as they stand: the key comes from STOKER_API_KEY, the server from the record's own address.
-import { demoModelByRepo } from "../../catalog/demo-models.ts";
+import { demoModelNamed } from "../../catalog/demo-models.ts";
 import type { ServedModel } from "../../catalog/served-model.ts";
 import { exampleOf, type TaskExample } from "./examples.ts";
 
@@ -33,7 +33,7 @@ export function commandOf({ name, task }: Model): string {
 
 function callOf({ name, task }: Model): Pick<TaskExample, "request" | "file"> {
   const usual = exampleOf(task);
-  return { ...usual, request: demoModelByRepo(name)?.example ?? usual.request };
+  return { ...usual, request: demoModelNamed(name)?.example ?? usual.request };
 }
 
 /** As one word of a POSIX shell, whatever it holds. */

@@ -2,7 +2,7 @@
 import type { ServedModel } from "../../catalog/served-model.ts";
 import { type Completion, taskCompletion } from "../../inference/completion.ts";
 import { exactly } from "../../inference/task.ts";
-import { FieldMissing, LengthsDiffer, SpeechFormatUnknown } from "../errors.ts";
+import { FieldMissing, ImageNotEmbedded, LengthsDiffer, SpeechFormatUnknown } from "../errors.ts";
 import type { NativeRequest } from "../schemas/native.ts";
 import { embeddings } from "../tasks/embeddings.ts";
 import { images } from "../tasks/images.ts";
@@ -77,14 +77,11 @@ const text: Prepare = (body, _model, requested) => {
   return { completion, render: textAnswer };
 };
 
-const vectors: Prepare = (body, _model, requested) => ({
-  completion: embeddings({
-    model: requested,
-    input: needed(body.inputs, "inputs") as readonly string[],
-    normalize: body.normalize,
-  }),
-  render: embeddingsAnswer,
-});
+const vectors: Prepare = (body, _model, requested) => {
+  if (body.image != null) throw new ImageNotEmbedded();
+  const input = needed(body.inputs, "inputs") as readonly string[];
+  return { completion: embeddings({ model: requested, input, normalize: body.normalize }), render: embeddingsAnswer };
+};
 
 const rerank: Prepare = (body, { engine }, requested) => {
   const queries = needed(body.queries, "queries") as readonly string[];
@@ -144,7 +141,7 @@ const painted: Prepare = (body, _model, requested) => {
     guidance_scale: body.guidance_scale,
     strength: body.strength,
     negative_prompt: body.negative_prompt,
-    image: body.image === undefined ? undefined : uriOf(body.image, "image"),
+    image: body.image == null ? undefined : uriOf(body.image, "image"),
   };
   const wish = { model: requested, n: body.num_images ?? 1, ...sizeOf(body), steps, prompt, fields };
   return { completion: images(wish), render: imagesAnswer(seed) };
@@ -161,7 +158,7 @@ function sizeOf({ width, height, aspect_ratio: ratio }: NativeRequest): { width:
 const ownTask: Prepare = (body, { task }, requested) => {
   for (const field of fieldsOfTask(task).needed) needed((body as Record<string, unknown>)[field], field);
   const { webhook: _, service_tier: __, stream: ___, ...rest } = body as Record<string, unknown>;
-  const fields = { ...rest, ...(body.image === undefined ? {} : { image: uriOf(body.image, "image") }) };
+  const fields = { ...rest, ...(body.image == null ? {} : { image: uriOf(body.image, "image") }) };
   const words = [body.input, body.question, body.context].filter((one) => typeof one === "string").join("");
   const bytes = Buffer.byteLength(words);
   const completion = taskCompletion("inference", requested, {

@@ -51,17 +51,26 @@ export function tokenEvents(seed: unknown, responses: number): RewriteEvent {
   }
 
   return (data) => {
-    const { choices = [], usage, error } = JSON.parse(data) as Chunk;
+    const { choices, usage, error } = chunkOf(data);
     if (error) {
       return JSON.stringify({
         error_type: error.code ?? "engine_error",
         error_message: error.message ?? "the engine failed",
       });
     }
-    const events = choices
+    const events = (Array.isArray(choices) ? choices : [])
       .filter(({ text, finish_reason: reason }) => text || reason)
       .map((choice) => eventOf(choice, usage));
     // One event each.
     return events.length > 0 ? events.join("\n\ndata: ") : undefined;
   };
+}
+
+/** What an engine wrote that is no object says nothing. */
+function chunkOf(data: string): Chunk {
+  try {
+    return (JSON.parse(data) ?? {}) as Chunk;
+  } catch {
+    return {};
+  }
 }

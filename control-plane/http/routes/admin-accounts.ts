@@ -73,7 +73,7 @@ export function addAdminAccountRoutes(
     ...one,
     method: "GET",
     path: "/v1/admin/accounts/:uid",
-    summary: "One account: funds, keys, deployments, why it is suspended",
+    summary: "One account: funds, keys, deployments, why it is suspended; of a deleted one, what its records keep",
     refusals: [404, 503],
     handler: async ({ params }) => renderDetail(await operator.account(params.uid as AccountId)),
   });
@@ -122,7 +122,7 @@ export function addAdminAccountRoutes(
     path: "/v1/admin/accounts/:uid/suspend",
     summary: "Suspend an account for one more reason",
     body: SuspendRequest,
-    refusals: [404, 503],
+    refusals: [404, 409, 503],
     async handler({ caller, params, body, reply }) {
       const account = params.uid as AccountId;
       await operator.suspend(account, body.reason ?? "admin", actOf(caller, reply, body.note));

@@ -125,10 +125,12 @@ export function addAgentInstanceRoutes(endpoints: Endpoints, { agentInstances, a
     path: `${base}/:instance_id/launch_token`,
     summary: "An address that opens its dashboard once",
     answer: AgentLaunch,
-    refusals: [404, 409, 503],
-    handler: async ({ caller, params }) => ({
-      dashboard_url: await agentInstances.launchToken(caller, params.instance_id as DeploymentId),
-    }),
+    refusals: [404, 409, 423, 503],
+    async handler({ caller, params, reply: { request } }) {
+      const login = request.state?.session?.lookup;
+      const by = { ip: request.ip, port: request.socket.localPort, key: caller.key || undefined, login };
+      return { dashboard_url: await agentInstances.launchToken(caller, params.instance_id as DeploymentId, by) };
+    },
   });
   endpoints.add({
     ...one,

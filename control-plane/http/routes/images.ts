@@ -2,7 +2,7 @@
 import type { FastifyRequest } from "fastify";
 import type { Spine } from "../../inference/complete.ts";
 import type { Endpoints } from "../endpoint.ts";
-import { FileMissing } from "../errors.ts";
+import { FileMissing, PartRepeated, PartTooLarge } from "../errors.ts";
 import { FormFile } from "../form-body.ts";
 import { mediaLimitBytes } from "../json-body.ts";
 import { fileOf } from "../native/media.ts";
@@ -51,7 +51,8 @@ function read({ body }: FastifyRequest, path: "/v1/images/edits" | "/v1/images/v
   const { model, n, size, user, image, mask, prompt } = body as Partial<ImageEditRequest> & { readonly model: string };
   const given = (Array.isArray(image) ? image : [image]).map((one) => pictureOf(one, "image"));
   const cover = mask === undefined || mask === null ? undefined : pictureOf(mask, "mask");
-  if (cover && cover.bytes.length > mostMaskBytes) throw new FileMissing("mask");
+  if (cover && cover.bytes.length > mostMaskBytes) throw new PartTooLarge("mask", mostMaskBytes);
+  if (given.length > 1 && path === "/v1/images/variations") throw new PartRepeated("image");
   const wish = { model, n: n ?? 1, ...sizeFrom(size), prompt, fields: { user } };
   return images(wish, { path, images: given, mask: cover });
 }

@@ -69,7 +69,19 @@ function rangeOf(from: string | undefined, to: string | undefined, limit: number
       throw new BadRequest("The range is longer than a month. Ask for a shorter one.", { param: "to" });
     }
   }
-  return { limit, ...(fromMs === undefined ? {} : { fromMs }), ...(toMs === undefined ? {} : { toMs }) };
+  const fromAt = exactTime(from);
+  return {
+    limit,
+    ...(fromMs === undefined ? {} : { fromMs }),
+    ...(fromAt === undefined ? {} : { fromAt }),
+    ...(toMs === undefined ? {} : { toMs }),
+  };
+}
+
+/** Of a time that was given with decimals, all nine of them: a number cannot hold them. As long as times of lines, to compare. */
+function exactTime(text: string | undefined): string | undefined {
+  const [seconds = "", decimals] = (text ?? "").split(".");
+  return decimals === undefined ? undefined : `${seconds.padStart(10, "0")}.${decimals.padEnd(9, "0")}`;
 }
 
 function timeOf(text: string | undefined, param: string): number | undefined {

@@ -55,7 +55,7 @@ const readWith =
     const asked = (query as { readonly output_format?: string | null }).output_format;
     const code = asked || format || "wav";
     const known = speechFormat(code);
-    if (!known) throw new SpeechFormatUnknown(code);
+    if (!known) throw new SpeechFormatUnknown(code, code === asked);
     state.extraHeaders = ["request-id", state.requestId, "character-cost", String(charactersOf(text))];
     const caller = state.caller as Caller;
     const speaker = model ?? speechModel(spine.models, caller, chosenModel);

@@ -26,6 +26,9 @@ const Usage = Type.Object({
   total_tokens: Type.Integer(),
   estimated_cost: Type.Number({ description: "USD" }),
   prompt_tokens_details: Type.Optional(Type.Object({ cached_tokens: Type.Integer() })),
+  completion_tokens_details: Type.Optional(
+    Type.Object({ reasoning_tokens: Type.Integer({ description: "Included in completion_tokens" }) }),
+  ),
 });
 
 const answer = (object: string, choice: Record<string, unknown>) =>
@@ -36,6 +39,7 @@ const answer = (object: string, choice: Record<string, unknown>) =>
     model: Type.String(),
     choices: Type.Array(Type.Unsafe<unknown>({ type: "object", ...choice })),
     usage: Usage,
+    service_tier: Type.Optional(Type.String({ description: "At which it was served, where one was asked for" })),
   });
 
 /** For the description; with `stream` the same object in server-sent events. */

@@ -1,4 +1,5 @@
 import { type Static, Type } from "typebox";
+import { mostBatchSize } from "../../../proto/batch-size.ts";
 import { gpuTypes } from "../../../proto/gpu.ts";
 import { type ModelEngine, modelEngines } from "../../deployments/choose-engine.ts";
 import { interfaceTasks } from "../../deployments/tasks.ts";
@@ -14,14 +15,18 @@ const inactiveShutdown = {
 };
 
 const standardArgs = nullable.object({
-  description: "Settings by names that hold for every engine; what an engine has no such setting of is refused",
+  description:
+    "Settings by names that hold for every engine; what an engine has no such setting of is refused, as are other names",
+  // A set replaces the one before: a misspelt name would end what it was to change.
+  additionalProperties: false,
   properties: {
     max_context_size: { type: ["integer", "null"], minimum: 128, maximum: 10_000_000 },
     max_concurrent_requests: {
       type: ["integer", "null"],
       minimum: 1,
       maximum: 1024,
-      description: "In place of max_batch_size; only when it is made",
+      description:
+        "In place of max_batch_size. An update to fewer is followed at once, one to more by instances that start anew",
     },
     max_images_per_prompt: { type: ["integer", "null"], minimum: 0, maximum: 1024 },
     gpu_memory_fraction: { type: ["number", "null"], minimum: 0.5, maximum: 0.97 },
@@ -37,7 +42,12 @@ export const DeployLlmRequest = Type.Object({
   gpu: Gpu,
   num_gpus: Type.Optional(Type.Integer({ minimum: 1, maximum: 8, default: 1, description: "GPUs per instance" })),
   max_batch_size: Type.Optional(
-    Type.Integer({ minimum: 1, maximum: 256, default: 96, description: "Most concurrent requests of an instance" }),
+    Type.Integer({
+      minimum: 1,
+      maximum: mostBatchSize,
+      default: 96,
+      description: "Most concurrent requests of an instance",
+    }),
   ),
   hf: Type.Optional(
     nullable.object({
@@ -77,7 +87,7 @@ export type DeployLlmRequest = Static<typeof DeployLlmRequest>;
 const place = {
   gpu: Type.Optional(Gpu),
   num_gpus: Type.Optional(Type.Integer({ minimum: 1, maximum: 8, default: 1, description: "GPUs per instance" })),
-  max_batch_size: Type.Optional(Type.Integer({ minimum: 1, maximum: 256, default: 96 })),
+  max_batch_size: Type.Optional(Type.Integer({ minimum: 1, maximum: mostBatchSize, default: 96 })),
 };
 
 export const DeployHfRequest = Type.Object({

@@ -52,6 +52,17 @@ const meanings: Readonly<Record<number, string>> = {
   504: "The model's instance stopped answering",
 };
 
+/** By name: what any path may answer before an operation is reached, in the description told once for all of them. */
+export const anyPathResponses: Readonly<Record<string, { readonly status: number; readonly description: string }>> = {
+  Unreadable: { status: 400, description: "No readable HTTP/1.1 request, no `Host`, or a path that cannot be decoded" },
+  MethodNotAllowed: { status: 405, description: "The path takes other methods; `Allow` names them" },
+  RequestTimeout: { status: 408, description: "The request, or the rest of its body, did not come in time" },
+  ContentTooLarge: { status: 413, description: "Extensions of chunks that are larger than this server reads" },
+  PathTooLong: { status: 414, description: "A part of the path is longer than any name" },
+  ExpectationFailed: { status: 417, description: "An `Expect` other than 100-continue" },
+  HeadersTooLarge: { status: 431, description: "The headers are larger than 16 KiB together" },
+};
+
 /** Of every inference POST, beside those of each operation. */
 export const inferenceRefusals = [400, 402, 403, 404, 413, 429, 500, 502, 503, 504];
 

@@ -59,6 +59,8 @@ const Message = tagged(
   "role",
   {
     system: { content: content(TextPart) },
+    // What newer clients of OpenAI's call a system message.
+    developer: { content: content(TextPart) },
     user: { content: content(Part) },
     assistant: {},
     tool: { content: content(TextPart), tool_call_id: { type: "string" } },

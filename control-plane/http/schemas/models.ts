@@ -1,4 +1,5 @@
 import { type Static, Type } from "typebox";
+import { mostBatchSize } from "../../../proto/batch-size.ts";
 import { ModelPricing } from "./model-record.ts";
 import { nullable } from "./sampling.ts";
 
@@ -54,7 +55,9 @@ export const ModelSummaries = Type.Array(
 );
 export type ModelSummaries = Static<typeof ModelSummaries>;
 
-const price = (description: string) => Type.Number({ minimum: 0, maximum: 1_000_000, description });
+/** Kept by the million, in 63 bits of nano-USD. */
+export const mostImageUsd = 9_000;
+const price = (description: string, maximum = 1_000_000) => Type.Number({ minimum: 0, maximum, description });
 
 export const OfferRequest = Type.Object({
   deploy_id: Type.String(),
@@ -65,7 +68,7 @@ export const OfferRequest = Type.Object({
     output: price("USD per million generated tokens"),
     characters: Type.Optional(price("USD per million characters spoken")),
     audio: Type.Optional(price("USD per 1000 seconds of audio heard")),
-    image: Type.Optional(price("USD per image")),
+    image: Type.Optional(price("USD per image", mostImageUsd)),
     image_steps: Type.Optional(
       Type.Integer({
         minimum: 0,
@@ -107,7 +110,7 @@ export const ExternalServer = Type.Object({
   url: Type.String({ minLength: 1, maxLength: 2048, description: "As the host's agent reaches it" }),
   host_id: Type.Optional(nullable.string({ description: "Id or name of the host; any live one without it" })),
   served_name: Type.Optional(nullable.string({ description: "What the server calls the model" })),
-  max_batch_size: Type.Optional(Type.Integer({ minimum: 1, maximum: 256, default: 96 })),
+  max_batch_size: Type.Optional(Type.Integer({ minimum: 1, maximum: mostBatchSize, default: 96 })),
   context_length: Type.Optional(nullable.integer({ minimum: 1 })),
   task: Type.Optional(
     nullable.string({

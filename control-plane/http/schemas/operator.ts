@@ -34,6 +34,11 @@ export const AccountList = Type.Object({
 
 export const AdminAccount = Type.Object({
   ...summary,
+  deleted_at: nullable.integer({
+    description:
+      "Unix seconds; null: it is not deleted. Of a deleted one uid and money stay, and the uid is its address and name",
+  }),
+  credited_usd: nullable.number({ description: "Sum of its credits; null: no limit" }),
   keys: Type.Integer({ description: "Live ones" }),
   deployments: Type.Integer({ description: "Those not deleted" }),
   suspensions: Type.Array(

@@ -1,12 +1,13 @@
 import { type Static, Type } from "typebox";
+import { mostImageUsd } from "./models.ts";
 import { Note } from "./operator.ts";
 import { nullable } from "./sampling.ts";
 
 const kinds = ["model", "gpu", "container"] as const;
 export const Kind = Type.Unsafe<(typeof kinds)[number]>({ type: "string", enum: [...kinds] });
 
-const usd = (description: string) =>
-  Type.Optional(Type.Number({ minimum: 0, maximum: 1e9, description: `USD per ${description}` }));
+const usd = (description: string, maximum = 1e9) =>
+  Type.Optional(Type.Number({ minimum: 0, maximum, description: `USD per ${description}` }));
 
 /** USD. Models by units, GPUs and containers by the hour; what is left out costs nothing. */
 export const Rates = Type.Object(
@@ -16,7 +17,7 @@ export const Rates = Type.Object(
     output: usd("million tokens"),
     characters: usd("million characters"),
     audio: usd("1000 seconds of audio"),
-    image: usd("image"),
+    image: usd("image", mostImageUsd),
     image_steps: Type.Optional(
       Type.Integer({
         minimum: 0,

@@ -43,7 +43,11 @@ export const EmbeddingsAnswer = Type.Object({
     }),
   ),
   model: Type.String(),
-  usage: Type.Object({ prompt_tokens: Type.Integer(), total_tokens: Type.Integer() }),
+  usage: Type.Object({
+    prompt_tokens: Type.Integer(),
+    total_tokens: Type.Integer(),
+    estimated_cost: Type.Optional(Type.Number({ description: "USD" })),
+  }),
 });
 
 export const audioFormats = ["mp3", "opus", "flac", "wav", "pcm"] as const;

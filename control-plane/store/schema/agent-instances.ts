@@ -12,6 +12,8 @@ export interface AgentInstancesTables {
     image: string;
     port: number;
     volume_path: string;
+    /** Where its dashboard listens; null: it has none. */
+    dashboard_port: number | null;
     vcpu: number;
     ram_bytes: bigint;
     /** Nano-USD per hour when it was created; what is charged stands in the price book. */
@@ -30,6 +32,20 @@ export interface AgentInstancesTables {
     /** Of a deleted one: the command that removes its volume, and when the host had done so. */
     removal_command: string | null;
     volume_removed_at: Time | null;
+  };
+  /** A dashboard that is to be opened, or is open in one browser. */
+  dashboard_visit: {
+    /** SHA-256 of the launch token, then of the cookie that it was given for. */
+    visit_hash: Buffer;
+    deploy_id: string;
+    account_id: string;
+    /** The key it was asked for with, or the sign-in: it ends with that. */
+    key_id: string | null;
+    login: Buffer | null;
+    /** The launch token was given for a cookie: it is of no use any more. */
+    is_open: Generated<boolean>;
+    created_at: DefaultTime;
+    expires_at: Time;
   };
   instance_backup: {
     backup_id: string;

@@ -42,9 +42,12 @@ export interface DeploymentsTables {
     image: Generated<string>;
     external_url: string | null;
     context_length: number;
+    /** What an instance placed now claims. */
     memory_bytes: bigint;
     /** It never takes more than memory_bytes. */
     memory_bound: Generated<boolean>;
+    /** Of deployment_spec: what memory_bytes was found out of. */
+    memory_spec: Generated<number>;
     /** Of the price book's container prices; null: a minute costs what its GPUs cost. */
     price_subject: string | null;
     /** Why it waits: rejections per host. */
@@ -85,6 +88,9 @@ export interface DeploymentsTables {
     extra_args: string[];
     standard_args: ColumnType<StandardArgs, string | undefined, string>;
     context_length: number;
+    /** What its instances claim, which a return to it claims again; null: nobody knew. */
+    memory_bytes: bigint | null;
+    memory_bound: boolean | null;
     created_at: DefaultTime;
   };
   instance: {

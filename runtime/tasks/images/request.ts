@@ -50,7 +50,7 @@ export function readImageAsk(body: Body, defaults: ImageDefaults, needsPrompt: b
     negative: fields.string("negative_prompt") ?? "",
     n: fields.integer("n", { min: 1, max: mostPictures }) ?? 1,
     size: readSize(fields.string("size")),
-    seed: fields.integer("seed", { min: 0, max: Number.MAX_SAFE_INTEGER }),
+    seed: readSeed(fields.raw("seed")),
     steps,
     guidance: fields.number("guidance_scale", { min: 0, max: mostGuidance }) ?? defaults.guidance,
     strength: fields.number("strength", { min: 0, max: 1, exclusiveMin: true }),
@@ -65,6 +65,15 @@ export function numbersOf(form: Body): Body {
       ? Number(value)
       : value;
   return Object.fromEntries(Object.entries(form).map(([name, value]) => [name, read(name, value)]));
+}
+
+/** From -2^63 up to, not including, 2^64, as for text: of one that noise cannot be drawn by its low 32 bits count. */
+function readSeed(value: unknown): number | undefined {
+  if (value === undefined) return undefined;
+  if (typeof value !== "bigint" && !Number.isInteger(value)) throw invalid("seed", "seed must be a whole number");
+  const whole = BigInt(value as number | bigint);
+  if (whole < -(2n ** 63n) || whole >= 2n ** 64n) throw invalid("seed", "seed must be at least -2^63 and below 2^64");
+  return Number.isSafeInteger(value) && whole >= 0n ? Number(value) : Number(BigInt.asUintN(32, whole));
 }
 
 function readSize(text: string | undefined): ImageAsk["size"] {

@@ -3,6 +3,7 @@ import type { Recording } from "../../audio/recording.ts";
 import { quietestCut } from "./quietest-cut.ts";
 import type { Recogniser } from "./recogniser.ts";
 import { cutSegments } from "./segments.ts";
+import { withoutSilence } from "./without-silence.ts";
 import { type Word, wordsOf } from "./words.ts";
 
 export interface TranscribeAsk {
@@ -93,7 +94,9 @@ export async function transcribe(
       const text = recogniser.textOf(tokens);
       if (text.trim() === "") continue;
       segments.push({ id: segments.length, start: segment.start, end: segment.end, text, tokens });
-      if (ask.wantsWords) words.push(...wordsOf(segment, (ids) => recogniser.textOf(ids)));
+      if (!ask.wantsWords) continue;
+      const timed = wordsOf(segment, (ids) => recogniser.textOf(ids));
+      words.push(...withoutSilence(timed, { window, rate, startsAt }));
     }
     startsAt = cut.nextAt;
   }

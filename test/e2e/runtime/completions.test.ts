@@ -273,7 +273,7 @@ describe.runIf(hasModel("completions and chat of the model server"))("the model 
         .log()
         .split("\n")
         .filter((line) => line.includes('"logged-1"'));
-    await vi.waitFor(() => expect(lines()).toHaveLength(1));
+    await vi.waitFor(() => expect(lines()).toHaveLength(1), { timeout: 20_000 });
     expect(JSON.parse(lines()[0] as string)).toMatchObject({ route: "/v1/completions", status: 200, outputTokens: 8 });
     expect(runtime.log()).not.toContain("secret");
   });

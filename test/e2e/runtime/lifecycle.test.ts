@@ -60,7 +60,9 @@ describe.runIf(hasModel("a draining model server finishes what runs"))("a model 
     const reader = (running.body as ReadableStream<Uint8Array>).getReader();
     let text = Buffer.from((await reader.read()).value as Uint8Array).toString();
     child.kill("SIGTERM");
-    await vi.waitFor(async () => expect((await runtime?.get("/health"))?.body.status).toBe("draining"));
+    await vi.waitFor(async () => expect((await runtime?.get("/health"))?.body.status).toBe("draining"), {
+      timeout: 20_000,
+    });
     const refused = await runtime.post("/v1/completions", { model: "m", prompt: "x" });
     expect(refused.status).toBe(503);
     expect(refused.headers.get("x-stoker-refusal")).toBe("draining");

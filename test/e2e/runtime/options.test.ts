@@ -4,7 +4,8 @@ import { hasModel, modelFile, type RuntimeProcess, startRuntime } from "./runtim
 const model = "HuggingFaceTB/SmolLM2-135M-Instruct";
 const list = "one apple, two pears, three plums, four figs, five dates, six limes";
 const prompts = [
-  `Copy this list.\nList: ${list}\nList: one apple, two`,
+  // Whoever has read a sentence eight times writes it once more, on every processor.
+  "The ships came in at noon with salt and timber. ".repeat(8).trim(),
   "Once upon a time there was a",
   "def add(a, b):",
 ];

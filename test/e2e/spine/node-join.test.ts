@@ -40,6 +40,8 @@ function joins(
     STOKER_NODE_NAME: name,
     STOKER_DRIVER: "process",
     STOKER_GPUS: "1",
+    // As for a machine that others reach.
+    STOKER_INGRESS_TLS: "on",
     STOKER_STOP_INSTANCES: "1",
     STOKER_MODELS_DIR: join(import.meta.dirname, "../../../.cache/models/store"),
     STOKER_RUNTIME_ENTRY: join(import.meta.dirname, "../../fakes/tiny-runtime.ts"),
@@ -67,7 +69,7 @@ async function tokenOf(): Promise<string> {
   return (await out).trim();
 }
 
-const nodes = async (): Promise<{ name: string; state: string }[]> =>
+const nodes = async (): Promise<{ name: string; state: string; advertise: string }[]> =>
   (await stack.call("GET", "/v1/admin/nodes")).body.nodes;
 
 it("a machine joins by a token, serves, ends in order, and comes back by its own key when the token is used up", async () => {
@@ -75,6 +77,7 @@ it("a machine joins by a token, serves, ends in order, and comes back by its own
   const data = join(stack.folder, "second machine");
   const first = joins(token, data, "second");
   await vi.waitFor(async () => expect(await nodes()).toMatchObject([{ name: "second", state: "ready" }]), patient);
+  expect((await nodes())[0]?.advertise).toMatch(/^https:/);
   expect(statSync(join(data, "join.token")).mode & 0o077).toBe(0);
   expect(first.said()).not.toContain(token);
   expect(readFileSync(`/proc/${first.child.pid}/cmdline`, "utf8")).not.toContain(token.split(".")[1]);
@@ -108,4 +111,14 @@ it("a port that nobody answers on ends the join with a sentence that says which 
   const said = text(child.stderr as NonNullable<typeof child.stderr>);
   expect(await ended(child)).not.toBe(0);
   expect(await said).toMatch(/No control plane answers at 127\.0\.0\.1:1 \(ECONNREFUSED\)\..*ports\.json/);
+});
+
+it("the API's port ends the join with the same sentence, before an agent asks there for ever", async () => {
+  const api = `127.0.0.1:${new URL(stack.url).port}`;
+  const data = join(stack.folder, "fifth");
+  const child = stoker(["node", "join", "a.b.c", "--control", api, "--data", data]);
+  const said = text(child.stderr as NonNullable<typeof child.stderr>);
+  expect(await ended(child)).not.toBe(0);
+  expect(await said).toMatch(/No control plane answers at 127\.0\.0\.1:\d+ \(it speaks no TLS\)\..*not the API's/);
+  expect(existsSync(data)).toBe(false);
 });

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "v
 import type { Act } from "../../../control-plane/accounts/act.ts";
 import { createAuthenticator } from "../../../control-plane/accounts/authenticate.ts";
 import {
+  AccountDeleted,
   AccountNotFound,
   ApplicationDecided,
   ApplicationNotFound,
@@ -14,6 +15,7 @@ import {
 import { CreditReferenceTaken, CreditRefused, createFunds } from "../../../control-plane/billing/funds.ts";
 import { createChangeFeed } from "../../../control-plane/store/change-feed.ts";
 import { checkBooks } from "../../../control-plane/store/check-books.ts";
+import { endAccount } from "../../../control-plane/store/end-account.ts";
 import { createFundsStore } from "../../../control-plane/store/funds-store.ts";
 import { createOperator } from "../../../control-plane/wiring/operator.ts";
 import type { AccountId } from "../../../proto/ids.ts";
@@ -226,6 +228,31 @@ describe("the operator's list of accounts", () => {
       suspensions: [{ reason: "bad-cc", by: "u:1000000000000", note: "card refused" }],
     });
     await expect(office.operator.account("u:1" as AccountId)).rejects.toThrow(AccountNotFound);
+  });
+});
+
+describe("an account that was deleted", () => {
+  it("is shown with its money, and nothing of it can be changed", async () => {
+    const office = await openOffice();
+    const account = await office.account(7n);
+    await office.db.updateTable("budget").set({ spent: 2n }).execute();
+    await office.operator.suspend(account, "bad-cc", act("card refused"));
+    const before = await office.operator.account(account);
+    expect(before).toMatchObject({ deletedAtMs: null, credited: 7n });
+    await office.db.transaction().execute((trx) => endAccount(trx, { account, ip: "192.0.2.7" }));
+    const left = await office.operator.account(account);
+    expect(left).toMatchObject({ account, email: account, displayName: account, keys: 0, deployments: 0 });
+    expect(left).toMatchObject({ credited: 7n, spent: 2n, funds: 5n, deletedAtMs: expect.any(Number) });
+    expect((await office.operator.accounts("", undefined, 10)).accounts).toEqual([]);
+    const { operator } = office;
+    const acts = [
+      () => operator.changeAccount(account, { isAdmin: true }, act()),
+      () => operator.credit({ account, amount: nano(1n), idempotencyKey: "k", mayGoBelowZero: false }, act()),
+      () => operator.suspend(account, "admin", act()),
+      () => operator.lift(account, undefined, act()),
+    ];
+    for (const one of acts) await expect(one()).rejects.toThrow(AccountDeleted);
+    expect(await office.operator.account(account)).toEqual(left);
   });
 });
 

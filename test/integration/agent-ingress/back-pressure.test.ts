@@ -52,7 +52,7 @@ describe.each(carriers)("over a connection %s", (carrier) => {
     const { reply } = openCall(path.port, { carrier, ticket: { maxTokens: frames }, onData: (_, res) => res.pause() });
     reply.catch(() => {});
     await expect.poll(() => engine.log[0]?.end, { timeout: 20_000 }).toBe("aborted");
-    await expect.poll(() => path.spool.depth().records, { timeout: 5_000 }).toBe(1);
+    await expect.poll(() => path.spool.depth().records).toBe(1);
     const [record] = await pendingRecords(path.spool, 1);
     expect(record?.endReason).toBe("client_gone");
     await path.close();

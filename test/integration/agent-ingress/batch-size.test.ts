@@ -37,7 +37,9 @@ it("serves all 300 with a queue that holds them, still 8 at a time, sequences co
   );
   expect(replies.every((r) => r.status === 200 && r.usage?.endReason === "stop")).toBe(true);
   expect(engine.maxSequences).toBeLessThanOrEqual(8);
-  expect(path.ingress.stats(instanceId)).toMatchObject({ inFlight: 0, waiting: 0 });
+  await vi.waitFor(() => expect(path.ingress.stats(instanceId)).toMatchObject({ inFlight: 0, waiting: 0 }), {
+    timeout: 20_000,
+  });
   expect(path.ingress.stats(instanceId).tokensPerSecond).toBeGreaterThan(0);
 });
 
@@ -46,7 +48,7 @@ it("refuses who waits past the deadline", async () => {
   path = await startDataPath(engine.origin, { limits: { maxWaitMs: 150 } });
   path.target({ maxBatchSize: 1 });
   const running = call(path.port, { ticket: { maxTokens: 1000 } });
-  await expect.poll(() => engine.running, { timeout: 5_000 }).toBe(1);
+  await expect.poll(() => engine.running).toBe(1);
   const late = await call(path.port);
   expect([late.status, late.refusal]).toEqual([429, "busy"]);
   engine.behave({ tokens: 1, tokenMs: 0 });
@@ -71,12 +73,15 @@ it("refuses at once who will not wait, though there is room to wait", async () =
 });
 
 it("goes on under a batch size that changes", async () => {
-  engine.behave({ tokens: 20, tokenMs: 2 });
+  const gate = Promise.withResolvers<void>();
+  engine.behave({ tokens: 20, tokenMs: 2, until: gate.promise });
   path = await startDataPath(engine.origin, { limits: { queueLimit: 300 } });
   path.target({ maxBatchSize: 2 });
   const all = Array.from({ length: 40 }, () => call(path.port));
-  await expect.poll(() => engine.running, { timeout: 5_000 }).toBe(2);
+  await expect.poll(() => engine.running).toBe(2);
   path.target({ maxBatchSize: 6 });
+  await expect.poll(() => engine.running).toBe(6);
+  gate.resolve();
   const replies = await Promise.all(all);
   expect(replies.every((r) => r.usage?.endReason === "stop")).toBe(true);
   expect(engine.maxRunning).toBe(6);

@@ -4,42 +4,50 @@ import { type FakeEngine, startFakeEngine } from "../../fakes/engine.ts";
 
 let engine: FakeEngine;
 let path: DataPath;
+/** What runs ends once this is open. */
+let gate: PromiseWithResolvers<void>;
 
 beforeEach(async () => {
   engine = await startFakeEngine({ tokens: 40, tokenMs: 10 });
   path = await startDataPath(engine.origin);
+  gate = Promise.withResolvers();
 });
 afterEach(async () => {
+  gate.resolve();
   await path.close();
   await engine.close();
 });
 
 it("lets what runs end, refuses what waits and what is new, and says when nothing is in flight", async () => {
   path.target({ maxBatchSize: 1 });
+  engine.behave({ until: gate.promise });
   const running = call(path.port);
-  await expect.poll(() => engine.running, { timeout: 5_000 }).toBe(1);
+  await expect.poll(() => engine.running).toBe(1);
   const waiting = call(path.port);
-  await expect.poll(() => path.ingress.stats(instanceId).waiting, { timeout: 5_000 }).toBe(1);
+  await expect.poll(() => path.ingress.stats(instanceId).waiting).toBe(1);
   path.ingress.markDraining(instanceId);
   expect((await waiting).refusal).toBe("draining");
   expect((await call(path.port)).refusal).toBe("draining");
   expect(await path.ingress.drained(instanceId, 20)).toBe(false);
+  gate.resolve();
   expect(await path.ingress.drained(instanceId, 20_000)).toBe(true);
   expect((await running).usage).toMatchObject({ output: 40, endReason: "stop" });
 });
 
 it("finishes what runs on an instance that left the set and knows it no more", async () => {
+  engine.behave({ until: gate.promise });
   const running = call(path.port);
-  await expect.poll(() => engine.running, { timeout: 5_000 }).toBe(1);
+  await expect.poll(() => engine.running).toBe(1);
   path.ingress.setTargets([]);
   expect((await call(path.port)).refusal).toBe("unknown_instance");
+  gate.resolve();
   expect((await running).usage?.endReason).toBe("stop");
 });
 
 it("cuts what is left at the end of a shutdown, with its usage on record", async () => {
   engine.behave({ tokens: 10_000 });
   const running = call(path.port, { ticket: { maxTokens: 10_000 } });
-  await expect.poll(() => engine.log[0]?.sentTokens ?? 0, { timeout: 5_000 }).toBeGreaterThan(3);
+  await expect.poll(() => engine.log[0]?.sentTokens ?? 0).toBeGreaterThan(3);
   await path.ingress.close(50);
   const reply = await running;
   expect(reply.text).toContain('"code":"drained"');

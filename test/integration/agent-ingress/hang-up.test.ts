@@ -38,9 +38,9 @@ describe.each(carriers)("over a connection %s", (carrier) => {
 
   it("stops the engine within a second and bills what the engine says it generated", async () => {
     const at = await hangUp(5);
-    await expect.poll(() => engine.log[0]?.end, { timeout: 5_000 }).toBe("aborted");
+    await expect.poll(() => engine.log[0]?.end).toBe("aborted");
     expect((engine.log[0]?.endedAtMs ?? 0) - at).toBeLessThan(1_000);
-    await expect.poll(() => path.spool.depth().records, { timeout: 5_000 }).toBe(1);
+    await expect.poll(() => path.spool.depth().records).toBe(1);
     const [record] = await pendingRecords(path.spool, 10);
     expect(record).toMatchObject({ source: "engine", endReason: "client_gone", inputTokens: 3 });
     expect(record?.outputTokens).toBe(engine.log[0]?.sentTokens);
@@ -50,7 +50,7 @@ describe.each(carriers)("over a connection %s", (carrier) => {
   it("bills the frames that came when the engine cannot say", async () => {
     engine.behave({ usageEndpoint: false });
     await hangUp(5);
-    await expect.poll(() => path.spool.depth().records, { timeout: 5_000 }).toBe(1);
+    await expect.poll(() => path.spool.depth().records).toBe(1);
     const [record] = await pendingRecords(path.spool, 10);
     expect(record).toMatchObject({ source: "counted", endReason: "client_gone", inputTokens: 10 });
     const sent = engine.log[0]?.sentTokens ?? 0;
@@ -71,16 +71,16 @@ describe.each(carriers)("over a connection %s", (carrier) => {
     path.target({ maxBatchSize: 1 });
     const running = new AbortController();
     const first = openCall(path.port, { carrier, ticket: { maxTokens: 10_000 }, signal: running.signal });
-    await expect.poll(() => engine.running, { timeout: 5_000 }).toBe(1);
+    await expect.poll(() => engine.running).toBe(1);
     const waiting = new AbortController();
     const second = openCall(path.port, { carrier, signal: waiting.signal });
-    await expect.poll(() => path.ingress.stats(first.ticket.instanceId as never).waiting, { timeout: 5_000 }).toBe(1);
+    await expect.poll(() => path.ingress.stats(first.ticket.instanceId as never).waiting).toBe(1);
     waiting.abort();
     await second.reply.catch(() => {});
-    await expect.poll(() => path.ingress.stats(first.ticket.instanceId as never).waiting, { timeout: 5_000 }).toBe(0);
+    await expect.poll(() => path.ingress.stats(first.ticket.instanceId as never).waiting).toBe(0);
     expect(engine.log).toHaveLength(1);
     running.abort();
     await first.reply.catch(() => {});
-    await expect.poll(() => path.spool.depth().records, { timeout: 5_000 }).toBe(1);
+    await expect.poll(() => path.spool.depth().records).toBe(1);
   });
 });

@@ -19,7 +19,11 @@ beforeEach(async () => {
   engine = await startFakeEngine({ tokens: 5 });
 });
 afterEach(async () => {
-  for (const agent of agents.splice(0)) agent.kill("SIGKILL");
+  // They write into the folder as long as they live.
+  for (const agent of agents.splice(0)) {
+    agent.kill("SIGKILL");
+    if (agent.exitCode === null && agent.signalCode === null) await once(agent, "exit");
+  }
   await engine.close();
   rmSync(folder, { recursive: true, force: true });
 });

@@ -80,7 +80,7 @@ describe.each(carriers)("speech over a connection %s", (carrier: Carrier) => {
     });
     const reply = await call(path.port, speak);
     expect(reply.complete).toBe(false);
-    await expect.poll(() => path.spool.depth().records, { timeout: 5_000 }).toBe(1);
+    await expect.poll(() => path.spool.depth().records).toBe(1);
     const record = await lastRecord();
     expect(record?.endReason).toBe("engine_error");
     expect(record?.characters ?? 0).toBe(0);
@@ -95,8 +95,8 @@ describe.each(carriers)("speech over a connection %s", (carrier: Carrier) => {
     const client = new AbortController();
     const { reply } = openCall(path.port, { ...speak, signal: client.signal, onData: () => client.abort() });
     await reply.catch(() => {});
-    await expect.poll(() => engine.aborted, { timeout: 1_000 }).toBe(1);
-    await expect.poll(() => path.spool.depth().records, { timeout: 5_000 }).toBe(1);
+    await expect.poll(() => engine.aborted).toBe(1);
+    await expect.poll(() => path.spool.depth().records).toBe(1);
     expect(await lastRecord()).toMatchObject({ characters, source, endReason: "client_gone" });
   });
 });

@@ -5,7 +5,7 @@ import { wantOf } from "../../../control-plane/deployments/choose-hosts.ts";
 import { whyNot } from "../../../control-plane/deployments/place-reasons.ts";
 import { createGpuTimeStore } from "../../../control-plane/store/gpu-time-store.ts";
 import { gpuMinuteId } from "../../../proto/gpu-minute.ts";
-import type { InstanceId, RequestId } from "../../../proto/ids.ts";
+import type { HostId, InstanceId, RequestId } from "../../../proto/ids.ts";
 import { workspace } from "../../fakes/agent-instance-ports.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { ada, bob, hostView, ip, made, openWorld, saved, type World, wish } from "./world.ts";
@@ -24,8 +24,9 @@ beforeEach(() => world.empty());
 
 test("a dashboard that is not there is told to whoever owns the instance, and to nobody else that it exists", async () => {
   const id = await world.instances.create(ada, wish, ip);
-  await expect(world.instances.launchToken(ada, id)).rejects.toThrow(/Workspace has no dashboard/);
-  await expect(world.instances.launchToken(bob, id)).rejects.toThrow(errors.AgentInstanceNotFound);
+  const by = { ip, port: 8080, key: undefined, login: undefined };
+  await expect(world.instances.launchToken(ada, id, by)).rejects.toThrow(/Workspace has no dashboard/);
+  await expect(world.instances.launchToken(bob, id, by)).rejects.toThrow(errors.AgentInstanceNotFound);
 });
 
 describe("creating an agent instance", () => {
@@ -69,6 +70,12 @@ describe("creating an agent instance", () => {
     world.given.funds = null;
     world.given.hosts = [{ ...hostView, inventory: { ...hostView.inventory, memoryBytes: 1024 } }];
     await expect(create(bob, wish, ip)).rejects.toThrow(/host-1: 0 of its 0 MiB of memory are free/);
+    world.given.hosts = [{ ...hostView, inventory: { ...hostView.inventory, drivers: ["process"] } }];
+    const never = create(bob, wish, ip);
+    await expect(never).rejects.toThrow(/host-1: it has no container engine.* needs a host with the Docker driver/);
+    await expect(never).rejects.not.toThrow(/again later/i);
+    world.given.hosts = [...world.given.hosts, { ...hostView, id: "host-2" as HostId, state: "lost" }];
+    await expect(create(bob, wish, ip)).rejects.toThrow(/again later/i);
     world.given.hosts = [];
     await expect(create(bob, wish, ip)).rejects.toThrow(errors.NoAgentCapacity);
     await expect(create({ ...bob, suspendReason: "balance" }, wish, ip)).rejects.toThrow(/suspended/i);

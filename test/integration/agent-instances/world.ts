@@ -4,10 +4,13 @@ import { sql } from "kysely";
 import pino from "pino";
 import { createAgentInstances } from "../../../control-plane/agent-instances/agent-instances.ts";
 import { createAgentBackups } from "../../../control-plane/agent-instances/backups.ts";
+import { dashboardAddress } from "../../../control-plane/agent-instances/dashboard-address.ts";
+import { createDashboards } from "../../../control-plane/agent-instances/dashboards.ts";
 import type { AgentType } from "../../../control-plane/agent-instances/store.ts";
 import type { HostView } from "../../../control-plane/fleet/host.ts";
 import { createAgentInstanceStore } from "../../../control-plane/store/agent-instance-store.ts";
 import { createBackupStore } from "../../../control-plane/store/backup-store.ts";
+import { createDashboardStore } from "../../../control-plane/store/dashboard-store.ts";
 import { openDatabase } from "../../../control-plane/store/database.ts";
 import type { AccountId, DeploymentId, HostId } from "../../../proto/ids.ts";
 import { workspace } from "../../fakes/agent-instance-ports.ts";
@@ -72,11 +75,23 @@ export async function openWorld(url: string) {
     needed: 0n,
     hosts: [hostView] as readonly HostView[],
     nowMs: Date.now(),
+    /** Monotonic. */
+    clockMs: 0,
+    agentOrigin: "",
+    ticketKey: Buffer.alloc(32),
   };
   const types = new Map<string, AgentType>([[workspace.id, workspace]]);
+  const dashboardStore = createDashboardStore(db);
+  const dashboards = createDashboards({
+    address: dashboardAddress("http://*.localhost"),
+    store: dashboardStore,
+    dataPath: async () => ({ origin: given.agentOrigin, ticketKey: given.ticketKey }),
+    clock: () => given.clockMs,
+  });
   const instances = createAgentInstances({
     store,
     catalog: { types },
+    dashboards,
     snapshot: async () => given.hosts,
     limit: 3,
     funds: async () => given.funds,
@@ -95,6 +110,8 @@ export async function openWorld(url: string) {
     given,
     types,
     instances,
+    dashboards,
+    dashboardStore,
     backups,
     backupStore,
     /** As the controller and the host would have brought it there. */

@@ -74,6 +74,7 @@ describe("an agent whose instances fail", () => {
       });
     await expect.poll(() => state(breaks.instanceId), patient).toBe("failed");
     expect(await state(sound.instanceId)).toBe("ready");
+    expect(agent.log()).toContain("without isolation: this driver is for development");
     expect((await agent.complete(sound.instanceId as string))?.status).toBe(200);
   });
 

@@ -82,7 +82,7 @@ describe("SIGTERM", () => {
   it.each([
     ["vllm", "0.18.0", "done"],
     ["vllm", "0.11.2", "cut"],
-    ["sglang", "0.5.6", "cut"],
+    ["sglang", "0.5.6", "done"],
   ] as const)(
     "to %s %s leaves a running answer %s: what aborts is drained by the agent before it",
     async (engine, version, end) => {

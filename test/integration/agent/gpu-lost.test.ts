@@ -48,3 +48,21 @@ it("a fault that the GPU had before the model server started, or another GPU has
   const { reason } = await killedUnder([old], [old, other]);
   expect(reason).toBe("exit");
 });
+
+it("a second instance that is given the same GPU is not started, and the host says why; the first one serves on", async () => {
+  const running = startReconciledHost({});
+  host = running;
+  const [first, second] = [running.spec({}, { gpuUuids: [uuid] }), running.spec({}, { gpuUuids: [uuid] })];
+  running.want(first);
+  await vi.waitFor(() => expect(running.report(first.instanceId)?.phase).toBe("ready"), patient);
+  const pid = running.pid(first.instanceId);
+  running.want(first, second);
+  await vi.waitFor(() => {
+    const { phase, failCode, failMessage } = running.report(second.instanceId) ?? {};
+    expect({ phase, failCode }).toEqual({ phase: "pending", failCode: "gpu_in_use" });
+    expect(failMessage).toContain(`another instance on this host has the GPU ${uuid}`);
+    expect(failMessage).not.toContain(first.instanceId);
+  }, patient);
+  expect(running.report(first.instanceId)).toMatchObject({ phase: "ready", restarts: 0 });
+  expect(running.pid(first.instanceId)).toBe(pid);
+});

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pino from "pino";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { createBarredHosts } from "../../../agent/session/barred-hosts.ts";
 import { createControlClock } from "../../../agent/session/control-clock.ts";
 import { createIdentity } from "../../../agent/session/identity.ts";
 import { createSession, type HostInstances, type Session } from "../../../agent/session/session.ts";
@@ -64,6 +65,7 @@ describe("an agent's session", () => {
         log: pino({ level: "silent" }),
       }),
       introduction: { hostname: "h", agentVersion: "1", bootId: "b", runId: "r" },
+      barred: createBarredHosts(),
       commands: { take: async () => {} },
       advertise: () => "http://127.0.0.1:9100",
       store,
@@ -237,7 +239,7 @@ describe("an agent's session", () => {
     await expect.poll(() => session.state().isFenced, patient).toBe(true);
     expect(session.keys()).toEqual([]);
     expect(alerts.join()).toContain("came later, so this one is fenced");
-    expect(warnings.join()).toContain("nothing is served or started here");
+    await expect.poll(() => warnings.join(), patient).toContain("nothing is served or started here");
     expect(warnings.join()).not.toContain("goes on being served");
     expect(fences.at(-1)).toBe(true);
     expect(fenced).toContain("came later");

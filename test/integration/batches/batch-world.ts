@@ -79,6 +79,7 @@ export async function openBatchWorld(postgres: TestPostgres) {
       pace: new Pace({ routes, waiting: () => 0, mostPerModel: 32, hasRoom: () => true }),
       callerOf: async () => caller,
       mostAtOnce: 32,
+      mostOutputBytes: 64e6,
       lockMs: 60_000,
       firstPauseMs: 0,
       nowMs: Date.now,

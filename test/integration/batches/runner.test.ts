@@ -74,6 +74,7 @@ function controlPlane(mostBatches: number) {
       return { kind: "answered", status: 200, body: "{}", tokens: undefined };
     },
     mostAtOnce: 32,
+    mostOutputBytes: 64e6,
     lockMs: 60_000,
     firstPauseMs: 0,
     lookEveryMs: 200,

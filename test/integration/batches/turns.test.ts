@@ -42,6 +42,33 @@ it("lines that have not begun 24 hours after their batch was made are not begun,
   ).toEqual(["batch_expired", "batch_expired"]);
 });
 
+it("no line begins once the results of a batch come to their limit, those of a run before counted", async () => {
+  const { id } = await at.create(requests(4));
+  const ran: number[] = [];
+  const runLine = async (work: LineWork) => {
+    ran.push(numberOf(work));
+    if (ran.length === 2) throw new Error("a control plane that breaks down");
+    return answer();
+  };
+  await expect(at.runOnce(runLine, { mostAtOnce: 1 })).rejects.toThrow("breaks down");
+  const { bytes } = await at.store.done(id);
+  await at.runOnce(runLine, { mostAtOnce: 1, mostOutputBytes: bytes + 1 });
+  expect(ran).toEqual([1, 2, 2]);
+  const ended = await at.state(id);
+  expect(ended).toMatchObject({ status: "completed", counts: { total: 4, completed: 2, failed: 2 } });
+  expect(await at.idsOf(ended.outputFile)).toEqual(["r1", "r2"]);
+  const errors = await text((await at.files.content(at.caller.account, ended.errorFile ?? "")).body);
+  expect(
+    errors
+      .trimEnd()
+      .split("\n")
+      .map((line) => [JSON.parse(line).custom_id, JSON.parse(line).error.code]),
+  ).toEqual([
+    ["r3", "batch_output_full"],
+    ["r4", "batch_output_full"],
+  ]);
+});
+
 it("of two control planes that run one batch the later one's results count, under the same request ids", async () => {
   const { id } = await at.create(requests(2));
   const works: LineWork[][] = [[], []];

@@ -278,7 +278,8 @@ describe("a limit", () => {
     const limit = usd / 100n;
     const account = await world.account(limit);
     const timing = {
-      ttlMs: 3_000,
+      // Renewals queue behind five hundred requests: a slow machine must not take these replicas for dead.
+      ttlMs: 6_000,
       renewEveryMs: 500,
       marginMs: 300,
       idleMs: 300,

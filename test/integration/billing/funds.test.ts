@@ -42,15 +42,16 @@ describe("a credit", () => {
       { amount: 2n * usd, kind: "credit", note: "goodwill" },
     ]);
     const { rows: audit } = await world.pool.query(
-      "select actor, action, ip, before, after from audit where action = 'credit.grant'",
+      "select actor, action, subject, ip, before, after from audit where action = 'credit.grant'",
     );
     expect(audit).toEqual([
       {
         actor: "u:op",
         action: "credit.grant",
+        subject: account,
         ip: "192.0.2.1",
         before: { limit: String(usd), spent: "0" },
-        after: { limit: String(3n * usd), spent: "0", amount: String(2n * usd) },
+        after: { limit: String(3n * usd), spent: "0", amount: String(2n * usd), reference: "r1" },
       },
     ]);
     const { rows: changes } = await world.pool.query("select subject from change where topic = 'limit'");

@@ -244,7 +244,8 @@ describe("limits of every scope", () => {
     const month = await limit(world, account, undefined, (usd * 9n) / 1_000n);
     const keyMonth = await limit(world, account, key, (usd * 8n) / 1_000n);
     const tokensOf = ["a", "b", "c", "d"].map(tokenBudget);
-    const timing = { ttlMs: 3_000, renewEveryMs: 500, marginMs: 300, idleMs: 300, tickMs: 50 };
+    // Renewals queue behind five hundred requests.
+    const timing = { ttlMs: 15_000, renewEveryMs: 500, marginMs: 300, idleMs: 300, tickMs: 50 };
     const replicas = await Promise.all([1, 2].map(() => world.replica({ timing })));
     for (const replica of replicas) replica.start();
     onTestFinished(async () => void (await Promise.all(replicas.map((replica) => replica.stop()))));

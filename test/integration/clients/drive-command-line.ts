@@ -105,7 +105,7 @@ async function batch(stoker: Stoker, { folder }: Server, { CHAT }: Names) {
 async function webhook(stoker: Stoker, { folder }: Server, { CHAT }: Names) {
   const receiver = await startWebhookReceiver();
   try {
-    const asked = ["infer", "-m", CHAT, "-i", "input=Hello", "-i", `webhook=${receiver.origin}/told`];
+    const asked = ["infer", "-m", CHAT, "-i", "input=Hello", "--webhook", `${receiver.origin}/told`];
     const queued = JSON.parse(await stoker(["--json", ...asked])) as { inference_status: { status: string } };
     const call = await vi.waitFor(() => {
       const [first] = receiver.calls;

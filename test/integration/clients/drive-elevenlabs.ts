@@ -1,4 +1,5 @@
 // The steps of drive_elevenlabs.py with the official ElevenLabs client of npm: what came of each.
+import { setImmediate as turn } from "node:timers/promises";
 import { packageOf } from "../../fakes/test-npm.ts";
 
 export const elevenlabs = "@elevenlabs/elevenlabs-js";
@@ -53,6 +54,8 @@ export async function driveElevenlabs(
   { SPEECH }: { readonly SPEECH: string },
 ): Promise<Record<string, unknown>> {
   const { ElevenLabsClient, ElevenLabsError } = packageOf<Exports>(elevenlabs);
+  // Nothing else runs while so many files are loaded: of connections that the server let go meanwhile it is heard first.
+  await turn();
   const client = new ElevenLabsClient({ baseUrl: server.url, apiKey: server.apiKey, timeoutInSeconds: 60 });
   const refused = async (ask: Promise<unknown>): Promise<readonly unknown[]> => {
     try {

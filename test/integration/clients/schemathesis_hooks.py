@@ -91,7 +91,7 @@ NATIVE_OF_DEPLOYMENT = "POST /v1/inference/deploy/{deploy_id}"
 # Asked in turn by native inference, each with what its task needs.
 TASKS = (
     (CHAT, {"input": "Hello"}),
-    (VECTORS, {"inputs": ["one", "two"]}),
+    (VECTORS, {"inputs": ["one", "two"], "image": None}),
     (RANKING, {"queries": ["one"], "documents": ["two", "three"]}),
     (SPEECH, {"text": "Hello", "output_format": "wav", "voice_id": "af_heart", "preset_voice": None}),
     (HEARING, {"audio": uri("audio/wav", WAV)}),
@@ -112,6 +112,10 @@ def before_load_schema(context, raw_schema):
         for method, operation in methods.items():
             label = f"{method.upper()} {path}"
             kinds = operation.get("requestBody", {}).get("content", {})
+            # The description's own name what nobody here has; those of inference are replaced by what is served.
+            for told in (kinds, *(answer.get("content", {}) for answer in operation["responses"].values())):
+                for kind in told.values():
+                    kind.pop("example", None)
             if label in (NATIVE, NATIVE_OF_DEPLOYMENT):
                 kinds[JSON]["example"] = TASKS[0][1]
                 name = {"name": CHAT, "deploy": DEPLOYS[CHAT]}["name" if label == NATIVE else "deploy"]

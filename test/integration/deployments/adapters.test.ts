@@ -4,14 +4,15 @@ import { createDirectory } from "../../../control-plane/catalog/directory.ts";
 import { mostHeld } from "../../../control-plane/deployments/adapter.ts";
 import { createAdapterWaker } from "../../../control-plane/deployments/adapter-wake.ts";
 import { type AdapterRequest, createAdapters } from "../../../control-plane/deployments/adapters.ts";
-import { deleteDeployment } from "../../../control-plane/deployments/change.ts";
+import { deleteDeployment, updateDeployment } from "../../../control-plane/deployments/change.ts";
 import { createWaker } from "../../../control-plane/deployments/wake.ts";
 import { createAdapterStore } from "../../../control-plane/store/adapter-store.ts";
 import { createCatalogStore } from "../../../control-plane/store/catalog-store.ts";
+import { noAdapters } from "../../../proto/engine-args.ts";
 import type { AccountId, AdapterId, DeploymentId } from "../../../proto/ids.ts";
 import { type FakeAgent, startFakeAgent } from "../../fakes/agent-session.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
-import { ada, freeTime, type Replica, startReplica } from "../fleet/replica.ts";
+import { ada, freeTime, gpuDefaults, type Replica, startReplica } from "../fleet/replica.ts";
 
 const wait = { timeout: 30_000, interval: 25 };
 const bob = { account: "u:bob" as AccountId, displayName: "bob", suspendReason: null };
@@ -232,6 +233,27 @@ describe("a LoRA adapter", () => {
       .set({ task: "text-generation" })
       .where("deploy_id", "=", other)
       .execute();
+  });
+
+  it("holds off an update that would start its base without adapters; one that has none is updated", async () => {
+    const { adapters } = parts();
+    const made = await adapters.create(ada, wish("kept"));
+    const { id } = await replica.deploy({ modelName: "ada/third" });
+    const asVllm = (deployId: DeploymentId, engine: "vllm" | "stoker") =>
+      replica.db.updateTable("deployment").set({ engine }).where("deploy_id", "=", deployId).execute();
+    const update = (deployId: DeploymentId) =>
+      updateDeployment(replica.deploymentStore, ada.account, deployId, { extraArgs: [noAdapters] }, gpuDefaults);
+    for (const one of [base, id]) await asVllm(one, "vllm");
+    await expect(update(base)).rejects.toMatchObject({
+      ...{ code: "invalid_deployment", param: "extra_args" },
+      message: expect.stringContaining("Delete them first"),
+    });
+    expect(await replica.get(base)).toMatchObject({ extraArgs: [], spec: 1 });
+    await update(id);
+    expect(await replica.get(id)).toMatchObject({ extraArgs: [noAdapters] });
+    await deleteDeployment(replica.deploymentStore, ada.account, id);
+    await asVllm(base, "stoker");
+    await adapters.remove(ada, made.id);
   });
 
   it("costs half as much again as an offered base, follows it to another deployment, and fails with it", async () => {

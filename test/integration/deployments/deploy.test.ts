@@ -135,7 +135,7 @@ describe("a deployment", () => {
     const before = agent.desired?.instances[0]?.instanceId;
     await stopDeployment(replica.deploymentStore, ada.account, id);
     await vi.waitFor(async () => expect(await status(id)).toBe("stopped"), wait);
-    expect(ready(id)).toEqual([]);
+    await vi.waitFor(() => expect(ready(id)).toEqual([]), wait);
     await startDeployment(replica.deploymentStore, ada.account, id, { ...freeTime, gpuDefaults });
     await vi.waitFor(async () => expect(await status(id)).toBe("deployed"), wait);
     expect(agent.desired?.instances[0]?.instanceId).not.toBe(before);
@@ -228,5 +228,6 @@ describe("several controllers", () => {
       await second.close();
       await other.stop();
     }
-  });
+    // Forty rounds of two controllers: ten seconds on a quiet machine.
+  }, 240_000);
 });

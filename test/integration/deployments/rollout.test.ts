@@ -95,12 +95,12 @@ describe("an update", () => {
     expect(ready(id)).toEqual([old]);
     await vi.waitFor(() => expect(agent.desired?.instances).toHaveLength(1), wait);
     // The next one is told anew.
-    await change(id, { extraArgs: ["--dtype=bfloat16"], standardArgs: { maxContextSize: 2048 } });
+    await change(id, { extraArgs: ["--flash-attn=on"], standardArgs: { maxContextSize: 2048 } });
     await vi.waitFor(async () => expect(await record(id)).toMatchObject({ status: "deployed", updateError: "" }), wait);
     await vi.waitFor(
       () =>
         expect(agent.desired?.instances.map((one) => one.extraArgs)).toEqual([
-          ["--dtype=bfloat16", "--max-model-len=2048"],
+          ["--flash-attn=on", "--max-model-len=2048"],
         ]),
       wait,
     );
@@ -110,7 +110,64 @@ describe("an update", () => {
       extraArgs: ["--max-model-len=2048"],
       standardArgs: { maxContextSize: 2048 },
     });
-    await expect(change(id, { standardArgs: { maxConcurrentRequests: 7 } })).rejects.toThrow(/max_concurrent_requests/);
+    await expect(change(id, { standardArgs: { maxConcurrentRequests: 257 } })).rejects.toThrow(/is at most 256/);
+    await expect(put(id, ["--dtype=bfloat16"])).rejects.toThrow(/has no effect on the engine stoker/);
+    // What an older version took stays beside what is said anew.
+    const older = { extra_args: ["--dtype=bfloat16"], standard_args: "{}" };
+    await replica.db.updateTable("deployment").set(older).where("deploy_id", "=", id).execute();
+    await change(id, { standardArgs: { maxContextSize: 512 } });
+    expect(await record(id)).toMatchObject({ extraArgs: ["--dtype=bfloat16", "--max-model-len=512"] });
+    // So it does where a client says the whole set again, with one more.
+    await put(id, ["--dtype=bfloat16", "--flash-attn=off"]);
+    expect(await record(id)).toMatchObject({
+      extraArgs: ["--dtype=bfloat16", "--flash-attn=off", "--max-model-len=512"],
+    });
+    await expect(put(id, ["--dtype=float16"])).rejects.toThrow(/has no effect on the engine stoker/);
+    await expect(put(id, ["--dtype=bfloat16", "--dtype=bfloat16"])).rejects.toThrow(/twice/);
+  });
+
+  it("to fewer requests at once is followed where it runs, and one to more by an instance that starts anew", async () => {
+    const id = await deployed(1);
+    const [old] = ready(id);
+    await change(id, { standardArgs: { maxConcurrentRequests: 2 } });
+    await vi.waitFor(() => expect(agent.desired?.instances[0]?.maxBatchSize).toBe(2), wait);
+    expect(agent.desired?.instances).toMatchObject([{ instanceId: old, generation: "1" }]);
+    await vi.waitFor(() => expect(replica.routing.ready(id)).toMatchObject([{ maxBatchSize: 2 }]), wait);
+    expect(await record(id)).toMatchObject({
+      ...{ status: "deployed", spec: 1, maxBatchSize: 4 },
+      standardArgs: { maxConcurrentRequests: 2 },
+    });
+    agent.obeyEach(({ maxBatchSize }) => ({ phase: maxBatchSize === 8 ? "loading" : "ready" }));
+    await change(id, { standardArgs: { maxConcurrentRequests: 8 } });
+    // The old one beside it takes no more than it was started for.
+    await vi.waitFor(
+      () => expect(replica.routing.ready(id)).toMatchObject([{ instanceId: old, maxBatchSize: 4 }]),
+      wait,
+    );
+    agent.obey("ready");
+    await vi.waitFor(() => expect(ready(id)).not.toContain(old), wait);
+    await vi.waitFor(() => expect(agent.desired?.instances).toMatchObject([{ maxBatchSize: 8 }]), wait);
+    expect(agent.desired?.instances[0]?.generation).toBe("2");
+    // Without a word it is as it was made.
+    await change(id, { standardArgs: {} });
+    await vi.waitFor(
+      () => expect(agent.desired?.instances).toMatchObject([{ maxBatchSize: 4, generation: "2" }]),
+      wait,
+    );
+  });
+
+  it("that gives up gives nothing back of what was lowered before it", async () => {
+    const id = await deployed(1);
+    await change(id, { standardArgs: { maxConcurrentRequests: 2 } });
+    newOnes(gaveUp);
+    await put(id, ["--max-model-len=1024"]);
+    await vi.waitFor(async () => {
+      expect(await record(id)).toMatchObject({
+        ...{ status: "deployed", extraArgs: [], standardArgs: { maxConcurrentRequests: 2 } },
+        updateError: "start_failed: the model server ended with 1",
+      });
+    }, wait);
+    await vi.waitFor(() => expect(agent.desired?.instances).toMatchObject([{ maxBatchSize: 2, extraArgs: [] }]), wait);
   });
 
   it("that gives up in its place is taken back there, as a newer generation with the old arguments", async () => {

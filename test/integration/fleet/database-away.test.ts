@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pino from "pino";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it, vi } from "vitest";
+import { createBarredHosts } from "../../../agent/session/barred-hosts.ts";
 import { createControlClock } from "../../../agent/session/control-clock.ts";
 import { createIdentity } from "../../../agent/session/identity.ts";
 import { createSession, type Session } from "../../../agent/session/session.ts";
@@ -70,6 +71,7 @@ beforeEach(async () => {
       log: pino({ level: "silent" }),
     }),
     introduction: { hostname: "h", agentVersion: "0.1.0", bootId: "b", runId: "r" },
+    barred: createBarredHosts(),
     commands: { take: async () => {} },
     advertise: () => "http://127.0.0.1:1",
     store,

@@ -121,9 +121,12 @@ it("figures of a host are written with its heartbeats and read with their age, b
   await replica.fleetStore.heard([beat]);
   // A heartbeat without a report leaves them as they are.
   await replica.fleetStore.heard([{ hostId, nodeEpoch }]);
-  await vi.waitFor(async () => {
-    const found = (await replica.live()).get(hostId);
-    expect(found).toMatchObject({ live: { gpus: [{ utilizationRatio: 0.5 }], spool: { records: 3 } } });
-    expect(found?.ageMs).toBeGreaterThanOrEqual(2_000);
-  });
+  await vi.waitFor(
+    async () => {
+      const found = (await replica.live()).get(hostId);
+      expect(found).toMatchObject({ live: { gpus: [{ utilizationRatio: 0.5 }], spool: { records: 3 } } });
+      expect(found?.ageMs).toBeGreaterThanOrEqual(2_000);
+    },
+    { timeout: 20_000 },
+  );
 });

@@ -4,11 +4,13 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pino from "pino";
+import { Registry } from "prom-client";
 import type { AccountSecrets } from "../../../control-plane/accounts/envelope.ts";
 import { createDeployment, type DeployRequest } from "../../../control-plane/deployments/create.ts";
 import type { TimeHolds } from "../../../control-plane/deployments/dedicated-money.ts";
 import { nodeLifeMs } from "../../../control-plane/fleet/authority.ts";
 import type { HostClockLimits } from "../../../control-plane/fleet/host-clocks.ts";
+import type { JobsAddress } from "../../../control-plane/jobs/backend.ts";
 import { createGrpcServer } from "../../../control-plane/rpc/grpc-server.ts";
 import { createChangeFeed } from "../../../control-plane/store/change-feed.ts";
 import { openDatabase } from "../../../control-plane/store/database.ts";
@@ -39,6 +41,11 @@ export async function startReplica(
     holds?: TimeHolds;
     certificateLifeMs?: number;
     renewEveryMs?: number;
+    /** Of the looks that happen anyway. */
+    resyncMs?: number;
+    /** Where timers are kept; nowhere without it. */
+    jobs?: JobsAddress;
+    insistsOnTls?: boolean;
   } = {},
 ) {
   await migrateDatabase(url, { log });
@@ -72,14 +79,16 @@ export async function startReplica(
     settle: async (records) => records.filter((one) => one.requestId !== "lose me").map((one) => String(one.spoolId)),
     ...(options.holds ? { holds: options.holds } : {}),
     owner: options.owner ?? "replica",
+    dataPaths: { issue: (id) => nodes.issueGateway(id), insistsOnTls: options.insistsOnTls ?? false },
     limits: options.limits ?? { leaseMs: 20_000, lostMs: 60_000 },
     times: { leaseTtlMs: 20_000, renewEveryMs: options.renewEveryMs ?? 5_000, reportEveryMs: 5_000 },
     log: listening,
     beatEveryMs: 100,
-    resyncMs: 300,
+    resyncMs: options.resyncMs ?? 300,
+    ...(options.jobs ? { jobs: { address: options.jobs, registry: new Registry() } } : {}),
   });
   await feed.start();
-  await fleet.routing.refresh();
+  await fleet.load();
   const nodes = await createNodes({
     db,
     fleetStore: fleet.fleetStore,

@@ -249,7 +249,7 @@ describe("an agent's session", () => {
     const [row] = await instances(replica);
     const id = row?.instance_id as InstanceId;
     const lines = await instanceLogs(
-      replica.fleetStore,
+      { store: replica.fleetStore, dial: replica.dial },
       "host-1" as HostId,
       id,
       { limit: 10 },
@@ -333,7 +333,7 @@ describe("a control plane that was away", () => {
     await later.controller.pass();
     agent.disconnect();
     agent.connect();
-    await vi.waitFor(() => expect(agent.welcome && agent.desired?.nodeEpoch).toBe(agent.welcome?.nodeEpoch), wait);
+    await vi.waitFor(() => expect(agent.desired?.nodeEpoch).toBe(agent.welcome?.nodeEpoch ?? "none"), wait);
     expect(agent.desired).toMatchObject({ instances: set, tombstones: [] });
     expect(await instances(later)).toEqual(before);
     expect(later.routing.ready(id)).toHaveLength(1);

@@ -5,6 +5,8 @@ import { afterEach, expect, it, vi } from "vitest";
 import type { UpstreamListener } from "../../../control-plane/inference/upstream-call.ts";
 import { createUpstreams } from "../../../control-plane/inference/upstreams.ts";
 import { frameKind, sharedProtocol, withFields } from "../../../proto/frames.ts";
+import type { HostId } from "../../../proto/ids.ts";
+import { plainDial } from "../../fakes/peers.ts";
 
 const ends: (() => Promise<unknown> | unknown)[] = [];
 afterEach(async () => {
@@ -45,11 +47,12 @@ function listen() {
 }
 
 function upstreams() {
-  const all = createUpstreams();
+  const all = createUpstreams(plainDial);
   ends.push(() => all.close());
   return all;
 }
 
+const to = (origin: string) => ({ origin, hostId: "host-1" as HostId });
 const request = (body: Buffer) => ({ path: "/i/one/v1/completions", ticket: "ticket", body });
 
 function frame(kind: number, stream: number, payload: Buffer): Buffer {
@@ -65,7 +68,7 @@ it("ends the one connection, and nothing else, for an answer without a status", 
     socket.once("data", () => socket.write(frame(frameKind.whole, 1, withFields(["2x0"], Buffer.from("{}")))));
   });
   const { errors, seen, listener } = listen();
-  upstreams().send(origin, request(Buffer.from("{}")), listener);
+  upstreams().send(to(origin), request(Buffer.from("{}")), listener);
   await vi.waitFor(() => expect(errors).toHaveLength(1), { timeout: 10_000 });
   expect(errors[0]).toEqual({ wasSent: true, message: "an answer without a status" });
   expect(seen.heads).toEqual([]);
@@ -76,9 +79,9 @@ it("holds no more for an agent that does not read than its bound, and says so to
   const all = upstreams();
   const { errors, seen, listener } = listen();
   const body = Buffer.alloc(10 * 1024 * 1024, 32);
-  all.send(origin, request(Buffer.from("{}")), listener);
+  all.send(to(origin), request(Buffer.from("{}")), listener);
   await vi.waitFor(() => expect(seen.starts).toBe(1), { timeout: 10_000 });
-  for (let i = 0; i < 40; i++) all.send(origin, request(body), listener);
+  for (let i = 0; i < 40; i++) all.send(to(origin), request(body), listener);
   expect(errors.length).toBeGreaterThanOrEqual(12);
   expect(errors.every((error) => !error.wasSent && error.message.includes("too much is waiting"))).toBe(true);
 });

@@ -12,7 +12,6 @@ let world: ExternalStack;
 beforeAll(async () => {
   world = await startExternalStack({
     replicas: 2,
-    controlPlaneEnv: { STOKER_HOST_CLOCKS: "0.25" },
     agentEnv: { STOKER_GPUS: "1", STOKER_RUNTIME_ENTRY: join(import.meta.dirname, "../../fakes/tiny-runtime.ts") },
   });
 });
@@ -31,6 +30,8 @@ function holder(): { holds: ControlPlane; other: ControlPlane } {
   return newestEpoch(one) > newestEpoch(two) ? { holds: one, other: two } : { holds: two, other: one };
 }
 
+const placed = () => query(world.stack.databaseUrl, "select instance_id, host_id, generation from instance");
+
 const ask = async (at: ControlPlane, model = world.model) =>
   (await world.stack.call("POST", "/v1/completions", { model, prompt: "hello", max_tokens: 2 }, {}, at)).status;
 
@@ -48,6 +49,7 @@ it("answers requests and shows the host as ready at the one that holds no sessio
 it("runs at the agent what was asked of the other one, serves it from both, and reads its log lines from either", async () => {
   const { holds, other } = holder();
   const { stack } = world;
+  const before = await placed();
   const wish = { model_name: "admin/tiny", gpu: "other", max_batch_size: 2, hf: { repo: demoModel } };
   const made = await stack.call("POST", "/deploy/llm", wish, {}, other);
   const id = made.body.deploy_id as string;
@@ -65,6 +67,8 @@ it("runs at the agent what was asked of the other one, serves it from both, and 
   }
   expect((await stack.call("DELETE", `/deploy/${id}`, undefined, {}, other)).status).toBeLessThan(300);
   await vi.waitFor(() => expect(instancePids(stack.agentFolder(1)).filter(isAlive)).toEqual([]), patient);
+  // Nor does anything of it stay in the database: the agent has said that it is gone.
+  await vi.waitFor(async () => expect(await placed()).toEqual(before), patient);
 });
 
 it("keeps a host in use at the one that once found its door closed, as soon as it is heard again", async () => {
@@ -82,7 +86,6 @@ it("keeps a host in use at the one that once found its door closed, as soon as i
 
 it("loses no request at the one that stays when the session's holder is killed, and the agent comes over", async () => {
   const { holds, other } = holder();
-  const placed = () => query(world.stack.databaseUrl, "select instance_id, host_id, generation from instance");
   const before = await placed();
   await holds.kill9();
   const statuses: number[] = [];

@@ -46,10 +46,13 @@ describe("change feed", () => {
         }).catch(() => {}),
       ),
     );
-    const expected = subjects.filter((_, i) => i % 3 !== 0);
-    await vi.waitFor(() => expect([...seen].sort()).toEqual([...expected].sort()), patience);
-    const { rows } = await pool.query("select subject from change order by seq");
-    expect(seen).toEqual(rows.map((row) => row.subject));
+    // A pool that sixty callers wait for may turn some of them away: what was committed stands in the table.
+    await vi.waitFor(async () => {
+      const { rows } = await pool.query<{ subject: string }>("select subject from change order by seq");
+      expect(rows.length).toBeGreaterThan(10);
+      expect(seen).toEqual(rows.map((row) => row.subject));
+    }, patience);
+    expect(subjects.filter((subject, i) => i % 3 === 0 && seen.includes(subject))).toEqual([]);
   });
 
   it("skips what happened before it started and hears only its topics", async () => {
@@ -114,6 +117,17 @@ describe("migrations", () => {
     const { db, close } = openDatabase(empty, { maxConnections: 1, log });
     expect(await db.selectFrom("account").selectAll().execute()).toEqual([]);
     await close();
+  });
+
+  it("leave a new database with the month that its first credit is posted in", async () => {
+    const { pool } = open();
+    await pool.query(
+      "insert into ledger_entry (transaction_id, book, amount, kind) values ('t', 'customer_available', 1, 'credit')",
+    );
+    const { rows } = await pool.query(
+      "select tableoid::regclass::text as part, to_char(posted_at at time zone 'utc', '\"ledger_entry_\"YYYY_MM') as month from ledger_entry",
+    );
+    expect(rows[0].part).toBe(rows[0].month);
   });
 
   it("refuse a database that a newer version changed, and say what to do", async () => {

@@ -13,7 +13,8 @@ import { createWebhookSecrets } from "../../../control-plane/webhooks/secrets.ts
 import { send } from "../../../control-plane/webhooks/send.ts";
 import { createTargets } from "../../../control-plane/webhooks/target.ts";
 import { webhookSeal } from "../../../control-plane/wiring/seals.ts";
-import { type AccountId, randomId } from "../../../proto/ids.ts";
+import { type AccountId, type RequestId, randomId } from "../../../proto/ids.ts";
+import { isNightly, longer } from "../../fakes/nightly.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { startWebhookReceiver, type WebhookReceiver } from "../../fakes/webhook-receiver.ts";
 import { log, patience } from "../billing/world.ts";
@@ -277,7 +278,7 @@ describe("calls that are due", () => {
     const [slow, quick] = [await world.account(0n), await world.account(0n)];
     const slowCaller = await world.callerIn(slow);
     const target = await world.check(`${hanging.origin}/hang`);
-    const many = 100;
+    const many = longer(100, 1_000);
     await world.pool.query(
       `with job as (
          insert into webhook_job (request_id, account_id, key_id, model, url, host, origin, state, expires_at, finished_at)
@@ -289,8 +290,25 @@ describe("calls that are due", () => {
     );
     await vi.waitFor(() => expect(hanging.calls.length).toBeGreaterThan(0), patience);
     const caller = await world.callerIn(quick);
-    const ids = await Promise.all(Array.from({ length: 20 }, () => world.ask(caller)));
+    const askedMs = new Map<string, number>();
+    const ask = async () => {
+      const atMs = Date.now();
+      const id = await world.ask(caller);
+      askedMs.set(id, atMs);
+      return id;
+    };
+    const ids: RequestId[] = [];
+    while (ids.length < 20) ids.push(...(await Promise.all([ask(), ask()])));
     await Promise.all(ids.map((id) => world.ended(quick, id)));
+    const tookMs = world.receiver.calls
+      .map(({ body, atMs }) => atMs - (askedMs.get(JSON.parse(body.toString()).request_id) ?? 0))
+      .toSorted((a, b) => a - b);
+    const p95Ms = tookMs[Math.ceil(tookMs.length * 0.95) - 1];
+    // P12 has a figure, which a machine that does ten other things at once need not keep.
+    if (isNightly) {
+      console.info(`20 calls beside ${many} to a receiver that hangs: p95 ${p95Ms} ms from acceptance to receipt`);
+      expect(p95Ms).toBeLessThan(2_000);
+    }
     // Calls that last 20 s each, eight at a time: to have waited for their turn would take minutes.
     const text = "select count(*)::int as n from webhook_delivery where state = 'pending' and attempts = 0";
     const { rows } = await world.pool.query(text);
@@ -310,9 +328,10 @@ describe("calls that are due", () => {
     const second = world.start();
     const account = await world.account(0n);
     const caller = await world.callerIn(account);
-    const ids = await Promise.all(
-      Array.from({ length: 60 }, (_, i) => world.ask(caller, "x", "/", i % 2 === 0 ? undefined : second)),
-    );
+    const ids: string[] = [];
+    // A few at a time: connections to the database are few, and waited for as long as a caller would.
+    while (ids.length < 60)
+      ids.push(...(await Promise.all([undefined, second].map((at) => world.ask(caller, "x", "/", at)))));
     await vi.waitFor(async () => {
       const { rows } = await world.pool.query(
         "select count(*)::int as n from webhook_delivery where state = 'delivered'",

@@ -34,7 +34,7 @@ async function startNeighbour(revision: string, commit: string): Promise<FileSer
 it("a neighbour's word for a pinned commit holds only until the hub answers, and is not passed on", async () => {
   const hub = await world.hub({ [file]: right });
   const neighbour = await startNeighbour(hub.commit, hub.commit);
-  const neighbours = async () => [{ origin: neighbour.url, ticket: "t" }];
+  const neighbours = async () => [{ origin: neighbour.url, hostId: "", ticket: "t" }];
   const asked = { repo, file, revision: hub.commit };
   const away = world.store(hub, { isOffline: true, neighbours });
   const { modelPath } = await away.ensure(asked, quiet, anySignal());
@@ -54,7 +54,10 @@ it.each([
 ])("a neighbour that tells of %s is not believed", async (_, revision, commit) => {
   const hub = await world.hub({ [file]: right });
   const neighbour = await startNeighbour(revision, commit);
-  const away = world.store(hub, { isOffline: true, neighbours: async () => [{ origin: neighbour.url, ticket: "t" }] });
+  const away = world.store(hub, {
+    isOffline: true,
+    neighbours: async () => [{ origin: neighbour.url, hostId: "", ticket: "t" }],
+  });
   const asked = { repo, file, revision: hub.commit };
   await expect(away.ensure(asked, quiet, anySignal())).rejects.toThrow();
 });

@@ -86,7 +86,9 @@ describe("a cache that is full", () => {
     const other = world.store(hub, room);
     other.hold([of("a.gguf")]);
     const [a = ""] = await fill(other, "a.gguf");
-    await vi.waitFor(async () => expect(await readdir(join(world.cacheDir, "leases"))).toHaveLength(1));
+    await vi.waitFor(async () => expect(await readdir(join(world.cacheDir, "leases"))).toHaveLength(1), {
+      timeout: 20_000,
+    });
     const mine = world.store(hub, room);
     mine.hold([]);
     await fill(mine, "b.gguf", "c.gguf");

@@ -19,7 +19,7 @@ afterEach(() => rm(folder, { recursive: true, force: true }));
 it("readers that take nothing any more lose their places to the next one", async () => {
   await writeFile(join(folder, name), Buffer.alloc(bytes));
   const blobs = { has: async () => bytes, pathOf: (one: string) => join(folder, one) };
-  const serve = createServeWeights(blobs, { recall: async () => undefined }, 300);
+  const serve = createServeWeights(blobs, { recall: async () => undefined }, 3_000);
   const server = createServer((request, response) => void serve(request, response));
   await once(server.listen(0, "127.0.0.1"), "listening");
   const { port } = server.address() as AddressInfo;
@@ -37,7 +37,7 @@ it("readers that take nothing any more lose their places to the next one", async
   try {
     await Promise.all(stalled.map((socket) => once(socket, "readable")));
     expect(await ask()).toBe(503);
-    await vi.waitFor(async () => expect(await ask()).toBe(200), { timeout: 5_000, interval: 50 });
+    await vi.waitFor(async () => expect(await ask()).toBe(200), { timeout: 30_000, interval: 50 });
   } finally {
     for (const socket of stalled) socket.destroy();
     server.closeAllConnections();

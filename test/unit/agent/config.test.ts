@@ -11,3 +11,13 @@ it("bounds what bodies of requests may take of the host's memory, never below wh
     "STOKER_AGENT_BODY_MEMORY_MIB must be a whole number from 64",
   );
 });
+
+it("keeps mail's ports out of the reach of rented containers unless its operator opens them", () => {
+  const ports = (text?: string) =>
+    readConfig({ ...needed, ...(text === undefined ? {} : { STOKER_RENTAL_DENY_PORTS: text }) }).rentals.deniedPorts;
+  expect(ports()).toEqual([25, 465, 587]);
+  expect(ports("25, 6667")).toEqual([25, 6667]);
+  expect(ports("none")).toEqual([]);
+  for (const wrong of ["0", "70000", "smtp", "25 none"])
+    expect(() => ports(wrong)).toThrow("STOKER_RENTAL_DENY_PORTS must be TCP ports such as 25 465 587, or none");
+});

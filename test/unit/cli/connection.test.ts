@@ -14,6 +14,15 @@ test("a flag wins over STOKER_HOST, which wins over this machine", () => {
   expect(findConnection(undefined, nowhere, "/nonexistent", "/nonexistent").host).toBe("http://127.0.0.1:8080");
 });
 
+test("several control planes of one installation are named by commas, and each must be a URL", () => {
+  const found = findConnection(undefined, { ...nowhere, STOKER_HOST: "http://one:1/, http://two:2" }, "/nonexistent");
+  expect([found.host, found.others]).toEqual(["http://one:1", ["http://two:2"]]);
+  expect(() => findConnection("http://one:1,two", nowhere, "/nonexistent")).toThrow(CliError);
+  // One of another machine among them, and this machine's key stays here.
+  const mixed = findConnection("http://127.0.0.1:8080,http://evil.example", nowhere, process.cwd());
+  expect(() => mixed.key()).toThrow(CliError);
+});
+
 test("STOKER_API_KEY is the key wherever it is set", () => {
   const env = { ...nowhere, STOKER_API_KEY: "stk_x" };
   expect(findConnection("http://elsewhere", env, "/nonexistent").key()).toBe("stk_x");
@@ -45,6 +54,12 @@ test("an `up` that runs here on another port is found by its data folder, with i
   expect([found.host, found.key()]).toEqual(["http://127.0.0.1:9123", "stk_here"]);
   const named = findConnection(undefined, { ...nowhere, STOKER_DATA: join(cwd, ".stoker") }, "/", "/nonexistent");
   expect([named.host, named.key()]).toEqual(["http://127.0.0.1:9123", "stk_here"]);
+});
+
+test("STOKER_DATA that names a data folder where none runs is said where the key is missing", () => {
+  const found = findConnection(undefined, { ...nowhere, STOKER_DATA: "/nonexistent/data" }, "/", "/nonexistent");
+  expect(() => found.key()).toThrow("No Stoker runs on the data folder /nonexistent/data (STOKER_DATA).");
+  expect(() => findConnection(undefined, nowhere, "/", "/nonexistent").key()).toThrow(/'stoker login'\.$/);
 });
 
 test("an `up` that runs here gives way to what is named", () => {

@@ -13,6 +13,16 @@ describe("an error answer becomes one sentence in every dialect of the API", () 
       { error: { message: "x" }, detail: [{ loc: ["body", "max_tokens"], msg: "Input should be greater than 0" }] },
       "max_tokens: Input should be greater than 0",
     ],
+    [
+      "validation that names its field itself",
+      { detail: [{ loc: ["body", "hf", "repo"], msg: "hf.repo: There is no such repository." }] },
+      "hf.repo: There is no such repository.",
+    ],
+    [
+      "validation of the request as a whole",
+      { detail: [{ loc: ["body"], msg: "The account has spent more." }] },
+      "The account has spent more.",
+    ],
   ])("%s", (_dialect, body, sentence) => {
     expect(errorText(body)).toBe(sentence);
   });

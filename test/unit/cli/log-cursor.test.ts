@@ -4,9 +4,6 @@ import { type Entry, LogCursor, mostLines } from "../../../cli/log-cursor.ts";
 const at = (ms: number) => `${1_682_343_934 + Math.floor(ms / 1000)}.${String(ms % 1000).padStart(3, "0")}000000`;
 const full = (ms: (n: number) => number) =>
   Array.from({ length: mostLines }, (_, n): Entry => [at(ms(n)), `line ${n}`]);
-/** As the server reads it. */
-const fromMs = ({ from }: LogCursor) => Math.floor((Number(from) - 1_682_343_934) * 1000 + 1e-3);
-
 describe("following a log", () => {
   it("shows each line once, and waits where nothing more is there", () => {
     const cursor = new LogCursor(undefined);
@@ -27,19 +24,25 @@ describe("following a log", () => {
     expect(cursor).toMatchObject({ from: at(mostLines - 1), isAtEnd: false });
   });
 
-  it.each([0, 1, 123, 124, 999])(
-    "waits at a millisecond (%i) of more lines than one answer holds, and gets past it",
-    (ms) => {
-      const cursor = new LogCursor(at(ms));
-      expect(cursor.take(full(() => ms))).toHaveLength(mostLines);
-      expect(cursor.take(full(() => ms))).toEqual([]);
-      expect(cursor.isAtEnd).toBe(true);
-      expect(fromMs(cursor)).toBe(ms + 1);
-      // It stays there until something comes.
-      expect(cursor.take([])).toEqual([]);
-      expect(fromMs(cursor)).toBe(ms + 1);
-      expect(cursor.take([[at(ms + 1), "next"]])).toEqual([[at(ms + 1), "next"]]);
-      expect(cursor.from).toBe(at(ms + 1));
-    },
-  );
+  it("shows what came later of the moment that was shown last, also where it says the same again", () => {
+    const cursor = new LogCursor(undefined);
+    const one: Entry = [at(1), "loading"];
+    expect(cursor.take([[at(0), "begin"], one])).toHaveLength(2);
+    expect(cursor.take([one, [at(1), "trace"]])).toEqual([[at(1), "trace"]]);
+    expect(cursor.take([one, [at(1), "trace"], one])).toEqual([one]);
+    expect(cursor.take([one, [at(1), "trace"], one])).toEqual([]);
+    expect(cursor.take([one, [at(1), "trace"], one, [at(2), "ready"]])).toEqual([[at(2), "ready"]]);
+  });
+
+  it("waits at a moment of more lines than one answer holds, and gets past it", () => {
+    const cursor = new LogCursor(at(7));
+    expect(cursor.take(full(() => 7))).toHaveLength(mostLines);
+    expect(cursor.take(full(() => 7))).toEqual([]);
+    expect(cursor).toMatchObject({ isAtEnd: true, from: "1682343934.007000001" });
+    // It stays there until something comes.
+    expect(cursor.take([])).toEqual([]);
+    expect(cursor.from).toBe("1682343934.007000001");
+    expect(cursor.take([[at(8), "next"]])).toEqual([[at(8), "next"]]);
+    expect(cursor.from).toBe(at(8));
+  });
 });

@@ -1,7 +1,15 @@
 import { InvalidArgumentError } from "commander";
 import { expect, test } from "vitest";
 import { statusText } from "../../../cli/deployment.ts";
-import { atLeast, countOrDefault, counts, countsOrDefault, inputs, seconds } from "../../../cli/option-values.ts";
+import {
+  atLeast,
+  between,
+  countOrDefault,
+  counts,
+  countsOrDefault,
+  inputs,
+  seconds,
+} from "../../../cli/option-values.ts";
 
 test("inputs read as JSON where they can, and text fields stay text", () => {
   const first = inputs("max_tokens=20");
@@ -22,10 +30,12 @@ test("times are taken in seconds, minutes, hours and days", () => {
   expect(() => seconds("soon")).toThrow(InvalidArgumentError);
 });
 
-test("numbers below the least one are wrong usage", () => {
+test("numbers below the least one or above the most are wrong usage", () => {
   expect(atLeast(1)("3")).toBe(3);
   expect(() => atLeast(1)("0")).toThrow(InvalidArgumentError);
   expect(() => atLeast(0)("1.5")).toThrow(InvalidArgumentError);
+  expect([between(1, 200)("1"), between(1, 200)("200")]).toEqual([1, 200]);
+  for (const text of ["0", "201", "1.5", "many"]) expect(() => between(1, 200)(text)).toThrow(InvalidArgumentError);
 });
 
 test("a deployment shows how many of its instances run", () => {

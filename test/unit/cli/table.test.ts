@@ -1,17 +1,46 @@
 import { expect, test } from "vitest";
-import { table } from "../../../cli/table.ts";
+import { csv, table } from "../../../cli/table.ts";
 
-test("no line is wider than 80 columns, and what was cut is marked", () => {
-  const text = table(["ID", "MODEL", "STATUS"], [["DpM4BkrjEspUwmTa", "o/".padEnd(120, "x"), "deployed 1/1"]]);
-  const lines = text.split("\n");
-  expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(80);
-  expect(lines[1]).toContain("…");
-  expect(lines[1]).toContain("DpM4BkrjEspUwmTa");
-  expect(lines[1]).toContain("deployed 1/1");
+test("a table fits its terminal: prose is cut first, then names, and what was cut is marked", () => {
+  const row = ["DpM4BkrjEspUwmTa", "o/".padEnd(60, "x"), "2026-11-22T11:44:42", "why ".repeat(20).trim()];
+  const head = ["ID", "MODEL", "AT", "NOTE"];
+  const [, wide] = table(head, [row], 120).split("\n");
+  expect(wide).toHaveLength(120);
+  expect(wide).toContain(`${row[0]}  ${row[1]}  ${row[2]}  why`);
+  const [, narrow] = table(head, [row], 80).split("\n");
+  expect(narrow).toHaveLength(80);
+  expect(narrow).toMatch(/^DpM4BkrjEspUwmTa {2}o\/x+… {2}2026-11-22T11:44:42 {2}why why…$/);
+});
+
+test("ids, times and what a row is called by are never cut, however narrow the terminal is", () => {
+  const model = "o/".padEnd(60, "x");
+  const batch = "batch_1glOfZdkTfVSDkLm3nPq5rS7tU9vW1xY";
+  expect(table(["MODEL", "SINCE"], [[model, "2026-11-22T11:44:42"]], 20)).toContain(`${model}  2026-11-22T11:44:42`);
+  expect(table(["REQUEST", "MODEL", "KEY"], [[batch, "a/b", "stk_********fuqx"]], 20)).toContain(
+    `${batch}  a/b    stk_********fuqx`,
+  );
+});
+
+test("nothing is cut where there is no terminal", () => {
+  const note = "why ".repeat(100).trim();
+  expect(table(["ID", "NOTE"], [["a", note]])).toBe(`ID  NOTE\na   ${note}`);
 });
 
 test("columns line up under their heads and lines end without spaces", () => {
   const [head, first] = table(["A", "B"], [["long value", "x"]]).split("\n");
   expect(first?.indexOf("x")).toBe(head?.indexOf("B"));
   expect(head?.trimEnd()).toBe(head);
+});
+
+test("CSV holds every cell whole, and none that a spreadsheet would run", () => {
+  const name = `${"x".repeat(100)}, "y"`;
+  expect(
+    csv(
+      ["A", "B"],
+      [
+        [name, "=1+1"],
+        ["-0.5", "@x"],
+      ],
+    ),
+  ).toBe(`A,B\r\n"${"x".repeat(100)}, ""y""",'=1+1\r\n-0.5,'@x`);
 });

@@ -34,6 +34,20 @@ describe("the configuration of the control plane", () => {
       expect(() => read(wrong), wrong).toThrow(/STOKER_TRUSTED_PROXIES/);
   });
 
+  it("has dashboards on this machine's own names while nobody else reaches it, else where it is told", () => {
+    const read = (env: Record<string, string>) => readConfig({ DATABASE_URL: database, ...env }).dashboardUrl;
+    expect(read({})).toBe("http://*.localhost");
+    expect(read({ STOKER_HOST: "0.0.0.0" })).toBeUndefined();
+    expect(read({ STOKER_TRUSTED_PROXIES: "127.0.0.1" })).toBeUndefined();
+    expect(read({ STOKER_PUBLIC_URL: "https://stoker.example.com" })).toBeUndefined();
+    const [url, own] = ["https://*.dash.example.com:8443", "https://stoker.example.com"];
+    expect(read({ STOKER_DASHBOARD_URL: url, STOKER_PUBLIC_URL: own })).toBe(url);
+    for (const wrong of ["https://dash.example.com", "*.dash.example.com", "https://a.*.com", "https://*.a.com/x"])
+      expect(() => read({ STOKER_DASHBOARD_URL: wrong }), wrong).toThrow(/STOKER_DASHBOARD_URL must be like/);
+    for (const wrong of ["https://*.example.com", "https://*.stoker.example.com"])
+      expect(() => read({ STOKER_DASHBOARD_URL: wrong, STOKER_PUBLIC_URL: own }), wrong).toThrow(/must not cover/);
+  });
+
   it("lets nobody sign up unless it is told so", () => {
     expect(readConfig({ DATABASE_URL: database }).isSignUpOpen).toBe(false);
     expect(readConfig({ DATABASE_URL: database, STOKER_SIGN_UP: "open" }).isSignUpOpen).toBe(true);

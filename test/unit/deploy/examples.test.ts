@@ -16,7 +16,7 @@ describe("the examples in deploy/", () => {
     const controlPlane = readControlPlane(env("control-plane.env.example"));
     const agent = readAgent(env("agent.env.example"));
     expect(agent.control?.addresses).toEqual([`${controlPlane.rpc.host}:${controlPlane.rpc.port}`]);
-    expect(agent.advertise).toBe(`http://${agent.ingressHost}:${agent.ingressPort}`);
+    expect(agent.advertise).toBe(`https://${agent.ingressHost}:${agent.ingressPort}`);
     expect(agent.runtimeImage).toBe(`stoker-runtime:${version}`);
   });
 

@@ -54,7 +54,7 @@ describe("frames", () => {
             at += size;
           }
           const wanted = frames.map((f) => ({ ...f, payload: Buffer.from(f.payload).toString("latin1") }));
-          await vi.waitFor(() => expect(receiver.seen).toHaveLength(wanted.length));
+          await vi.waitFor(() => expect(receiver.seen).toHaveLength(wanted.length), { timeout: 20_000 });
           expect(receiver.seen).toEqual(wanted);
           sender.socket.close(new Error("over"));
           receiver.socket.close(new Error("over"));
@@ -87,7 +87,7 @@ describe("frames", () => {
     for (let i = 0; i < 100; i++) socket.send(frameKind.data, 1, Buffer.alloc(60_000));
     socket.end();
     socket.end();
-    await vi.waitFor(() => expect(slow.writableFinished).toBe(true));
+    await vi.waitFor(() => expect(slow.writableFinished).toBe(true), { timeout: 20_000 });
     expect(taken).toBe(100 * (9 + 60_000));
     socket.close(new Error("over"));
   });
@@ -103,7 +103,7 @@ describe("frames", () => {
       closed: (error) => void ends.push(error),
     });
     pipe.push(Buffer.alloc(9, frameKind.data).fill(0, 0, 8));
-    await vi.waitFor(() => expect(ends.map((error) => error.message)).toEqual(["a defect"]));
+    await vi.waitFor(() => expect(ends.map((error) => error.message)).toEqual(["a defect"]), { timeout: 20_000 });
   });
 
   it("longer than any of ours end the connection instead of filling memory", async () => {
@@ -111,7 +111,7 @@ describe("frames", () => {
     const head = Buffer.alloc(9);
     head.writeUInt32BE(2 ** 31, 0);
     pipe.push(head);
-    await vi.waitFor(() => expect(ends).toHaveLength(1));
+    await vi.waitFor(() => expect(ends).toHaveLength(1), { timeout: 20_000 });
     expect(ends[0]).toBeInstanceOf(BadFrame);
   });
 });
@@ -132,7 +132,7 @@ describe("a silent peer", () => {
     const ping = Buffer.alloc(9);
     ping[8] = frameKind.ping;
     pipe.push(ping);
-    await vi.waitFor(() => expect(bytes()[8]).toBe(frameKind.pong));
+    await vi.waitFor(() => expect(bytes()[8]).toBe(frameKind.pong), { timeout: 20_000 });
   });
 });
 

@@ -15,6 +15,11 @@ test("from within the clone the key file is named as one would type it", () => {
   expect(banner(running, "/srv/it's")).toContain("The key is in .stoker/admin.key");
 });
 
+test("it names the console and the command that sets a password for it, from wherever it is run", () => {
+  expect(banner(running, "/srv/it's")).toMatch(/ready .*http:\S+8080\/console; .*: npx stoker auth set-password\n/s);
+  expect(banner(running, "/elsewhere")).toContain(`STOKER_DATA='/srv/it'\\''s/.stoker' npx stoker auth set-password`);
+});
+
 test("without a model it offers a call that works", () => {
   expect(banner({ ...running, model: undefined }, "/")).toContain("/v1/me");
   expect(banner({ ...running, task: "text-to-speech" }, "/")).toContain("/v1/audio/speech");

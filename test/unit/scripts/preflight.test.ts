@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { demoModelByKey } from "../../../control-plane/catalog/demo-models.ts";
 import { wayOut } from "../../../scripts/supervisor/deploy-model.ts";
-import { spaceNeeded } from "../../../scripts/supervisor/preflight.ts";
+import { preflight, spaceNeeded } from "../../../scripts/supervisor/preflight.ts";
 
 const model = (key: string) => {
   const found = demoModelByKey(key);
@@ -64,4 +64,11 @@ test("only a model that comes from a hub alone is told with a way around the hub
     /HF_ENDPOINT.*\/data\/demo-models\/all-MiniLM/,
   );
   expect([wayOut(smol, "/data"), wayOut(model("piper-joe"), "/data")]).toEqual(["", ""]);
+});
+
+test("a data folder that is a file is called one", () => {
+  put("taken");
+  const start = () =>
+    preflight({ dataDir: join(dataDir, "taken"), demoModelsDir: dataDir, model: undefined, keepsDatabase: false });
+  expect(start).toThrow(/taken is a file; name a folder with --data\.$/);
 });

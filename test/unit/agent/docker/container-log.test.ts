@@ -30,6 +30,11 @@ describe("a container's log", () => {
     expect(lines({ fromMs: base, toMs: base + 1600 })).toEqual(["key stk_[secret]"]);
   });
 
+  it("goes on at the very nanosecond: lines of one millisecond that were read do not come again", () => {
+    const found = readContainerLog(log, { limit: 1, fromMs: base + 123, fromAt: `${base / 1000}.123456790` });
+    expect(found.map(({ line }) => line)).toEqual(["key stk_[secret]"]);
+  });
+
   it("survives an answer that was cut in the middle of a frame", () => {
     expect(readContainerLog(log.subarray(0, log.length - 3), { limit: 10 })).toHaveLength(2);
     expect(readContainerLog(Buffer.alloc(0), { limit: 10 })).toEqual([]);

@@ -21,7 +21,7 @@ describe("the rules of model containers", () => {
   });
 
   it("have names of their own, apart from those of the host's rentals and of other agents", () => {
-    const chains = [modelRules("node-1"), modelRules("node-2"), rulesFor("node-1-rentals", [])].flatMap(
+    const chains = [modelRules("node-1"), modelRules("node-2"), rulesFor("node-1-rentals")].flatMap(
       (one) => one.v4.chains,
     );
     expect(new Set(chains).size).toBe(chains.length);

@@ -5,7 +5,7 @@ import { rulesFor } from "../../../../agent/docker/rental-rules.ts";
 import { hasProjectQuota } from "../../../../agent/docker/storage-limit.ts";
 
 describe("the rules of rentals", () => {
-  const { v4, v6 } = rulesFor("node-1", ["198.51.100.0/24"]);
+  const { v4, v6 } = rulesFor("node-1", { denied: ["198.51.100.0/24"], deniedPorts: [25] });
 
   it("know rentals by their bridges, and each node's apart", () => {
     expect(bridgePrefix("node-1")).toMatch(/^skr[0-9a-f]{4}$/);
@@ -20,6 +20,7 @@ describe("the rules of rentals", () => {
     expect(first).toMatch(/-o skr\+ -j DROP$/);
     expect(v4.text).toContain("-d 169.254.0.0/16 -j DROP");
     expect(v4.text).toContain("-d 198.51.100.0/24 -j DROP");
+    expect(out.at(-1)).toMatch(/-p tcp --dport 25 -j DROP$/);
     expect(v4.text).toMatch(/^\*mangle\n(:STOKER-[0-9a-f]{8}-\w+ - \[0:0\]\n){3}(-A .*\n)+COMMIT\n$/);
   });
 
@@ -44,7 +45,7 @@ describe("the firewall of rentals", () => {
       if (command === "-D" && !jumps.delete(rule)) throw new Error("Bad rule");
       return input;
     };
-    return { jumps, calls, firewall: createRentalFirewall({ nodeName: "node-1", denied: [], run, hasIpv6: true }) };
+    return { jumps, calls, firewall: createRentalFirewall({ nodeName: "node-1", run, hasIpv6: true }) };
   }
 
   it("sets each jump once however often it is applied, and takes all of them out", async () => {

@@ -6,9 +6,11 @@ import { containerLabels } from "../../../../agent/docker/labels.ts";
 import { sshPortLabel } from "../../../../agent/docker/rental-config.ts";
 import { rentalProfile } from "../../../../agent/docker/rental-profile.ts";
 import type { ContainerPlan } from "../../../../agent/reconcile/driver.ts";
+import { freePort } from "../../../fakes/free-port.ts";
 
 const nodeName = "host-1-rentals";
-const ports = { first: 23_700, last: 23_709 };
+/** Ten, of which `free` is one that nobody has. */
+const around = (free: number) => ({ first: free - 5, last: free + 4 });
 const planOf = (instanceId: string): ContainerPlan => ({
   instanceId: instanceId as ContainerPlan["instanceId"],
   deployId: "rented" as ContainerPlan["deployId"],
@@ -29,11 +31,11 @@ const containerOf = (instanceId: string, port: number) => ({
   Ports: [{ PublicPort: port }],
 });
 
-async function portOf(instanceId: string, containers: readonly object[]): Promise<number> {
+async function portOf(instanceId: string, containers: readonly object[], free: number): Promise<number> {
   const profile = rentalProfile({
     nodeName,
     subnet: "10.234.0.0/20",
-    ports,
+    ports: around(free),
     bind: "127.0.0.1",
     address: "203.0.113.7",
     dns: [],
@@ -47,17 +49,22 @@ async function portOf(instanceId: string, containers: readonly object[]): Promis
 }
 
 it("a rental made anew keeps its port, and nobody gets one that a neighbour has", async () => {
-  const first = await portOf("mine", []);
-  expect(await portOf("mine", [containerOf("mine", first)])).toBe(first);
-  expect(await portOf("mine", [containerOf("mine", 23_708)])).toBe(23_708);
-  expect(await portOf("mine", [containerOf("another", first)])).not.toBe(first);
+  const free = await freePort();
+  const first = await portOf("mine", [], free);
+  expect(await portOf("mine", [containerOf("mine", first)], free)).toBe(first);
+  expect(await portOf("mine", [containerOf("mine", free)], free)).toBe(free);
+  expect(await portOf("mine", [containerOf("another", first)], free)).not.toBe(first);
 });
 
 it("a rental made anew gets another port where somebody listens on the one it had", async () => {
-  const server = createServer().listen(23_708, "127.0.0.1");
+  const had = await freePort();
+  const server = createServer().listen(had, "127.0.0.1");
   await new Promise((resolve) => server.once("listening", resolve));
   try {
-    expect(await portOf("mine", [containerOf("mine", 23_708)])).toBe(23_709);
+    const port = await portOf("mine", [containerOf("mine", had)], had);
+    expect(port).not.toBe(had);
+    expect(port).toBeGreaterThanOrEqual(around(had).first);
+    expect(port).toBeLessThanOrEqual(around(had).last);
   } finally {
     server.close();
   }

@@ -10,7 +10,7 @@ const host = {
   logLevel: "info",
   volumesDir: "/var/lib/stoker/volumes",
 } as const;
-const spec = (volumePath = "/data", port = 8000) =>
+const spec = (volumePath = "/data", port = 8000, dashboardPort = 0) =>
   instanceSpec({
     engine: "agent_instance",
     deployId: "agent-1",
@@ -18,7 +18,7 @@ const spec = (volumePath = "/data", port = 8000) =>
     memoryBytes: "1000",
     cpus: 2,
     weights: null,
-    agentInstance: { port, volumePath },
+    agentInstance: { port, volumePath, dashboardPort },
   });
 
 describe("the plan of an agent instance", () => {
@@ -51,4 +51,14 @@ describe("the plan of an agent instance", () => {
 
   test("is refused without a port to see it ready by", () =>
     expect(planInstance(spec("/data", 0), undefined, host)).toMatchObject({ ok: false, code: "bad_spec" }));
+
+  test("tells the image where its dashboard is expected, and only then", () => {
+    const env = (port: number) => {
+      const outcome = planInstance(spec("/data", 8000, port), undefined, host);
+      return outcome.ok ? outcome.plan.env : outcome;
+    };
+    expect(env(9000)).toMatchObject({ PORT: "8000", STOKER_DASHBOARD_PORT: "9000" });
+    expect(Object.keys(env(0))).not.toContain("STOKER_DASHBOARD_PORT");
+    expect(env(70_000)).toMatchObject({ ok: false, code: "bad_spec" });
+  });
 });

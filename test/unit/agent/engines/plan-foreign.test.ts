@@ -25,7 +25,7 @@ const command = (spec: Parameters<typeof instanceSpec>[0], facts = host) => plan
 describe("vLLM", () => {
   const start =
     "python3 -m vllm.entrypoints.openai.api_server --model /models/c0ffee --served-model-name owner/model " +
-    "--host 0.0.0.0 --port 8000 --tensor-parallel-size 2 --max-num-seqs 4 --gpu-memory-utilization 0.90 " +
+    "--host 0.0.0.0 --port 8000 --tensor-parallel-size 2 --max-num-seqs 4 --gpu-memory-utilization 0.9 " +
     "--max-model-len 2048 --enable-prefix-caching --enable-prompt-tokens-details --enable-lora --max-loras 8 --max-lora-rank 64";
 
   it.each([
@@ -48,11 +48,41 @@ describe("vLLM", () => {
     expect(Object.keys(plan.env).some((key) => /TOKEN|NVIDIA/.test(key))).toBe(false);
   });
 
+  it.each([
+    ["has a GPU for itself", { gpuShare: 0 }, "0.9"],
+    ["was told of one by an older control plane", { gpuShare: 1 }, "0.9"],
+    ["shares one: less than its part, since CUDA takes some beside it", { gpuShare: 0.4 }, "0.376"],
+    ["shares one of which it has nearly all", { gpuShare: 0.99 }, "0.9"],
+  ])("stays within its memory where it %s", (_, spec, share) => {
+    const words = planned({ engine: "vllm", gpuUuids: ["GPU-1"], ...spec }).entrypoint ?? [];
+    expect(words[words.indexOf("--gpu-memory-utilization") + 1]).toBe(share);
+  });
+
   it("lets the customer's value stand where an argument may be set, instead of naming it twice", () => {
     const extraArgs = ["--gpu-memory-utilization=0.8", "--max-model-len=1024", "--no-enable-prefix-caching"];
     const text = command({ engine: "vllm", gpuUuids: ["GPU-1"], extraArgs }) ?? "";
-    expect(text).not.toMatch(/ 0\.90|--max-model-len 2048| --enable-prefix-caching/);
+    expect(text).not.toMatch(/ 0\.9 |--max-model-len 2048| --enable-prefix-caching/);
     expect(text).toContain(extraArgs.join(" "));
+  });
+});
+
+describe("what versions of vLLM do not share", () => {
+  const rope = '--rope-scaling={"rope_type":"yarn","factor":4}';
+  const at = (tag: string, extraArgs: string[]) =>
+    command(
+      { engine: "vllm", gpuUuids: ["GPU-1"], extraArgs },
+      { ...host, engineImages: { vllm: `vllm/vllm-openai:${tag}@${digest}` } },
+    );
+
+  it("is said in the words of the one that runs", () => {
+    expect(at("v0.11.2", [rope])).toContain(rope);
+    const words = at("v0.18.0", [rope]);
+    expect(words).toContain('--hf-overrides={"rope_scaling":{"rope_type":"yarn","factor":4}}');
+    expect(words).not.toContain("--rope-scaling");
+  });
+
+  it("a model whose architecture takes no adapters is started without them", () => {
+    expect(at("v0.18.0", ["--no-enable-lora"])).not.toMatch(/lora/);
   });
 });
 
@@ -70,6 +100,7 @@ describe("an engine from elsewhere is refused", () => {
     ["without an image of its own", { ...host, engineImages: {} }, spec, "image_refused"],
     ["in an image nobody allowed", host, { ...spec, image: `evil/vllm@${digest}` }, "image_refused"],
     ["with an argument that is ours", host, { ...spec, extraArgs: ["--trust-remote-code"] }, "bad_extra_args"],
+    ["with a value that the engine has not", host, { ...spec, extraArgs: ["--kv-cache-dtype=q8_0"] }, "bad_extra_args"],
     ["with an argument of another engine", host, { ...spec, extraArgs: ["--disable-radix-cache"] }, "bad_extra_args"],
   ])("%s", (_, facts, wanted, code) => {
     expect(planInstance(wanted, folder, facts)).toMatchObject({ ok: false, code });

@@ -11,7 +11,7 @@ import { lint, seriesIn } from "../../../fakes/exposition.ts";
 
 const numbers = (n: number) => Array.from({ length: n }, (_, i) => i);
 
-function fullHost(names: GpuMetricNames = "dcgm") {
+function fullHost(names: GpuMetricNames = "dcgm", hasDcgmExporter = false) {
   const metrics = createAgentMetrics();
   const { registry } = metrics;
   let models: readonly number[] = [];
@@ -50,7 +50,7 @@ function fullHost(names: GpuMetricNames = "dcgm") {
     lastXids: new Map(gpus.map(({ uuid }) => [uuid, 79])),
     allocated: models.map((n) => ({ uuid: `GPU-${n % 8}`, deployId: `d${n}` })),
     node: "n",
-    hasDcgmExporter: false,
+    hasDcgmExporter,
   }));
   const used = (n: number): UsedInstance => ({
     instanceId: `i${n}`,
@@ -77,7 +77,7 @@ function fullHost(names: GpuMetricNames = "dcgm") {
   );
   const targets = () =>
     models.map((n) => ({
-      spec: { deployId: `d${n}`, instanceId: `i${n}` },
+      spec: { deployId: `d${n}`, instanceId: `i${n}`, maxBatchSize: 4 },
       running: { size: 1 },
       gate: { waiting: 0 },
     })) as unknown as readonly Target[];
@@ -93,7 +93,7 @@ function fullHost(names: GpuMetricNames = "dcgm") {
       models = next;
       for (const n of next) {
         metrics.phase(`i${n}`, `d${n}`, "ready");
-        for (const reason of ["oom", "exit", "health", "gpu_lost"]) metrics.restarted(`d${n}`, reason);
+        for (const reason of ["oom", "exit", "health", "gpu_lost", "operator"]) metrics.restarted(`d${n}`, reason);
       }
     },
     async work() {
@@ -112,6 +112,39 @@ function fullHost(names: GpuMetricNames = "dcgm") {
     page: () => registry.metrics(),
   };
 }
+
+it("the page has every name of the convention, under its own type", async () => {
+  const host = fullHost();
+  await host.work();
+  await host.have(numbers(2));
+  const page = await host.page();
+  const typed = (type: string, prefix: string, names: string) =>
+    names.split(" ").filter((name) => !page.includes(`# TYPE ${prefix}${name} ${type}\n`));
+  const absent = [
+    ...typed("gauge", "stoker_", "agent_info agent_control_connected agent_lease_remaining_seconds agent_epoch"),
+    ...typed("gauge", "stoker_agent_", "heartbeat_rtt_seconds clock_skew_seconds"),
+    ...typed("gauge", "stoker_agent_spool_", "records oldest_age_seconds bytes"),
+    ...typed("gauge", "stoker_", "instance_state gpu_allocated gpu_healthy gpu_sample_age_seconds"),
+    ...typed("gauge", "stoker_", "backup_last_success_timestamp_seconds"),
+    ...typed("counter", "stoker_", "agent_reconnects_total instance_restarts_total download_bytes_total"),
+    ...typed("counter", "stoker_", "download_failures_total docker_errors_total commands_total scrape_errors_total"),
+    ...typed("histogram", "stoker_", "instance_start_seconds backup_seconds docker_request_seconds"),
+    ...typed("counter", "container_", "cpu_usage_seconds_total oom_events_total"),
+    ...typed("counter", "container_network_", "receive_bytes_total transmit_bytes_total"),
+    ...typed("gauge", "container_", "memory_working_set_bytes memory_usage_bytes spec_memory_limit_bytes"),
+    ...typed("gauge", "container_", "fs_usage_bytes start_time_seconds last_seen"),
+    ...typed("gauge", "DCGM_FI_DEV_", "GPU_UTIL MEM_COPY_UTIL FB_USED FB_FREE FB_RESERVED GPU_TEMP MEMORY_TEMP"),
+    ...typed("gauge", "DCGM_FI_DEV_", "POWER_USAGE SM_CLOCK MEM_CLOCK XID_ERRORS"),
+  ];
+  expect(absent).toEqual([]);
+  for (const name of ["ECC_DBE_VOL_TOTAL", "UNCORRECTABLE_REMAPPED_ROWS", "ROW_REMAP_FAILURE"])
+    expect(page).toMatch(new RegExp(`^DCGM_FI_DEV_${name}\\{gpu="0",UUID="GPU-0",pci_bus_id=`, "m"));
+});
+
+it("the names of the DCGM exporter are its own where it runs", async () => {
+  expect(await fullHost("dcgm", true).page()).not.toMatch(/^DCGM_FI_DEV_/m);
+  expect(await fullHost("dcgm", false).page()).toMatch(/^DCGM_FI_DEV_GPU_UTIL\{/m);
+});
 
 it("a host with 50 models on 8 GPUs stays within 2 000 series, and is back at its own when they have gone", async () => {
   const host = fullHost();

@@ -1,8 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { diff, type Step, type View } from "../../../../agent/reconcile/diff.ts";
+import { diff, type Step } from "../../../../agent/reconcile/diff.ts";
 import type { Observed } from "../../../../agent/reconcile/driver.ts";
 import { type Facts, freshFacts, sighted } from "../../../../agent/reconcile/facts.ts";
+import type { View } from "../../../../agent/reconcile/view.ts";
 import type { InstanceSpec__Output } from "../../../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import type { InstanceId } from "../../../../proto/ids.ts";
 import { instanceSpec, sighting } from "../../../fakes/instance-spec.ts";

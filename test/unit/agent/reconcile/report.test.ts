@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import type { View } from "../../../../agent/reconcile/diff.ts";
 import type { Observed } from "../../../../agent/reconcile/driver.ts";
 import { type Facts, freshFacts, sighted } from "../../../../agent/reconcile/facts.ts";
 import { reportOf, servingOf, targetsOf } from "../../../../agent/reconcile/report.ts";
+import type { View } from "../../../../agent/reconcile/view.ts";
 import type { InstanceSpec__Output } from "../../../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import type { InstanceId } from "../../../../proto/ids.ts";
 import { instanceSpec, sighting } from "../../../fakes/instance-spec.ts";
@@ -81,6 +81,10 @@ describe("what the data path is told", () => {
     expect(targetsOf(view(spec, sighting("running"), { isReady: true }, [id]))).toMatchObject([{ draining: true }]);
     expect(targetsOf(view(spec, sighting("exited")))).toEqual([]);
     expect(targetsOf(view(undefined, sighting("running"), { isReady: true }))).toEqual([]);
+    expect(targetsOf(view(spec, sighting("running")))[0]?.dashboard).toBeUndefined();
+    const agentInstance = { port: 8000, volumePath: "/data", dashboardPort: 9000 };
+    const withDashboard = instanceSpec({ engine: "agent_instance", agentInstance });
+    expect(targetsOf(view(withDashboard, sighting("running")))).toMatchObject([{ dashboard: "http://127.0.0.1:9000" }]);
   });
 });
 

@@ -4,8 +4,6 @@ import { expect, it } from "vitest";
 import { reconnectDelayMs } from "../../../../agent/session/reconnect.ts";
 import { reconnectSpreadMs } from "../../../../control-plane/fleet/reconnect-spread.ts";
 
-const agents = 200;
-
 /** Park and Miller's. */
 function randomOf(seed: number): () => number {
   let state = seed;
@@ -16,7 +14,7 @@ function randomOf(seed: number): () => number {
 }
 
 /** When each agent finds the control plane back, in ms after the loss. */
-function back(awayMs: number, seed: number): readonly number[] {
+function back(awayMs: number, seed: number, agents = 200): readonly number[] {
   const random = randomOf(seed);
   // Neighbouring seeds begin alike.
   for (let n = 0; n < 10; n += 1) random();
@@ -41,8 +39,23 @@ it.each(absences)(
   (awayMs) => {
     const runs = seeds.map((seed) => back(awayMs, seed));
     for (const times of runs) {
-      expect(fullestSecond(times)).toBeLessThanOrEqual(0.15 * agents);
+      expect(fullestSecond(times)).toBeLessThanOrEqual(0.15 * 200);
       expect(Math.max(...times) - awayMs).toBeLessThan(60_000);
+    }
+  },
+);
+
+it.each([60_000, 120_000, 3_600_000])(
+  "few hosts whose control plane was away for %i ms are back 10 s after it, 33 of them after 25 s: P5's thirty leave time to tell what they spooled",
+  (awayMs) => {
+    for (const [agents, limitMs] of [
+      [13, 10_000],
+      [33, 25_000],
+    ] as const) {
+      const late = seeds.map((seed) => Math.max(...back(awayMs, seed, agents)) - awayMs);
+      expect(Math.max(...late)).toBeLessThan(limitMs);
+      // They do come by dice, not all at once.
+      expect(Math.max(...late)).toBeGreaterThan(limitMs / 2);
     }
   },
 );
@@ -59,4 +72,7 @@ it("the pause doubles from the first window, is never longer than thirty seconds
   ]);
   expect([0, 1, 2].map((failures) => reconnectDelayMs(failures, 1, 12_000))).toEqual([12_000, 24_000, 30_000]);
   expect(reconnectDelayMs(5, 0)).toBe(0);
+  // Whoever was never told of a fleet, or of a large one, has all thirty; few hosts ten times their first window.
+  expect([4, 9].map((failures) => reconnectDelayMs(failures, 1, 1_000))).toEqual([10_000, 10_000]);
+  expect(reconnectDelayMs(9, 1, 3_000)).toBe(30_000);
 });

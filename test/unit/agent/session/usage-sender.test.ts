@@ -30,10 +30,10 @@ describe("usage records", () => {
     );
     const run = sender.run(ending.signal);
     for (let batch = 0; batch < 3; batch++) {
-      await vi.waitFor(() => expect(batches).toHaveLength(batch + 1));
+      await vi.waitFor(() => expect(batches).toHaveLength(batch + 1), { timeout: 20_000 });
       sender.acknowledged(batches[batch] ?? []);
     }
-    await vi.waitFor(() => expect(ids).toEqual([]));
+    await vi.waitFor(() => expect(ids).toEqual([]), { timeout: 20_000 });
     expect(batches.map((batch) => batch.length)).toEqual([500, 500, 201]);
     ending.abort();
     await run;
@@ -46,7 +46,7 @@ describe("usage records", () => {
       const ending = new AbortController();
       const sender = createUsageSender(spoolOf(ids), (records) => void sent.push(...records), silent);
       const run = sender.run(ending.signal);
-      await vi.waitFor(() => expect(sent, `session ${life}`).toHaveLength(2));
+      await vi.waitFor(() => expect(sent, `session ${life}`).toHaveLength(2), { timeout: 20_000 });
       ending.abort();
       await run;
     }

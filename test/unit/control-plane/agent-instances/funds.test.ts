@@ -21,6 +21,7 @@ it("checks the funds for a start at the price that a discount on the instance's 
     createAgentInstances({
       store: store as AgentInstanceStore,
       catalog: { types: new Map([[workspace.id, workspace]]) },
+      dashboards: undefined,
       snapshot: async () => [],
       limit: 1,
       funds: async () => 5n,

@@ -33,7 +33,7 @@ it("an account reads two reports at once and all accounts four; who finds no pla
   await Promise.all(running);
   // All places are free again.
   const later = [read(ada, "a4"), read(ada, "a5"), read(eve, "e2"), read(eve, "e3")];
-  await vi.waitFor(() => expect(begun.slice(4)).toEqual(["a4", "a5", "e2", "e3"]));
+  await vi.waitFor(() => expect(begun.slice(4)).toEqual(["a4", "a5", "e2", "e3"]), { timeout: 20_000 });
   for (const name of begun.slice(4)) end(name);
   await Promise.all(later);
 });
@@ -42,14 +42,14 @@ it("a place that is given back, by a read that failed as well, goes to the first
   const { read, begun, end, fail } = reader(createReportSlots({ connections: 16, waitMs: 60_000 }));
   const [a1, a2, b1, b2] = [read(ada, "a1"), read(ada, "a2"), read(bob, "b1"), read(bob, "b2")];
   const waiting = [read(ada, "a3"), read(eve, "e1")];
-  await vi.waitFor(() => expect(begun).toEqual(["a1", "a2", "b1", "b2"]));
+  await vi.waitFor(() => expect(begun).toEqual(["a1", "a2", "b1", "b2"]), { timeout: 20_000 });
   fail("b1");
   await expect(b1).rejects.toThrow("away");
   // Ada reads two: it is Eve's.
-  await vi.waitFor(() => expect(begun.slice(4)).toEqual(["e1"]));
+  await vi.waitFor(() => expect(begun.slice(4)).toEqual(["e1"]), { timeout: 20_000 });
   end("a1");
   await a1;
-  await vi.waitFor(() => expect(begun.slice(4)).toEqual(["e1", "a3"]));
+  await vi.waitFor(() => expect(begun.slice(4)).toEqual(["e1", "a3"]), { timeout: 20_000 });
   for (const name of begun) end(name);
   await Promise.all([a2, b2, ...waiting]);
 });
@@ -59,7 +59,7 @@ it("few connections leave most of them to other work, and so many may wait", asy
   const waiting = Array.from({ length: 9 }, (_, n) => read(ada, `a${n}`));
   await expect(read(ada, "one too many")).rejects.toThrow(ReportsBusy);
   for (let n = 0; n < 9; n++) {
-    await vi.waitFor(() => expect(begun).toHaveLength(n + 1));
+    await vi.waitFor(() => expect(begun).toHaveLength(n + 1), { timeout: 20_000 });
     end(`a${n}`);
     await waiting[n];
   }

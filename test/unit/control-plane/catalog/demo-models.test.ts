@@ -3,17 +3,18 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { sourceOf } from "../../../../agent/weights/source.ts";
-import { demoModelByKey, demoModelByRepo, demoModels } from "../../../../control-plane/catalog/demo-models.ts";
+import { demoModelByKey, demoModelNamed, demoModels } from "../../../../control-plane/catalog/demo-models.ts";
 import { createDemoModels } from "../../../../control-plane/wiring/known-models.ts";
 
-it("every demo model is found by its short name and by its repository", () => {
+it("every demo model is found by its short name, by its repository, and by the name that it is served under", () => {
   expect(demoModels.length).toBeGreaterThan(0);
   for (const model of demoModels) {
     expect(demoModelByKey(model.key)).toBe(model);
-    expect(demoModelByRepo(model.repo.toLowerCase())).toBe(model);
+    expect(demoModelNamed(model.repo.toLowerCase())).toBe(model);
+    expect(demoModelNamed(model.modelName)).toBe(model);
   }
   expect(demoModelByKey("unknown")).toBeUndefined();
-  expect(demoModelByRepo("acme/unknown")).toBeUndefined();
+  expect(demoModelNamed("acme/unknown")).toBeUndefined();
 });
 
 it("every demo model's weights are acceptable to an agent, and a single file is pinned", () => {

@@ -1,7 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { ExtraArgRefused } from "../../../../control-plane/deployments/errors.ts";
-import { checkExtraArgs, contextLengthOf } from "../../../../control-plane/deployments/extra-args.ts";
+import { checkExtraArgs, checkKeptArgs, contextLengthOf } from "../../../../control-plane/deployments/extra-args.ts";
+
+const vllm = { engine: "vllm", format: "safetensors" } as const;
+const stoker = { engine: "stoker", format: undefined } as const;
+const graphs = { engine: "stoker", format: "onnx" } as const;
 
 const forbidden = [
   "trust-remote-code",
@@ -42,7 +46,7 @@ describe("extra_args", () => {
     ["--gpu-memory-utilization=0.85"],
     ['--rope-scaling={"rope_type":"yarn","factor":4}'],
   ])("lets %s through unchanged", (arg) => {
-    expect(checkExtraArgs([arg])).toEqual([arg]);
+    expect(checkExtraArgs([arg], vllm)).toEqual([arg]);
   });
 
   it.each([
@@ -60,7 +64,7 @@ describe("extra_args", () => {
     ["--constructor=1"],
     ["--dtype=auto\n--config=x"],
   ])("refuses %s", (arg) => {
-    expect(() => checkExtraArgs([arg])).toThrow(ExtraArgRefused);
+    expect(() => checkExtraArgs([arg], vllm)).toThrow(ExtraArgRefused);
   });
 
   it("lets no spelling of a forbidden argument through", () => {
@@ -81,16 +85,56 @@ describe("extra_args", () => {
     );
     fc.assert(
       fc.property(spelling, ({ name, dashes, value, glue }) => {
-        expect(() => checkExtraArgs([`${dashes}${name}${value === undefined ? "" : glue + value}`])).toThrow(
-          ExtraArgRefused,
-        );
+        const arg = `${dashes}${name}${value === undefined ? "" : glue + value}`;
+        for (const reader of [vllm, stoker, graphs])
+          expect(() => checkExtraArgs([arg], reader)).toThrow(ExtraArgRefused);
+        expect(() => checkKeptArgs([arg], stoker)).toThrow(ExtraArgRefused);
       }),
       { numRuns: 10_000 },
     );
   });
 
   it("refuses an argument given twice", () => {
-    expect(() => checkExtraArgs(["--dtype=auto", "--dtype=half"])).toThrow(/twice/);
+    expect(() => checkExtraArgs(["--dtype=auto", "--dtype=half"], vllm)).toThrow(/twice/);
+  });
+
+  it.each([
+    ["--dtype=bfloat16", /"--dtype=bfloat16" has no effect on the engine stoker: .*name a file.*Leave it out/],
+    ["--quantization=awq", /has no effect on the engine stoker: .*choose a GGUF file/],
+    ["--gpu-memory-utilization=0.85", /has no effect on the engine stoker: .*--max-model-len and max_batch_size/],
+    ["--max-num-batched-tokens=4096", /has no effect on the engine stoker/],
+    ["--no-enable-prefix-caching", /has no effect on the engine stoker: .*--prompt-cache-mib=0/],
+    ['--limit-mm-per-prompt={"image":2}', /has no effect on the engine stoker/],
+    ['--rope-scaling={"rope_type":"yarn","factor":4}', /has no effect on the engine stoker/],
+  ])("of vLLM that our runtime would not heed is refused by name: %s", (arg, sentence) => {
+    expect(checkExtraArgs([arg], vllm)).toEqual([arg]);
+    expect(() => checkExtraArgs([arg], stoker)).toThrow(sentence);
+    // What was deployed with it before goes on.
+    expect(checkKeptArgs([arg], stoker)).toEqual([arg]);
+  });
+
+  it.each([
+    [["--flash-attn=off", "--kv-cache-dtype=q8_0"], /needs flash attention on the engine stoker/],
+    [["--speculative=prompt-lookup", "--draft-model=owner/small"], /not from both. Leave one out/],
+  ])("with which our runtime would not start are refused together: %s", (args, sentence) => {
+    expect(() => checkExtraArgs(args, stoker)).toThrow(sentence);
+    expect(() => checkKeptArgs(args, stoker)).toThrow(sentence);
+    for (const arg of args) expect(checkExtraArgs([arg], stoker)).toEqual([arg]);
+  });
+
+  it("names the engine and what it takes", () => {
+    expect(() => checkExtraArgs(["--disable-radix-cache"], stoker)).toThrow(
+      /"--disable-radix-cache" is no argument that the engine stoker takes. It takes --max-model-len, /,
+    );
+    expect(() => checkExtraArgs(["--kv-cache-dtype=q8_0"], vllm)).toThrow(
+      /its value is one of auto, fp8.* on the engine vllm/,
+    );
+    expect(() => checkExtraArgs(["--dtype=auto"], { engine: "custom" })).toThrow(/engine custom takes. It takes none/);
+  });
+
+  it("of ONNX graphs: none, since their files fix what could be said", () => {
+    expect(() => checkExtraArgs(["--max-model-len=4096"], graphs)).toThrow(/the engine stoker with ONNX weights takes/);
+    expect(checkExtraArgs(["--no-enable-lora"], graphs)).toEqual(["--no-enable-lora"]);
   });
 
   it("reads the context length it was given", () => {

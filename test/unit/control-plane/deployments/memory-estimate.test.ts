@@ -14,7 +14,11 @@ import {
 const gib = 1024 ** 3;
 const demo = join(import.meta.dirname, "../../../../.cache/models/SmolLM2-135M-Instruct.Q4_1.gguf");
 /** https://huggingface.co/HuggingFaceTB/SmolLM2-135M-Instruct/blob/main/config.json */
-const smolLm2 = { layers: 30, kvHeads: 3, keyLength: 64, valueLength: 64, contextLength: 8192 };
+const smolLm2 = {
+  ...{ layers: 30, kvHeads: 3, keyLength: 64, valueLength: 64, contextLength: 8192 },
+  // Of rank 1: to and from all of attention's four and the MLP's three matrices.
+  loraWidth: 2 * (576 + 576) + 2 * (576 + 192) + 3 * (576 + 1536),
+};
 
 function headOf(path: string, bytes: number): Buffer {
   const head = Buffer.alloc(bytes);
@@ -52,7 +56,7 @@ describe("the shape of a model", () => {
   it("is read from config.json, the text part of a model that sees included", () => {
     const config = {
       ...{ num_hidden_layers: 30, num_attention_heads: 9, num_key_value_heads: 3, hidden_size: 576 },
-      max_position_embeddings: 8192,
+      ...{ max_position_embeddings: 8192, intermediate_size: 1536 },
     };
     expect(readConfigShape(config, 7)).toEqual({ ...smolLm2, weightsBytes: 7 });
     expect(readConfigShape({ vision_config: {}, text_config: config }, 7)).toEqual({ ...smolLm2, weightsBytes: 7 });

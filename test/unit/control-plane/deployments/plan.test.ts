@@ -122,11 +122,12 @@ describe("the plan of a deployment's instances", () => {
 
   it("waits twice as long before each further replacement, five minutes at most, and forgets after a calm time", () => {
     const at = (replacements: number, sinceMs: number) => replacementsAt({ replacements, replacedAtMs: 0 }, sinceMs);
-    expect(at(0, 0)).toEqual({ count: 0, isDue: true });
+    expect(at(0, 0)).toMatchObject({ count: 0, isDue: true });
     expect([at(1, 9_999).isDue, at(1, 10_000).isDue]).toEqual([false, true]);
     expect([at(2, 19_999).isDue, at(2, 20_000).isDue]).toEqual([false, true]);
     expect([at(20, 299_999).isDue, at(20, 300_000).isDue]).toEqual([false, true]);
-    expect(at(20, 30 * 60_000)).toEqual({ count: 0, isDue: true });
+    expect(at(20, 30 * 60_000)).toMatchObject({ count: 0, isDue: true });
+    expect([1, 2, 20].map((before) => at(before, 1).dueAtMs)).toEqual([10_000, 20_000, 300_000]);
   });
 });
 

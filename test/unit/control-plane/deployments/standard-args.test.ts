@@ -3,6 +3,7 @@ import type { Deployment } from "../../../../control-plane/deployments/deploymen
 import { DeploymentRefused } from "../../../../control-plane/deployments/errors.ts";
 import { checkExtraArgs } from "../../../../control-plane/deployments/extra-args.ts";
 import {
+  checkStandardArgs,
   ownArgs,
   readStandardArgs,
   standardAsArgs,
@@ -43,9 +44,10 @@ describe("standard_args", () => {
       "--disable-radix-cache",
       "--quantization=awq",
     ]);
-    for (const [engine, args] of Object.entries(said)) expect(checkExtraArgs(args, engine)).toEqual(args);
+    for (const [engine, args] of Object.entries(said))
+      expect(checkExtraArgs(args, { engine: engine as "vllm" })).toEqual(args);
     const own = standardAsArgs({ maxContextSize: 4096, kvCacheDtype: "fp8", enablePrefixCaching: true }, "stoker");
-    expect(checkExtraArgs(own)).toEqual(["--max-model-len=4096", "--kv-cache-dtype=q8_0"]);
+    expect(checkExtraArgs(own, { engine: "stoker" })).toEqual(["--max-model-len=4096", "--kv-cache-dtype=q8_0"]);
   });
 
   it.each([
@@ -56,6 +58,13 @@ describe("standard_args", () => {
   ] as const)("of %s that it has nothing like are refused by name: %o", (engine, args, name) => {
     expect(() => standardAsArgs(args, engine as Deployment["engine"])).toThrow(DeploymentRefused);
     expect(() => standardAsArgs(args, engine as Deployment["engine"])).toThrow(name);
+  });
+
+  it("of ONNX graphs are refused where they would have no effect, and what stands there already stays", () => {
+    const graphs = { engine: "stoker", format: "onnx" } as const;
+    expect(() => checkStandardArgs({ maxContextSize: 4096 }, graphs)).toThrow(/max_context_size has no effect.*ONNX/);
+    checkStandardArgs({ maxContextSize: 4096, maxConcurrentRequests: 4 }, graphs, { maxContextSize: 4096 });
+    checkStandardArgs({ maxContextSize: 4096 }, { engine: "stoker", format: "gguf" });
   });
 
   it("stand beside extra_args, never against them, and each comes back as it was given", () => {

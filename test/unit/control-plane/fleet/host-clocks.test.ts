@@ -24,6 +24,23 @@ describe("the clocks of a host", () => {
     expect(clocks.state(a)).toBe("lost");
   });
 
+  it("say how long a silent host has left, and nothing of one that is heard, lost or held back with the others", () => {
+    const { clocks, pass } = start([a]);
+    expect(clocks.untilLostMs(a)).toBeUndefined();
+    pass(20_001);
+    expect(clocks.untilLostMs(a)).toBe(39_999);
+    clocks.setRevoked(new Set([a]));
+    expect(clocks.untilLostMs(a)).toBeUndefined();
+    clocks.setRevoked(new Set());
+    pass(40_000);
+    expect(clocks.state(a)).toBe("lost");
+    expect(clocks.untilLostMs(a)).toBeUndefined();
+    const many = start([a, b, c]);
+    many.pass(60_001);
+    expect(many.clocks.state(a)).toBe("unreachable");
+    expect(many.clocks.untilLostMs(a)).toBeUndefined();
+  });
+
   it("count a renewal, a heartbeat written by another replica and an answer on the data path as life", () => {
     const { clocks, seen, pass } = start([a, b]);
     pass(30_000);

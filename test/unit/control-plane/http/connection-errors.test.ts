@@ -1,13 +1,25 @@
 import { once } from "node:events";
 import { createServer, type ServerOptions } from "node:http";
 import { type AddressInfo, connect, type Socket } from "node:net";
+import { PassThrough } from "node:stream";
 import { text } from "node:stream/consumers";
+import { pino } from "pino";
+import { Registry } from "prom-client";
 import { expect, it, onTestFinished } from "vitest";
-import { answerConnectionError } from "../../../../control-plane/http/connection-errors.ts";
+import { createConnectionErrors } from "../../../../control-plane/http/connection-errors.ts";
+
+function noticed() {
+  const lines: Record<string, unknown>[] = [];
+  const clock = { nowMs: 0 };
+  const registry = new Registry();
+  const log = pino({ base: null }, { write: (line: string) => void lines.push(JSON.parse(line)) });
+  const errors = createConnectionErrors({ log, registry, unixMs: () => clock.nowMs });
+  return { errors, lines, clock, registry };
+}
 
 async function open(options: ServerOptions): Promise<Socket> {
   const server = createServer(options, (_req, res) => void res.write("begun"));
-  server.on("clientError", answerConnectionError);
+  server.on("clientError", noticed().errors.unreadable);
   onTestFinished(() => void server.close());
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -36,4 +48,21 @@ it("nothing is written into an answer that has begun", async () => {
   const answer = await text(socket);
   expect(answer).toContain("begun");
   expect(answer).not.toContain("400 Bad Request");
+});
+
+it("what is refused is counted each time, and logged once a second without the bytes that came", async () => {
+  const { errors, lines, clock, registry } = noticed();
+  const secret = Object.assign(new Error("Parse Error"), {
+    code: "HPE_INVALID_METHOD",
+    rawPacket: Buffer.from("GET /?key=hunter2"),
+  });
+  const knock = () => errors.unreadable(secret, new PassThrough());
+  knock();
+  knock();
+  clock.nowMs += 1_001;
+  knock();
+  const told = { status: 400, error: "bad_request", why: "HPE_INVALID_METHOD", msg: "connection refused" };
+  expect(lines).toMatchObject([told, { ...told, unsaid: 1 }]);
+  expect(JSON.stringify(lines)).not.toContain("hunter2");
+  expect(await registry.metrics()).toContain('stoker_http_connections_refused_total{error="bad_request"} 3');
 });

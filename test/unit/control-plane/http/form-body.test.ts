@@ -78,3 +78,30 @@ it("values of a form become what their fields want, and nothing else", () => {
   });
   expect(values).toEqual({ n: 4, t: 0.5, b: true, s: "12", l: ["one"], j: ["a"], o: { a: 1 }, x: "4x" });
 });
+
+it.each([
+  ["1e-05", 0.000_01],
+  [".5", 0.5],
+  ["+2", 2],
+  ["2.", 2],
+  ["-0.25", -0.25],
+])("a number that some client prints as %s is one", (text, number) => {
+  const values: Record<string, unknown> = { t: text };
+  coerceFields(values, { t: { type: ["number", "null"] } });
+  expect(values["t"]).toBe(number);
+});
+
+it.each(["", "0x10", "1e", "e5", "1_000", "Infinity", "NaN", " 1"])(
+  "%j stays a text where a number is wanted",
+  (text) => {
+    const values: Record<string, unknown> = { t: text };
+    coerceFields(values, { t: { type: "number" } });
+    expect(values["t"]).toBe(text);
+  },
+);
+
+it("a truth is read as any language writes it", () => {
+  const values: Record<string, unknown> = { a: "True", b: "FALSE", c: "yes" };
+  coerceFields(values, { a: { type: "boolean" }, b: { type: "boolean" }, c: { type: "boolean" } });
+  expect(values).toEqual({ a: true, b: false, c: "yes" });
+});

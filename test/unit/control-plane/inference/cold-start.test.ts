@@ -63,7 +63,7 @@ describe("a caller without an instance", () => {
   it("waits until one serves, and asks for it until then", async () => {
     const w = world();
     const wait = w.wait();
-    await vi.waitFor(() => expect(w.asked()).toBeGreaterThan(2));
+    await vi.waitFor(() => expect(w.asked()).toBeGreaterThan(2), { timeout: 20_000 });
     w.routes = [route()];
     expect(await wait).toBe("ready");
     const asked = w.asked();
@@ -77,12 +77,14 @@ describe("a caller without an instance", () => {
     const sink = new Sink();
     const wait = w.wait(true, sink);
     w.pass(14_999);
-    await vi.waitFor(() => expect(w.asked()).toBeGreaterThan(2));
+    await vi.waitFor(() => expect(w.asked()).toBeGreaterThan(2), { timeout: 20_000 });
     expect(sink.hasStarted).toBe(false);
     w.pass(1);
-    await vi.waitFor(() => expect(sink.written).toBe(": keep-alive phase=downloading eta=42s\n\n"));
+    await vi.waitFor(() => expect(sink.written).toBe(": keep-alive phase=downloading eta=42s\n\n"), {
+      timeout: 20_000,
+    });
     w.pass(15_000);
-    await vi.waitFor(() => expect(sink.written.match(/keep-alive/g)).toHaveLength(2));
+    await vi.waitFor(() => expect(sink.written.match(/keep-alive/g)).toHaveLength(2), { timeout: 20_000 });
     w.routes = [route()];
     await wait;
   });
@@ -95,10 +97,10 @@ describe("a caller without an instance", () => {
     async (isStream, limitMs) => {
       const w = world();
       const wait = caught(w.wait(isStream));
-      await vi.waitFor(() => expect(w.asked()).toBeGreaterThan(1));
+      await vi.waitFor(() => expect(w.asked()).toBeGreaterThan(1), { timeout: 20_000 });
       w.pass(limitMs - 1);
       const asked = w.asked();
-      await vi.waitFor(() => expect(w.asked()).toBeGreaterThan(asked + 2));
+      await vi.waitFor(() => expect(w.asked()).toBeGreaterThan(asked + 2), { timeout: 20_000 });
       expect(await Promise.race([wait, "waits"])).toBe("waits");
       w.pass(1);
       const error = (await wait) as ModelNotReady;
@@ -124,7 +126,7 @@ describe("a caller without an instance", () => {
     const stuck = world();
     stuck.state = { kind: "stuck", phase: "no_capacity", etaSeconds: 60 };
     const wait = caught(stuck.wait());
-    await vi.waitFor(() => expect(stuck.asked()).toBeGreaterThan(2));
+    await vi.waitFor(() => expect(stuck.asked()).toBeGreaterThan(2), { timeout: 20_000 });
     expect(await Promise.race([wait, "waits"])).toBe("waits");
     stuck.pass(5_000);
     expect(await wait).toMatchObject({ phase: "no_capacity", retryAfterSeconds: 60 });
@@ -132,7 +134,7 @@ describe("a caller without an instance", () => {
     const away = world();
     away.state = new Error("the database is away");
     const waiting = caught(away.wait());
-    await vi.waitFor(() => expect(away.asked()).toBeGreaterThan(2));
+    await vi.waitFor(() => expect(away.asked()).toBeGreaterThan(2), { timeout: 20_000 });
     away.pass(5_000);
     expect(await waiting).toBeInstanceOf(ModelNotReady);
   });
@@ -155,9 +157,9 @@ describe("a caller without an instance", () => {
       }),
     );
     w.routes = [only];
-    await vi.waitFor(() => expect(order).toHaveLength(6));
+    await vi.waitFor(() => expect(order).toHaveLength(6), { timeout: 20_000 });
     const asked = w.asked();
-    await vi.waitFor(() => expect(w.asked()).toBeGreaterThan(asked + 2));
+    await vi.waitFor(() => expect(w.asked()).toBeGreaterThan(asked + 2), { timeout: 20_000 });
     expect(order).toHaveLength(6);
     only.inFlight = 0;
     await Promise.all(waits);

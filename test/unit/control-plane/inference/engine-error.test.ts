@@ -3,13 +3,16 @@ import { engineError } from "../../../../control-plane/inference/engine-error.ts
 import { EngineRefusal } from "../../../../control-plane/inference/errors.ts";
 
 const told = (status: number, body: unknown) =>
-  engineError({
-    kind: "engine-error",
-    status,
-    body: Buffer.from(typeof body === "string" ? body : JSON.stringify(body)),
-    retryAfterSeconds: undefined,
-    usage: undefined,
-  });
+  engineError(
+    {
+      kind: "engine-error",
+      status,
+      body: Buffer.from(typeof body === "string" ? body : JSON.stringify(body)),
+      retryAfterSeconds: undefined,
+      usage: undefined,
+    },
+    "chat",
+  );
 
 describe("an engine's words about a caller's fault", () => {
   it.each([

@@ -11,12 +11,15 @@ it("hosts with two agents of one identity, behind or revoked are counted, also w
   metrics.watch({ snapshot: async () => hosts, sessions: () => 0, deployments: () => new Map() });
   const ending = new AbortController();
   const running = metrics.run(ending.signal);
-  await vi.waitFor(async () => {
-    const page = await registry.metrics();
-    expect(page).toContain('stoker_node_alerts{alert="cloned_identity"} 2');
-    expect(page).toContain('stoker_node_alerts{alert="control_plane_behind"} 1');
-    expect(page).toContain('stoker_node_alerts{alert="revoked"} 1');
-  });
+  await vi.waitFor(
+    async () => {
+      const page = await registry.metrics();
+      expect(page).toContain('stoker_node_alerts{alert="cloned_identity"} 2');
+      expect(page).toContain('stoker_node_alerts{alert="control_plane_behind"} 1');
+      expect(page).toContain('stoker_node_alerts{alert="revoked"} 1');
+    },
+    { timeout: 20_000 },
+  );
   ending.abort();
   await running;
 });

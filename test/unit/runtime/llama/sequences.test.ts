@@ -4,25 +4,56 @@ import { Rounds } from "../../../../runtime/llama/rounds.ts";
 import { SequencePool } from "../../../../runtime/llama/sequence-pool.ts";
 
 const range = (from: number, to: number) => Array.from({ length: to - from }, (_, i) => from + i);
-const sequence = (name: string, cachedTokens: number[], lastUsed: number) => ({ name, cachedTokens, lastUsed });
+const none: ReadonlySet<number> = new Set();
+const sequence = (name: string, cachedTokens: number[], lastUsed: number, place = 0) => ({
+  name,
+  cachedTokens,
+  lastUsed,
+  place,
+});
 
 describe("the choice of a sequence", () => {
   it("takes the one whose cache begins most like the prompt", () => {
     const idle = [sequence("empty", [], 0), sequence("half", range(0, 50), 3), sequence("most", range(0, 90), 2)];
-    expect(chooseSequence(idle, range(0, 100))?.name).toBe("most");
+    expect(chooseSequence(idle, none, range(0, 100))?.name).toBe("most");
   });
 
   it("spares a long cache of which only the template's first tokens fit", () => {
     const other = [...range(0, 10), ...range(500, 1500)];
     const prompt = [...range(0, 10), ...range(2000, 2100)];
     const idle = [sequence("other", other, 1), sequence("empty", [], 2)];
-    expect(chooseSequence(idle, prompt)?.name).toBe("empty");
+    expect(chooseSequence(idle, none, prompt)?.name).toBe("empty");
   });
 
   it("falls back to the one unused for longest", () => {
     const idle = [sequence("new", [9], 5), sequence("old", [8], 4)];
-    expect(chooseSequence(idle, [1, 2])?.name).toBe("old");
-    expect(chooseSequence([], [1])).toBeUndefined();
+    expect(chooseSequence(idle, none, [1, 2])?.name).toBe("old");
+    expect(chooseSequence([], none, [1])).toBeUndefined();
+  });
+});
+
+describe("neighbours", () => {
+  it("are one pass of a batch, a gap begins another: a gap is closed before a row goes on, and a new one is last", () => {
+    const idle = [6, 4, 2].map((place) => sequence(String(place), [], 0, place));
+    const running = new Set([0, 1, 3]);
+    const taken: string[] = [];
+    for (let i = 0; i < 3; i++) {
+      const left = idle.filter(({ name }) => !taken.includes(name));
+      taken.push(chooseSequence(left, running, [1])?.name ?? "");
+    }
+    expect(taken).toEqual(["2", "4", "6"]);
+  });
+
+  it("of running sequences are taken before empty and longer unused ones, not before a cache that fits", () => {
+    const idle = [sequence("empty", [], 0, 0), sequence("near", [9], 6, 4), sequence("fits", range(0, 50), 5, 7)];
+    expect(chooseSequence(idle, new Set([3]), [1, 2])?.name).toBe("near");
+    expect(chooseSequence(idle, new Set([3]), range(0, 60))?.name).toBe("fits");
+    expect(chooseSequence(idle, none, [1, 2])?.name).toBe("empty");
+  });
+
+  it("closes a gap first", () => {
+    const idle = [sequence("end", [], 0, 3), sequence("gap", [8], 4, 1)];
+    expect(chooseSequence(idle, new Set([0, 2]), [1])?.name).toBe("gap");
   });
 });
 
@@ -34,19 +65,19 @@ describe("a cache key", () => {
 
   it("finds its own among equal prefixes", () => {
     const idle = [kept("other", range(0, 50), 1, "b"), kept("own", range(0, 50), 2, "a"), sequence("none", [], 0)];
-    expect(chooseSequence(idle, range(0, 100), "a")?.name).toBe("own");
+    expect(chooseSequence(idle, none, range(0, 100), "a")?.name).toBe("own");
   });
 
   it("spares a kept cache while another sequence is idle, unless the prompt goes on where it ends", () => {
     const idle = [kept("kept", range(0, 50), 1, "b"), sequence("loose", range(900, 950), 2)];
-    expect(chooseSequence(idle, [...range(0, 40), 7], undefined)?.name).toBe("loose");
-    expect(chooseSequence(idle, range(0, 60), undefined)?.name).toBe("kept");
-    expect(chooseSequence(idle.slice(0, 1), [5, 6], undefined)?.name).toBe("kept");
+    expect(chooseSequence(idle, none, [...range(0, 40), 7], undefined)?.name).toBe("loose");
+    expect(chooseSequence(idle, none, range(0, 60), undefined)?.name).toBe("kept");
+    expect(chooseSequence(idle.slice(0, 1), none, [5, 6], undefined)?.name).toBe("kept");
   });
 });
 
 describe("the pool of sequences", () => {
-  const pool = (size: number) => new SequencePool(range(0, size).map((i) => sequence(String(i), [], 0)));
+  const pool = (size: number) => new SequencePool(range(0, size).map((i) => sequence(String(i), [], 0, i)));
   const never = new AbortController().signal;
   const ask = (count: number, group = "") => ({ group, prompt: [1], count, cacheKey: undefined });
 
@@ -132,17 +163,28 @@ describe("rounds", () => {
     const rounds = new Rounds((size) => sizes.push(size));
     const member = async (steps: number, turns: number) => {
       for (let i = 0; i < steps; i++)
-        await rounds.run(async () => {
+        await rounds.run(turns, async () => {
           for (let turn = 0; turn < turns; turn++) await new Promise(setImmediate);
         });
     };
-    await Promise.all([member(5, 1), member(5, 4), member(5, 2)]);
-    expect(sizes).toEqual([3, 3, 3, 3, 3]);
+    await Promise.all([member(5, 1), member(5, 4)]);
+    expect(sizes).toEqual([2, 2, 2, 2, 2]);
+  });
+
+  it("begin their steps in the order of the sequences, whoever came first", async () => {
+    const rounds = new Rounds(() => {});
+    const begun: number[] = [];
+    const step = (place: number) =>
+      rounds.run(place, async () => {
+        begun.push(place);
+      });
+    await Promise.all([step(3), step(0), step(2), step(1)]);
+    expect(begun).toEqual([0, 1, 2, 3]);
   });
 
   it("go on after a step that failed", async () => {
     const rounds = new Rounds(() => {});
-    await expect(rounds.run(() => Promise.reject(new Error("broken")))).rejects.toThrow("broken");
-    expect(await rounds.run(async () => 7)).toBe(7);
+    await expect(rounds.run(0, () => Promise.reject(new Error("broken")))).rejects.toThrow("broken");
+    expect(await rounds.run(0, async () => 7)).toBe(7);
   });
 });

@@ -29,6 +29,21 @@ describe("a request for pictures", () => {
     },
   );
 
+  it.each([
+    [7, 7],
+    [2 ** 53 - 1, 2 ** 53 - 1],
+    [-1, 2 ** 32 - 1],
+    [2n ** 53n + 5n, 5],
+    [2n ** 64n - 1n, 2 ** 32 - 1],
+    [-(2n ** 63n), 0],
+  ])("takes the seed %s as text does: of a long one the low 32 bits count", (seed, drawn) => {
+    expect(readImageAsk({ prompt: "7", seed }, defaults, true).seed).toBe(drawn);
+  });
+
+  it.each([[2n ** 64n], [-(2n ** 63n) - 1n], [1.5], ["7"]])("refuses the seed %s", (seed) => {
+    expect(() => readImageAsk({ prompt: "7", seed }, defaults, true)).toThrow("seed must be");
+  });
+
   it("needs a prompt unless it is a variation", () => {
     expect(() => readImageAsk({}, defaults, true)).toThrow("prompt is required");
     expect(readImageAsk({}, defaults, false).prompt).toBe("");

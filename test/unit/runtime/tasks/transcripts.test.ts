@@ -7,6 +7,7 @@ import { renderTranscript } from "../../../../runtime/tasks/transcribe/render.ts
 import { readTranscription } from "../../../../runtime/tasks/transcribe/request.ts";
 import { cutSegments } from "../../../../runtime/tasks/transcribe/segments.ts";
 import { type TranscribeAsk, transcribe } from "../../../../runtime/tasks/transcribe/transcribe.ts";
+import { withoutSilence } from "../../../../runtime/tasks/transcribe/without-silence.ts";
 
 const begin = 1000;
 /** Seconds -> the token that tells them. */
@@ -51,6 +52,41 @@ test("a window that is not the last ends in the quietest moment of its last thir
   const length = quietestCut(window, rate);
   expect(length).toBeGreaterThanOrEqual(2400);
   expect(length).toBeLessThanOrEqual(2450);
+});
+
+describe("the words of a segment", () => {
+  const rate = 1000;
+  const window = new Float32Array(10 * rate).fill(0.001);
+  window.fill(0.5, 3 * rate, 6 * rate);
+  // Softer than the vowel after it, and part of the word.
+  window.fill(0.05, 2.9 * rate, 3 * rate);
+  const heard = { window, rate, startsAt: 100 };
+  const words = [
+    { word: "one", start: 100, end: 104 },
+    { word: "two", start: 104, end: 105 },
+    { word: "three", start: 105, end: 109 },
+  ];
+
+  test("begin and end where sound does, and meet where the model heard it", () => {
+    const found = withoutSilence(words, heard);
+    expect(found.map(({ word }) => word)).toEqual(["one", "two", "three"]);
+    expect(found[0]?.start).toBeCloseTo(102.9, 1);
+    expect(found.map(({ start }) => start).slice(1)).toEqual([104, 105]);
+    expect(found.map(({ end }) => end).slice(0, 2)).toEqual([104, 105]);
+    expect(found[2]?.end).toBeCloseTo(106, 1);
+  });
+
+  test("keep the model's times where no sound stands out, and where a word has no length", () => {
+    const [first] = words;
+    const even = { ...heard, window: new Float32Array(10 * rate).fill(0.2) };
+    expect(withoutSilence(words, even)).toEqual(words);
+    expect(withoutSilence(words, { ...heard, window: new Float32Array(10 * rate) })).toEqual(words);
+    expect(withoutSilence([{ word: "so", start: 109.9, end: 109.9 }], heard)).toEqual([
+      { word: "so", start: 109.9, end: 109.9 },
+    ]);
+    expect(withoutSilence(first ? [first] : [], heard)[0]).toMatchObject({ end: 104 });
+    expect(withoutSilence([], heard)).toEqual([]);
+  });
 });
 
 describe("a long recording", () => {

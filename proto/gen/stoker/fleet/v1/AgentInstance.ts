@@ -4,9 +4,11 @@
 export interface AgentInstance {
   'port'?: (number);
   'volumePath'?: (string);
+  'dashboardPort'?: (number);
 }
 
 export interface AgentInstance__Output {
   'port': (number);
   'volumePath': (string);
+  'dashboardPort': (number);
 }

@@ -28,6 +28,7 @@ export interface InstanceSpec {
   'rental'?: (_stoker_fleet_v1_Rental | null);
   'gpuMemoryBytes'?: (number | string | Long);
   'adapters'?: (_stoker_fleet_v1_Adapter)[];
+  'gpuShare'?: (number | string);
 }
 
 export interface InstanceSpec__Output {
@@ -52,4 +53,5 @@ export interface InstanceSpec__Output {
   'rental': (_stoker_fleet_v1_Rental__Output | null);
   'gpuMemoryBytes': (string);
   'adapters': (_stoker_fleet_v1_Adapter__Output)[];
+  'gpuShare': (number);
 }

@@ -7,6 +7,7 @@ export interface LeaseRenewed {
   'controlTimeMs'?: (number | string | Long);
   'databaseAway'?: (boolean);
   'reconnectSpreadMs'?: (number);
+  'barredHosts'?: (string)[];
 }
 
 export interface LeaseRenewed__Output {
@@ -14,4 +15,5 @@ export interface LeaseRenewed__Output {
   'controlTimeMs': (string);
   'databaseAway': (boolean);
   'reconnectSpreadMs': (number);
+  'barredHosts': (string)[];
 }

@@ -4,9 +4,11 @@
 export interface Neighbour {
   'origin'?: (string);
   'ticket'?: (string);
+  'hostId'?: (string);
 }
 
 export interface Neighbour__Output {
   'origin': (string);
   'ticket': (string);
+  'hostId': (string);
 }

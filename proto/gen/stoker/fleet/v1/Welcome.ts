@@ -11,6 +11,7 @@ export interface Welcome {
   'controlTimeMs'?: (number | string | Long);
   'behind'?: (boolean);
   'reconnectSpreadMs'?: (number);
+  'barredHosts'?: (string)[];
 }
 
 export interface Welcome__Output {
@@ -22,4 +23,5 @@ export interface Welcome__Output {
   'controlTimeMs': (string);
   'behind': (boolean);
   'reconnectSpreadMs': (number);
+  'barredHosts': (string)[];
 }

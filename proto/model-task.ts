@@ -1,5 +1,7 @@
-// What a model is for, by what its configuration says. Pure.
-import type { Json } from "../onnx/model-folder.ts";
+// What a model is for, by what its configuration says. Both sides look alike: what the control plane takes a repository for is
+// what the model server makes of it. Pure.
+
+type Json = Readonly<Record<string, unknown>>;
 
 export type Task =
   | "embeddings"

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { detectTask } from "../../../../runtime/tasks/detect-task.ts";
+import { detectTask } from "../../../proto/model-task.ts";
 
 const none = new Set<string>();
 const of = (architecture: string, more: Record<string, unknown> = {}) =>

@@ -1,0 +1,65 @@
+// Sentences of the API name its paths, for whoever calls it. Whoever uses the command line is told the command that asks the
+// same; one table for all sentences.
+
+/** By method and path, with parameters in braces; empty: there is no command for it. */
+export const commandsOfPaths: Readonly<Record<string, string>> = {
+  "GET /v1/models": "stoker model list",
+  "GET /models/list": "stoker model list",
+  "GET /models/{model}/versions": "stoker model versions {model}",
+  "GET /models/lora/list": "",
+  "GET /deploy/list": "stoker deploy list",
+  "POST /deploy/{id}/start": "stoker deploy start {id}",
+  "POST /deploy/hf/": "stoker deploy create <model> --task <task>",
+  "POST /v1/deploy": "",
+  "GET /v1/user/loras": "stoker lora list",
+  "GET /v1/voices": "stoker voice list",
+  "GET /v1/files": "stoker file list",
+  "POST /v1/files": "stoker file upload <path>",
+  "GET /v1/batches": "stoker batch list",
+  "GET /v1/webhooks/deliveries": "stoker webhook list",
+  "GET /v1/containers": "stoker container list",
+  "POST /v1/containers": "stoker container create <name>",
+  "POST /v1/ssh_keys": "",
+  "GET /v1/agent": "stoker agent list",
+  "GET /v1/agent/catalog": "stoker agent catalog",
+  "GET /v1/api-tokens": "stoker token list",
+  "GET /payment/usage": "stoker usage",
+  "POST /payment/config": "stoker billing limit <usd>",
+  "POST /payment/key-limits": "stoker billing key-limits",
+  "POST /v1/me/rate_limit/request": "stoker rate-limit request",
+  "POST /v1/me/gpu_pool/request": "stoker gpu-pool request",
+  "GET /v1/admin/accounts": "stoker admin account list",
+  "GET /v1/admin/accounts/{uid}": "stoker admin account show {uid}",
+  "GET /v1/admin/nodes": "stoker node list",
+  "GET /v1/admin/nodes/{host}/weights": "stoker node weights {host}",
+  "GET /v1/auth/session": "",
+};
+
+const named = /(`?)\b(GET|POST|PUT|PATCH|DELETE) (\/[\w/{}:-]+)\1/g;
+
+interface Route {
+  readonly form: RegExp;
+  readonly parameters: readonly string[];
+  readonly command: string;
+}
+
+const routes: readonly Route[] = Object.entries(commandsOfPaths)
+  .filter(([, command]) => command !== "")
+  .map(([call, command]) => ({
+    form: new RegExp(`^${call.replaceAll(/\{\w+\}/g, "([^/]+)")}$`),
+    parameters: call.match(/\{\w+\}/g) ?? [],
+    command,
+  }));
+
+/** The sentence with the command before each path that has one. */
+export function withCommands(sentence: string): string {
+  return sentence.replaceAll(named, (said: string, _quote: string, method: string, path: string) => {
+    for (const { form, parameters, command } of routes) {
+      const values = form.exec(`${method} ${path}`)?.slice(1);
+      if (!values) continue;
+      const filled = parameters.reduce((text, name, n) => text.replace(name, () => values[n] as string), command);
+      return `\`${filled}\` (${said.replaceAll("`", "")})`;
+    }
+    return said;
+  });
+}

@@ -1,0 +1,105 @@
+// The tree of commands: one file per group in commands/.
+import { Command } from "commander";
+import { adminGroup } from "./admin-group.ts";
+import { exitCode } from "./cli-error.ts";
+import { addAccountCommands } from "./commands/account.ts";
+import { addAdminAccount } from "./commands/admin-account.ts";
+import { addAdminApplication } from "./commands/admin-application.ts";
+import { addAdminAudit } from "./commands/admin-audit.ts";
+import { addAdminBilling } from "./commands/admin-billing.ts";
+import { addAdminDiscount } from "./commands/admin-discount.ts";
+import { addAdminKey } from "./commands/admin-key.ts";
+import { addAdminLimits } from "./commands/admin-limits.ts";
+import { addAdminPrice } from "./commands/admin-price.ts";
+import { addAgent, addBackup } from "./commands/agent.ts";
+import { addAuth } from "./commands/auth.ts";
+import { addBatch } from "./commands/batch.ts";
+import { addBillingCommands } from "./commands/billing.ts";
+import { addChat } from "./commands/chat.ts";
+import { addContainer } from "./commands/container.ts";
+import { addDeploy } from "./commands/deploy.ts";
+import { addFile } from "./commands/file.ts";
+import { addInfer } from "./commands/infer.ts";
+import { addInspect } from "./commands/inspect.ts";
+import { addLimits } from "./commands/limits.ts";
+import { addLog } from "./commands/log.ts";
+import { addLogin } from "./commands/login.ts";
+import { addLora } from "./commands/lora.ts";
+import { addModel } from "./commands/model.ts";
+import { addNode } from "./commands/node.ts";
+import { addNodeEnrolment } from "./commands/node-enrolment.ts";
+import { addNodeOperations } from "./commands/node-operations.ts";
+import { addNodeWeights } from "./commands/node-weights.ts";
+import { addToken } from "./commands/token.ts";
+import { addTop } from "./commands/top.ts";
+import { addUp } from "./commands/up.ts";
+import { addRequest } from "./commands/usage-log.ts";
+import { addVersion } from "./commands/version.ts";
+import { addVoice } from "./commands/voice.ts";
+import { addWebhook } from "./commands/webhook.ts";
+
+/** `version`: of this program. */
+export function createProgram(version: string): Command {
+  const program = new Command("stoker")
+    .description("Self-hosted inference: deploy models, call them, see what they cost.")
+    .option("--json", "print records as JSON")
+    .option(
+      "--host <url>",
+      "the server, or several of one installation by commas (default: STOKER_HOST, the profile, an `up` that runs here, or http://127.0.0.1:8080)",
+    )
+    .version(version)
+    .exitOverride((error) => process.exit(error.exitCode === 0 ? exitCode.done : exitCode.wrongUsage))
+    .showHelpAfterError("(stoker --help lists the commands)");
+  for (const add of groups) add(program);
+  addAdminLimits(adminGroup(program));
+  addVersion(program, version);
+  program.commands.forEach(pointToHelp);
+  return program;
+}
+
+/** A refused line ends with where the command it was meant for is explained. */
+function pointToHelp(command: Command): void {
+  const path = [command.name()];
+  for (let above = command.parent; above; above = above.parent) path.unshift(above.name());
+  const what = command.commands.length > 0 ? "its commands" : "its arguments and options";
+  command.showHelpAfterError(`(${path.join(" ")} --help lists ${what})`);
+  command.commands.forEach(pointToHelp);
+}
+
+/** In the order in which help lists them. */
+const groups: readonly ((program: Command) => void)[] = [
+  addUp,
+  addDeploy,
+  addContainer,
+  addAgent,
+  addBackup,
+  addInfer,
+  addChat,
+  addModel,
+  addLora,
+  addVoice,
+  addFile,
+  addBatch,
+  addLog,
+  addAccountCommands,
+  addRequest,
+  addBillingCommands,
+  addLimits,
+  addAuth,
+  addLogin,
+  addToken,
+  addWebhook,
+  addNodeEnrolment,
+  addNodeOperations,
+  addNode,
+  addTop,
+  addInspect,
+  addAdminAccount,
+  addAdminApplication,
+  addAdminAudit,
+  addAdminKey,
+  addAdminPrice,
+  addAdminDiscount,
+  addAdminBilling,
+  addNodeWeights,
+];

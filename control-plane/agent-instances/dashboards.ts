@@ -1,0 +1,104 @@
+// Visits to dashboards: a launch token is given for a cookie, once, and the cookie opens the dashboard of one instance until
+// its time is over, its instance is deleted or its account is suspended. The rows decide; several control planes share them.
+import { createHash, randomBytes } from "node:crypto";
+import type { AccountId, DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
+import type { DeploymentStatus } from "../deployments/deployment.ts";
+import type { DataPath } from "../fleet/prove-data-path.ts";
+import { type DashboardAddress, labelOf } from "./dashboard-address.ts";
+import type { DashboardRow, DashboardStore, Launcher } from "./store.ts";
+
+/** Where a browser goes with its token. */
+export const launchPath = "/.stoker/launch";
+
+export interface Visit {
+  readonly id: DeploymentId;
+  readonly status: DeploymentStatus;
+  /** Undefined: it does not serve now. */
+  readonly way: DashboardWay | undefined;
+}
+
+export interface DashboardWay extends DataPath {
+  readonly instance: InstanceId;
+}
+
+export interface Dashboards {
+  readonly address: DashboardAddress;
+  /** The address that opens it once; undefined: the instance does not run. `port`: where the control plane listens. */
+  launch(
+    of: { readonly id: DeploymentId; readonly account: AccountId },
+    by: Launcher & { readonly port: number | undefined },
+  ): Promise<string | undefined>;
+  /** Undefined: the token is of no use, or another instance's. */
+  enter(label: string, token: string): Promise<{ readonly cookie: string; readonly maxAgeSeconds: number } | undefined>;
+  /** Undefined: the cookie is of no use, or another instance's. As it was up to two seconds ago. */
+  find(label: string, cookie: string): Promise<Visit | undefined>;
+}
+
+const launchMs = 60_000;
+const visitMs = 12 * 3_600_000;
+/** Of one instance, in all browsers of its account. */
+const mostVisits = 20;
+const rememberedMs = 2_000;
+const mostRemembered = 1_000;
+const secretForm = /^[\w-]{43}$/;
+
+export function createDashboards(deps: {
+  readonly address: DashboardAddress;
+  readonly store: Pick<DashboardStore, "launch" | "enter" | "visit">;
+  readonly dataPath: (host: HostId) => Promise<Pick<DataPath, "origin" | "ticketKey"> | undefined>;
+  /** Monotonic ms. */
+  readonly clock: () => number;
+}): Dashboards {
+  const { address, store, clock } = deps;
+  // A page asks for dozens of files at once.
+  const remembered = new Map<string, { readonly untilMs: number; readonly visit: Promise<Visit | undefined> }>();
+
+  async function look(cookie: string): Promise<Visit | undefined> {
+    const row = await store.visit(hashOf(cookie));
+    return row && { id: row.id, status: row.status, way: await wayTo(row.at) };
+  }
+
+  async function wayTo(at: DashboardRow["at"]): Promise<DashboardWay | undefined> {
+    const path = at && (await deps.dataPath(at.host));
+    return path && { instance: at.instance, hostId: at.host, origin: path.origin, ticketKey: path.ticketKey };
+  }
+
+  function recent(cookie: string): Promise<Visit | undefined> {
+    const known = remembered.get(cookie);
+    if (known && clock() < known.untilMs) return known.visit;
+    if (remembered.size >= mostRemembered) remembered.clear();
+    const visit = look(cookie);
+    remembered.set(cookie, { untilMs: clock() + rememberedMs, visit });
+    const forget = () => void remembered.delete(cookie);
+    // Who knocks with cookies of their own making fills nothing.
+    visit.then((found) => found ?? forget(), forget);
+    return visit;
+  }
+
+  return {
+    address,
+    async launch({ id, account }, { port, ...by }) {
+      const token = newSecret();
+      const visit = { hash: hashOf(token), id, account, forMs: launchMs };
+      if (!(await store.launch(visit, mostVisits, by))) return undefined;
+      return `${address.originOf(id, port)}${launchPath}?token=${token}`;
+    },
+    async enter(label, token) {
+      if (!secretForm.test(token)) return undefined;
+      const cookie = newSecret();
+      const id = await store.enter(hashOf(token), hashOf(cookie), visitMs);
+      // At another instance's address it is used up all the same.
+      if (id === undefined || labelOf(id) !== label) return undefined;
+      return { cookie, maxAgeSeconds: visitMs / 1000 };
+    },
+    async find(label, cookie) {
+      if (!secretForm.test(cookie)) return undefined;
+      const visit = await recent(cookie);
+      return visit && labelOf(visit.id) === label ? visit : undefined;
+    },
+  };
+}
+
+const newSecret = (): string => randomBytes(32).toString("base64url");
+/** 256 random bits need no slow hash. */
+const hashOf = (secret: string): Buffer => createHash("sha256").update(secret).digest();

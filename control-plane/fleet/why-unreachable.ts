@@ -1,0 +1,42 @@
+// What kept a request from a host's data path, for the condition the host is shown with. It goes on from the host's address.
+import { PeerRefused } from "../../proto/peer-tls.ts";
+
+const otherInstallation =
+  "shows a certificate of another installation, or of nobody: something else listens there, or ends TLS in front of the agent";
+
+/** By code. */
+const sentences: Readonly<Record<string, string>> = {
+  CERT_HAS_EXPIRED: "shows a certificate that has expired: its agent renews it over its session; see its log",
+  CERT_NOT_YET_VALID: "shows a certificate that is not valid yet: compare the clocks of host and control plane",
+  CERT_SIGNATURE_FAILURE: otherInstallation,
+  DEPTH_ZERO_SELF_SIGNED_CERT: otherInstallation,
+  SELF_SIGNED_CERT_IN_CHAIN: otherInstallation,
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: otherInstallation,
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: otherInstallation,
+};
+
+/** OpenSSL says what in the text alone. */
+const protocolErrors: readonly (readonly [RegExp, string])[] = [
+  [
+    /wrong version number|packet length too long/,
+    "speaks no TLS, though its address says so: another program listens there",
+  ],
+  [/alert handshake failure/, "has no certificate yet: its agent gets one when it joins; see its log"],
+];
+
+/** `isSecure`: over TLS. Whoever does not take a certificate there hangs up. */
+export function whyUnreachable(error: unknown, isSecure: boolean, limitMs: number): string {
+  if (!(error instanceof Error)) return String(error);
+  if (error instanceof PeerRefused) return error.message;
+  const cause = error.cause as
+    | { readonly name?: string; readonly code?: string; readonly message?: string }
+    | undefined;
+  if (error.name === "TimeoutError" || cause?.name === "TimeoutError")
+    return `did not answer within ${limitMs / 1000} s`;
+  const { code = cause?.code } = error as NodeJS.ErrnoException;
+  const known = sentences[code ?? ""] ?? protocolErrors.find(([text]) => text.test(error.message))?.[1];
+  if (known !== undefined) return known;
+  if (isSecure && code === "ECONNRESET")
+    return "hung up (ECONNRESET): it may not take this control plane's certificate, because its clock is wrong; see its agent's log";
+  return code ?? cause?.message ?? error.message;
+}

@@ -1,0 +1,233 @@
+// Requests whose `Host` is a dashboard's. They meet no route, parser or cookie of the API; the API's meet nothing of this.
+// Order: whose dashboard, who may (own-page.ts, the visit's cookie), then bytes (forward.ts).
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Duplex } from "node:stream";
+import { fastifyCookie } from "@fastify/cookie";
+import type { Logger } from "pino";
+import { randomId } from "../../../proto/ids.ts";
+import { type Dashboards, launchPath, type Visit } from "../../agent-instances/dashboards.ts";
+import {
+  DashboardBusy,
+  DashboardClosed,
+  DashboardForeign,
+  DashboardNotReady,
+  DashboardUnknown,
+} from "../../agent-instances/errors.ts";
+import type { Dial } from "../../fleet/dial.ts";
+import { drainBody } from "../drain-body.ts";
+import { Restarting } from "../errors.ts";
+import { refusalOf } from "../render-error.ts";
+import type { Visitor } from "./dashboard-headers.ts";
+import type { DashboardMetrics } from "./dashboard-metrics.ts";
+import { forwardRequest } from "./forward.ts";
+import { forwardUpgrade, refuseSocket } from "./forward-upgrade.ts";
+import { isForeign } from "./own-page.ts";
+import { createWays } from "./ways.ts";
+
+interface DashboardEdge {
+  owns(request: IncomingMessage): boolean;
+  take(request: IncomingMessage, response: ServerResponse): void;
+  upgrade(request: IncomingMessage, socket: Duplex, first: Buffer): void;
+  /** Takes nothing new: 503. Answers that run go on to their ends, WebSockets are told that this server goes away. */
+  drain(): void;
+  /** Cuts what is open. */
+  close(): Promise<void>;
+}
+
+export interface DashboardBounds {
+  /** Of one instance, at this control plane: requests and WebSockets. */
+  readonly mostOpen: number;
+  /** How long after a round of looking whose visits have ended the next one begins; those are cut. */
+  readonly lookAgainMs: number;
+  /** For a browser that was told to go, and for the dashboard that hears of it, to close in good order. */
+  readonly goodbyeMs: number;
+}
+
+const defaultBounds: DashboardBounds = { mostOpen: 128, lookAgainMs: 15_000, goodbyeMs: 5_000 };
+
+interface Open {
+  readonly label: string;
+  readonly cookie: string;
+  readonly cut: () => void;
+  readonly leave: () => void;
+}
+
+interface Entered {
+  readonly label: string;
+  readonly cookie: string;
+  readonly way: NonNullable<Visit["way"]>;
+  readonly visitor: Visitor;
+}
+
+interface DashboardEdgeDeps {
+  readonly dashboards: Pick<Dashboards, "address" | "enter" | "find">;
+  readonly dial: Dial;
+  /** Whose request it is, proxies that are trusted left aside. */
+  readonly addressOf: (request: IncomingMessage) => string;
+  readonly metrics: DashboardMetrics;
+  readonly log: Pick<Logger, "info" | "warn" | "error">;
+  /** An answer ended, and its connection may be idle now. */
+  readonly onClosed: () => void;
+  readonly bounds?: Partial<DashboardBounds> | undefined;
+}
+
+export function createDashboardEdge(deps: DashboardEdgeDeps): DashboardEdge {
+  const { dashboards, metrics, log, bounds } = deps;
+  const { mostOpen, lookAgainMs, goodbyeMs } = { ...defaultBounds, ...bounds };
+  const { address } = dashboards;
+  // Bound to this very host: no neighbour can set one for it.
+  const cookieName = address.scheme === "https" ? "__Host-stoker-dashboard" : "stoker-dashboard";
+  const ways = createWays(mostOpen, deps.dial);
+  const open = new Set<Open>();
+  const counts = new Map<string, number>();
+  let looking = setTimeout(lookAgain, lookAgainMs).unref();
+  let isDraining = false;
+  let isClosed = false;
+
+  function labelOf(request: IncomingMessage): string {
+    const label = address.labelIn(request.headers.host);
+    if (label === undefined) throw new DashboardUnknown();
+    return label;
+  }
+
+  async function enter(request: IncomingMessage, isUpgrade: boolean): Promise<Entered> {
+    const label = labelOf(request);
+    if (isForeign(request.method, request.headers, isUpgrade)) throw new DashboardForeign();
+    const cookie = fastifyCookie.parse(request.headers.cookie ?? "")[cookieName] ?? "";
+    const visit = await dashboards.find(label, cookie);
+    if (!visit)
+      throw new DashboardClosed(
+        "This dashboard is not open in this browser, or its time is over. Open it from the console, or at the address that `stoker agent open` prints.",
+      );
+    if (!visit.way) throw new DashboardNotReady(visit.status);
+    if (!request.url?.startsWith("/")) throw new DashboardUnknown();
+    const host = request.headers.host ?? "";
+    const ip = deps.addressOf(request);
+    return { label, cookie, way: visit.way, visitor: { host, ip, scheme: address.scheme, cookie: cookieName } };
+  }
+
+  /** Until `over` is called. Throws DashboardBusy, Restarting. */
+  function hold({ label, cookie }: Entered, { cut, leave = () => {} }: Pick<Open, "cut"> & Partial<Open>): () => void {
+    if (isDraining) throw new Restarting();
+    const count = counts.get(label) ?? 0;
+    if (count >= mostOpen) throw new DashboardBusy();
+    counts.set(label, count + 1);
+    const one = { label, cookie, cut, leave };
+    open.add(one);
+    return () => {
+      if (!open.delete(one)) return;
+      const left = (counts.get(label) ?? 1) - 1;
+      if (left > 0) counts.set(label, left);
+      else counts.delete(label);
+    };
+  }
+
+  async function lookAgain(): Promise<void> {
+    const visits = new Map([...open].map((one) => [`${one.label} ${one.cookie}`, one]));
+    for (const { label, cookie } of visits.values()) {
+      // What cannot be asked ends nothing.
+      const visit = await dashboards.find(label, cookie).catch(() => "unknown" as const);
+      if (visit !== undefined) continue;
+      for (const one of [...open]) if (one.label === label && one.cookie === cookie) one.cut();
+    }
+    if (!isClosed) looking = setTimeout(lookAgain, lookAgainMs).unref();
+  }
+
+  async function launch(request: IncomingMessage, response: ServerResponse, query: string): Promise<void> {
+    const label = labelOf(request);
+    if (request.method !== "GET" || isForeign("GET", request.headers, false)) throw new DashboardForeign();
+    const entered = await dashboards.enter(label, new URLSearchParams(query).get("token") ?? "");
+    if (!entered)
+      throw new DashboardClosed(
+        "This address opened the dashboard once already, or is older than a minute. Ask for a new one: it opens from the console, or by `stoker agent open`.",
+      );
+    const { cookie, maxAgeSeconds: maxAge } = entered;
+    const secure = address.scheme === "https";
+    const text = fastifyCookie.serialize(cookieName, cookie, {
+      ...{ httpOnly: true, sameSite: "lax", path: "/", secure, maxAge },
+    });
+    response.writeHead(303, [...common, "location", "/", "set-cookie", text, "content-length", "0"]).end();
+    log.info({ dashboard: label }, "a dashboard was opened");
+  }
+
+  async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    // A launch token would be used up for a page that does not come.
+    if (isDraining) throw new Restarting();
+    const [path, query = ""] = (request.url ?? "").split("?", 2) as [string, string?];
+    if (path === launchPath) return launch(request, response, query);
+    const entered = await enter(request, false);
+    const over = hold(entered, { cut: () => response.destroy() });
+    response.once("close", over);
+    if (response.destroyed) return over();
+    await forwardRequest(ways.to(entered.way), request, response, entered.visitor, metrics);
+  }
+
+  async function serveUpgrade(request: IncomingMessage, socket: Duplex, first: Buffer): Promise<void> {
+    const entered = await enter(request, true);
+    const draining = new AbortController();
+    const leave = () => draining.abort(new Restarting());
+    const over = hold(entered, { cut: () => socket.destroy(), leave });
+    socket.once("close", over);
+    if (socket.destroyed) return over();
+    const browser = { socket, first, leaving: draining.signal, goodbyeMs };
+    metrics.answered(await forwardUpgrade(ways.to(entered.way), request, browser, entered.visitor, metrics));
+  }
+
+  /** What is answered: a sentence, and the headers with it; names and values in turn. */
+  function refusedAs(error: unknown) {
+    const { status, message, code, cause, retryAfterSeconds } = refusalOf(error);
+    const id = randomId(24);
+    if (status >= 500) log.warn({ err: cause ?? error, code, requestId: id }, "a dashboard request failed");
+    const again =
+      retryAfterSeconds === undefined ? [] : ["retry-after", String(Math.max(1, Math.ceil(retryAfterSeconds)))];
+    // Only whoever sees the page can say the id to an operator.
+    const text = status === 500 ? `${message} It is ${id}.\n` : `${message}\n`;
+    return { status, text, headers: [...common, "x-request-id", id, ...again] };
+  }
+
+  return {
+    owns: ({ headers }) => address.owns(headers.host),
+    take(request, response) {
+      response.once("close", () => {
+        metrics.answered(response.headersSent ? response.statusCode : clientGone);
+        deps.onClosed();
+      });
+      serve(request, response).catch((error: unknown) => {
+        if (response.headersSent || response.destroyed) return void response.destroy();
+        const { status, text, headers } = refusedAs(error);
+        const length = String(Buffer.byteLength(text));
+        const plain = ["content-type", "text/plain; charset=utf-8", "content-length", length, "connection", "close"];
+        drainBody(request, () => {
+          response.writeHead(status, [...headers, ...plain]).end(text);
+        });
+      });
+    },
+    upgrade(request, socket, first) {
+      // node:http takes its own listener away: without one a reset by the other side would end this process.
+      socket.on("error", () => socket.destroy());
+      serveUpgrade(request, socket, first).catch((error: unknown) => {
+        const refused = refusedAs(error);
+        metrics.answered(refused.status);
+        refuseSocket(socket, refused);
+      });
+    },
+    drain() {
+      isDraining = true;
+      for (const { leave } of [...open]) leave();
+    },
+    async close() {
+      isDraining = true;
+      isClosed = true;
+      clearTimeout(looking);
+      for (const { cut } of [...open]) cut();
+      await ways.close();
+    },
+  };
+}
+
+/** Counted where nobody was left to be answered, as in the API's own metrics. */
+const clientGone = 499;
+
+const common = [
+  ...["cache-control", "no-store", "referrer-policy", "no-referrer", "x-content-type-options", "nosniff"],
+] as const;

@@ -1,0 +1,45 @@
+// Traffic of dashboards, of all instances together: whose it was stands in no metric, as series per instance would have no end.
+import { Counter, Gauge, type Registry } from "prom-client";
+
+export interface DashboardMetrics {
+  /** A request that ended, or a WebSocket's handshake. */
+  answered(status: number): void;
+  /** One more is open, until what it returns is called. */
+  webSocket(): () => void;
+  /** `in`: from browsers. Bodies, and bytes of WebSockets; no headers. */
+  passed(direction: "in" | "out", bytes: number): void;
+}
+
+/** 1xx: WebSockets that were opened. */
+const classes = ["1xx", "2xx", "3xx", "4xx", "5xx"] as const;
+
+export function createDashboardMetrics(registry: Registry): DashboardMetrics {
+  const registers = [registry];
+  const requests = new Counter({
+    name: "stoker_dashboard_requests_total",
+    help: "Requests to dashboards of agent instances by class of status; 1xx are WebSockets that were opened",
+    labelNames: ["status"] as const,
+    registers,
+  });
+  const open = new Gauge({
+    name: "stoker_dashboard_websockets",
+    help: "WebSockets between browsers and dashboards that are open now",
+    registers,
+  });
+  const bytes = new Counter({
+    name: "stoker_dashboard_bytes_total",
+    help: "Bytes of bodies and WebSockets from browsers to dashboards (in) and back (out)",
+    labelNames: ["direction"] as const,
+    registers,
+  });
+  for (const status of classes) requests.inc({ status }, 0);
+  const passed = { in: bytes.labels({ direction: "in" }), out: bytes.labels({ direction: "out" }) };
+  return {
+    answered: (status) => requests.inc({ status: classes[Math.floor(status / 100) - 1] ?? "5xx" }),
+    webSocket() {
+      open.inc();
+      return () => open.dec();
+    },
+    passed: (direction, count) => passed[direction].inc(count),
+  };
+}

@@ -1,0 +1,137 @@
+// One WebSocket between a browser and a dashboard: bytes as they come, ended when either side leaves.
+import { type IncomingMessage, STATUS_CODES } from "node:http";
+import type { Duplex } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import type { Pool } from "undici";
+import { askUpgrade, type Upgraded } from "./ask-upgrade.ts";
+import { toBrowser, toDashboard, type Visitor } from "./dashboard-headers.ts";
+import type { DashboardMetrics } from "./dashboard-metrics.ts";
+import { failure } from "./forward.ts";
+import { GoingAway } from "./going-away.ts";
+
+/** Without a byte in either direction. */
+const idleMs = 10 * 60_000;
+
+interface Browser {
+  readonly socket: Duplex;
+  /** What it sent behind its request. */
+  readonly first: Buffer;
+  /** Aborts, with what is answered then, when this control plane takes nothing new. */
+  readonly leaving: AbortSignal;
+  /** What is left of it then. */
+  readonly goodbyeMs: number;
+}
+
+/**
+ * The status that the dashboard answered, 101 once bytes pass; what breaks later ends the connection. Throws
+ * DashboardUnreachable, DashboardBusy or the reason of `leaving` where it did not answer; then nothing was answered.
+ */
+export async function forwardUpgrade(
+  pool: Pool,
+  request: IncomingMessage,
+  browser: Browser,
+  visitor: Visitor,
+  metrics: Pick<DashboardMetrics, "webSocket" | "passed">,
+): Promise<number> {
+  const { socket, leaving } = browser;
+  const gone = new AbortController();
+  // Whoever leaves in good order ends its side and waits for ours.
+  for (const left of ["end", "close"]) socket.once(left, () => gone.abort());
+  if (socket.readableEnded) gone.abort();
+  const asked = {
+    path: request.url as string,
+    headers: toDashboard(request.rawHeaders, visitor),
+    signal: AbortSignal.any([gone.signal, leaving]),
+  };
+  const answer = await askUpgrade(pool, asked).catch((error: unknown) => {
+    throw leaving.aborted ? leaving.reason : failure(error);
+  });
+  const headers = toBrowser(answer.headers, visitor.cookie);
+  if (answer.kind === "refused") {
+    await passRefusal(browser, { ...answer, headers }, metrics);
+    return answer.status;
+  }
+  join(browser, { ...answer, headers }, metrics);
+  return 101;
+}
+
+async function passRefusal(
+  browser: Browser,
+  { status, headers, body }: Extract<Upgraded, { kind: "refused" }>,
+  metrics: Pick<DashboardMetrics, "passed">,
+): Promise<void> {
+  const { socket } = browser;
+  socket.write(headText(status, ["connection", "close", ...headers]), "latin1");
+  body.on("data", (part: Buffer) => metrics.passed("out", part.length));
+  endWhenSilent(socket, body);
+  whenLeaving(browser);
+  // Half of an answer is told by the connection's end, which has no more to say.
+  await pipeline(body, socket).catch(() => {});
+  socket.destroy();
+}
+
+function join(
+  browser: Browser,
+  { headers, socket: inner }: Extract<Upgraded, { kind: "upgraded" }>,
+  metrics: Pick<DashboardMetrics, "webSocket" | "passed">,
+): void {
+  const { socket, first } = browser;
+  const outward = new GoingAway();
+  inner.on("error", () => inner.destroy());
+  outward.on("error", () => socket.destroy());
+  // What it said last still leaves.
+  inner.once("close", () => outward.end());
+  outward.once("end", () => socket.end(() => socket.destroy()));
+  socket.once("close", () => {
+    inner.destroy();
+    outward.destroy();
+  });
+  if (socket.destroyed) return void inner.destroy();
+  socket.once("close", metrics.webSocket());
+  socket.write(headText(101, ["connection", "Upgrade", "upgrade", "websocket", ...headers]), "latin1");
+  if (first.length > 0) inner.write(first);
+  endWhenSilent(socket, inner);
+  socket.on("data", (part: Buffer) => metrics.passed("in", part.length));
+  inner.on("data", (part: Buffer) => metrics.passed("out", part.length));
+  inner.pipe(outward).pipe(socket);
+  socket.pipe(inner);
+  whenLeaving(browser, () => outward.leave());
+}
+
+/** No bound of the server's holds for an upgraded connection: what is not over in time is cut. */
+function whenLeaving({ socket, leaving, goodbyeMs }: Browser, tell: () => void = () => {}): void {
+  const leave = () => {
+    tell();
+    const cut = setTimeout(() => socket.destroy(), goodbyeMs);
+    socket.once("close", () => clearTimeout(cut));
+  };
+  if (leaving.aborted) return void leave();
+  leaving.addEventListener("abort", leave, { once: true });
+  socket.once("close", () => leaving.removeEventListener("abort", leave));
+}
+
+/** Ends an upgrade that is not carried out. `headers`: names and values in turn. */
+export function refuseSocket(
+  socket: Duplex,
+  { status, headers }: { readonly status: number; readonly headers: readonly string[] },
+): void {
+  if (!socket.writable) return void socket.destroy();
+  const head = headText(status, ["connection", "close", "content-length", "0", ...headers]);
+  socket.end(head, () => socket.destroy());
+}
+
+/** Of an answer on a bare socket. `headers`: names and values in turn. */
+function headText(status: number, headers: readonly string[]): string {
+  const lines = [`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ""}`];
+  for (let i = 0; i < headers.length; i += 2) lines.push(`${headers[i]}: ${headers[i + 1]}`);
+  return `${lines.join("\r\n")}\r\n\r\n`;
+}
+
+function endWhenSilent(socket: Duplex, inner: { on(event: "data", listener: () => void): unknown }): void {
+  const timer = setTimeout(() => socket.destroy(), idleMs);
+  timer.unref();
+  const moved = () => void timer.refresh();
+  socket.on("data", moved);
+  inner.on("data", moved);
+  socket.once("close", () => clearTimeout(timer));
+}

@@ -1,0 +1,55 @@
+// One request between a browser and a dashboard: bytes as they come, cancelled when either side leaves.
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { PassThrough } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import type { Dispatcher, Pool } from "undici";
+import { DashboardBusy, DashboardUnreachable } from "../../agent-instances/errors.ts";
+import { drainBody } from "../drain-body.ts";
+import { toBrowser, toDashboard, type Visitor } from "./dashboard-headers.ts";
+import type { DashboardMetrics } from "./dashboard-metrics.ts";
+
+/** Throws DashboardUnreachable, DashboardBusy before anything was answered; what breaks later ends the connection. */
+export async function forwardRequest(
+  pool: Pool,
+  request: IncomingMessage,
+  response: ServerResponse,
+  visitor: Visitor,
+  metrics: Pick<DashboardMetrics, "passed">,
+): Promise<void> {
+  const leaving = new AbortController();
+  response.once("close", () => leaving.abort());
+  request.on("data", (part: Buffer) => metrics.passed("in", part.length));
+  const answer = await pool
+    .request({
+      method: request.method as Dispatcher.HttpMethod,
+      path: request.url as string,
+      headers: toDashboard(request.rawHeaders, visitor),
+      // A body that is given up on must not take the answer's connection with it.
+      body: hasBody(request) ? request.pipe(new PassThrough()) : null,
+      signal: leaving.signal,
+      responseHeaders: "raw",
+    })
+    .catch((error: unknown) => {
+      throw failure(error);
+    });
+  const headers = toBrowser(answer.headers as unknown as string[], visitor.cookie);
+  response.writeHead(answer.statusCode, headers);
+  // A stream's client waits for the headers before its first event.
+  response.flushHeaders();
+  answer.body.on("data", (part: Buffer) => metrics.passed("out", part.length));
+  await pipeline(answer.body, response);
+  if (request.complete) return;
+  // Answered before its body was read: the rest is in the way of the connection's next request.
+  request.unpipe();
+  drainBody(request, () => {
+    if (!request.complete) request.socket.destroy();
+  });
+}
+
+/** What keeps a dashboard from answering, as it is told. */
+export function failure(error: unknown): DashboardBusy | DashboardUnreachable {
+  return error instanceof DashboardBusy ? error : new DashboardUnreachable(error);
+}
+
+const hasBody = ({ headers }: IncomingMessage): boolean =>
+  headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) > 0;

@@ -1,0 +1,100 @@
+// The ways to dashboards: through the agent of their host, which dials the one port that an instance's specification names.
+// One pool of kept connections per instance; what stands behind each connection is a tunnel opened with a ticket of its own.
+import { request as httpRequest } from "node:http";
+import { request as httpsRequest } from "node:https";
+import type { Socket } from "node:net";
+import { type buildConnector, Pool } from "undici";
+import { dashboardPath, dashboardProtocol, dashboardPurpose } from "../../../proto/dashboard-tunnel.ts";
+import { signTicket } from "../../../proto/ticket.ts";
+import type { DashboardWay } from "../../agent-instances/dashboards.ts";
+import { DashboardBusy } from "../../agent-instances/errors.ts";
+import type { Dial } from "../../fleet/dial.ts";
+import { operatorTicket } from "../../fleet/prove-data-path.ts";
+
+interface Ways {
+  /** Opens nothing yet. */
+  to(way: DashboardWay): Pool;
+  /** Cuts what is left open. */
+  close(): Promise<void>;
+}
+
+const mostPools = 500;
+const connectMs = 8_000;
+const headersMs = 60_000;
+const silenceMs = 5 * 60_000;
+/** Less than servers keep an idle connection: the side that sends must be the one that closes. */
+const idleMs = 2_000;
+
+/** `connections`: of one instance. Fewer than requests let in would have some wait without a bound, and without an answer. */
+export function createWays(connections: number, dial: Dial): Ways {
+  const pools = new Map<string, { readonly pool: Pool; way: DashboardWay }>();
+
+  function make(way: DashboardWay) {
+    const entry = { pool: undefined as unknown as Pool, way };
+    entry.pool = new Pool("http://dashboard", {
+      connections,
+      pipelining: 1,
+      headersTimeout: headersMs,
+      bodyTimeout: silenceMs,
+      keepAliveTimeout: idleMs,
+      keepAliveMaxTimeout: idleMs,
+      // Where the agent is reached now: its address and key change with its registration.
+      connect: (_options: buildConnector.Options, done: buildConnector.Callback) => {
+        openTunnel(entry.way, dial).then(
+          (socket) => done(null, socket),
+          (error: Error) => done(error, null),
+        );
+      },
+    });
+    return entry;
+  }
+
+  return {
+    to(way) {
+      const known = pools.get(way.instance) ?? make(way);
+      known.way = way;
+      // The one that was asked for last stands last.
+      pools.delete(way.instance);
+      pools.set(way.instance, known);
+      const [oldest] = pools;
+      if (oldest && pools.size > mostPools) {
+        pools.delete(oldest[0]);
+        // What runs on it ends first.
+        void oldest[1].pool.close();
+      }
+      return known.pool;
+    },
+    async close() {
+      const all = [...pools.values()];
+      pools.clear();
+      await Promise.all(all.map(({ pool }) => pool.destroy()));
+    },
+  };
+}
+
+/** Bytes to and from the dashboard. Rejects with what kept it from there. */
+function openTunnel({ hostId, origin, instance, ticketKey }: DashboardWay, dial: Dial): Promise<Socket> {
+  const url = new URL(dashboardPath(instance), origin);
+  const ask = url.protocol === "https:" ? httpsRequest : httpRequest;
+  const ticket = signTicket(operatorTicket(dashboardPurpose, instance), ticketKey);
+  return new Promise((resolve, reject) => {
+    const asking = ask(url, {
+      ...dial({ hostId, origin }),
+      agent: false,
+      headers: { connection: "upgrade", upgrade: dashboardProtocol, "x-stoker-ticket": ticket },
+      signal: AbortSignal.timeout(connectMs),
+    });
+    asking.once("upgrade", (_answer, socket, first) => {
+      if (first.length > 0) socket.unshift(first);
+      resolve(socket as Socket);
+    });
+    asking.once("response", (answer) => {
+      answer.resume();
+      reject(
+        answer.statusCode === 429 ? new DashboardBusy() : new Error(`the host's agent answered ${answer.statusCode}`),
+      );
+    });
+    asking.once("error", reject);
+    asking.end();
+  });
+}

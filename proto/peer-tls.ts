@@ -1,0 +1,67 @@
+// Mutual TLS on data paths, between gateways and agents and among agents. Who somebody is stands in the one URI of a certificate
+// that the installation's authority signed. Names and addresses say nothing, so a host may be reached by any of them.
+import { type ConnectionOptions, createSecureContext, type SecureContext } from "node:tls";
+import type { HostId } from "./ids.ts";
+
+export interface OwnCertificate {
+  /** X.509; the leaf first. */
+  readonly certificatePem: string;
+  readonly keyPem: string;
+  /** The installation's authority. */
+  readonly caPem: string;
+}
+
+export type Peer =
+  | { readonly kind: "host"; readonly id: HostId }
+  /** A control plane that sends requests to hosts. */
+  | { readonly kind: "gateway"; readonly id: string };
+
+/** Whoever is there is not who was wanted, or may not be spoken with. The message goes on from "the host at ...". */
+export class PeerRefused extends Error {
+  override readonly name = "PeerRefused";
+}
+
+export const hostUri = (id: HostId): string => `${hostPrefix}${id}`;
+export const gatewayUri = (id: string): string => `${gatewayPrefix}${id}`;
+
+const hostPrefix = "spiffe://stoker/node/";
+const gatewayPrefix = "spiffe://stoker/gateway/";
+/** Asked for by name because an address cannot be: nobody looks it up. */
+const serverName = "data-path.stoker.internal";
+
+export const peerTlsVersion = { minVersion: "TLSv1.3" } as const;
+
+/** Undefined: a certificate for something else. That the authority signed it, and that it is in its time, is TLS's to check. */
+export function peerOf({ subjectaltname = "" }: { readonly subjectaltname?: string | undefined }): Peer | undefined {
+  const uri = /^URI:([^\s,"]+)$/.exec(subjectaltname)?.[1] ?? "";
+  if (uri.startsWith(hostPrefix)) return { kind: "host", id: uri.slice(hostPrefix.length) as HostId };
+  if (uri.startsWith(gatewayPrefix)) return { kind: "gateway", id: uri.slice(gatewayPrefix.length) };
+  return undefined;
+}
+
+/** What a connection to a peer is opened with beside its address; nothing for plain HTTP. */
+export type PeerOptions = Pick<
+  ConnectionOptions,
+  "secureContext" | "servername" | "ALPNProtocols" | "rejectUnauthorized" | "checkServerIdentity"
+>;
+
+/** Made once per certificate. Throws when its parts do not belong together. */
+export const peerContext = ({ certificatePem, keyPem, caPem }: OwnCertificate): SecureContext =>
+  createSecureContext({ cert: certificatePem, key: keyPem, ca: caPem, ...peerTlsVersion });
+
+/** For a connection to the data path of this very host. No session is kept: its resumption would skip the look at the name. */
+export const dialOptions = (context: SecureContext, host: HostId): PeerOptions => ({
+  secureContext: context,
+  servername: serverName,
+  ALPNProtocols: ["http/1.1"],
+  rejectUnauthorized: true,
+  checkServerIdentity: (_, certificate) => {
+    const peer = peerOf(certificate);
+    if (peer?.kind === "host" && peer.id === host) return undefined;
+    const shown = peer?.kind === "host" ? `that of host ${peer.id}` : "not a host's";
+    return new PeerRefused(
+      `shows a certificate that is ${shown}: another program listens at the address that this host announces; ` +
+        "correct STOKER_ADVERTISE of its agent, or whatever stands in front of it",
+    );
+  },
+});

@@ -1,0 +1,53 @@
+// The CLI with the addresses of several control planes: what one that is away costs.
+import { once } from "node:events";
+import { createServer, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterEach, expect, it } from "vitest";
+import { openApi } from "../../cli/api.ts";
+import { CliError } from "../../cli/cli-error.ts";
+
+const servers: Server[] = [];
+afterEach(async () => {
+  for (const server of servers.splice(0)) {
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  }
+});
+
+async function server(answer: (response: ServerResponse) => void) {
+  const asked: string[] = [];
+  const one = createServer((request, response) => {
+    asked.push(`${request.method} ${request.url}`);
+    request.resume().once("end", () => answer(response));
+  });
+  servers.push(one);
+  one.listen(0, "127.0.0.1");
+  await once(one, "listening");
+  return { asked, url: `http://127.0.0.1:${(one.address() as AddressInfo).port}` };
+}
+const ok = (response: ServerResponse) => void response.end("{}");
+const cut = (response: ServerResponse) => void response.destroy();
+/** Ports that nobody listens at, and that no server of a test is ever given. */
+const [away, alsoAway] = ["http://127.0.0.1:2", "http://127.0.0.1:3"];
+const api = (host: string, ...others: string[]) => openApi({ host, others, key: () => "stk_x" });
+
+it("goes to the next where one cannot be reached, whatever is asked, and stays there", async () => {
+  const second = await server(ok);
+  const client = api(away, second.url);
+  await client.call("POST", "/deploy/llm", {});
+  await client.call("GET", "/deploy/1");
+  expect(second.asked).toEqual(["POST /deploy/llm", "GET /deploy/1"]);
+});
+
+it("reads anew at the next where an answer broke off, and does nothing twice that may have been done", async () => {
+  const first = await server(cut);
+  const second = await server(ok);
+  await expect(api(first.url, second.url).call("POST", "/deploy/llm", {})).rejects.toThrow(CliError);
+  expect(second.asked).toEqual([]);
+  await api(first.url, second.url).call("GET", "/deploy/1");
+  expect(second.asked).toEqual(["GET /deploy/1"]);
+});
+
+it("names all that it asked where none can be reached", async () => {
+  await expect(api(away, alsoAway).call("GET", "/v1/me")).rejects.toThrow(`${away}, ${alsoAway} cannot be reached`);
+});

@@ -1,0 +1,98 @@
+// What instances were seen to hold, on a real database and the figures of one host.
+import { randomBytes } from "node:crypto";
+import pino from "pino";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { updateDeployment } from "../../../control-plane/deployments/change.ts";
+import type { NewDeployment } from "../../../control-plane/deployments/store.ts";
+import { type OpenDatabase, openDatabase } from "../../../control-plane/store/database.ts";
+import { createDeploymentStore } from "../../../control-plane/store/deployments-store.ts";
+import { createMeasuredMemoryStore } from "../../../control-plane/store/measured-memory-store.ts";
+import { randomId } from "../../../proto/ids.ts";
+import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { ada, gpuDefaults } from "../fleet/replica.ts";
+
+let postgres: TestPostgres;
+let database: OpenDatabase;
+
+beforeAll(async () => {
+  postgres = await startPostgres();
+  database = openDatabase(await postgres.migratedDatabase(), {
+    maxConnections: 2,
+    log: pino({ level: "silent" }),
+  });
+  await database.db
+    .insertInto("account")
+    .values({
+      ...{ account_id: ada.account, email: "ada@example.com", display_name: "ada", suspend_reason: null },
+      ...{ wrapped_dek: randomBytes(60), kek_version: 1, deleted_at: null },
+    })
+    .execute();
+});
+afterAll(async () => {
+  await database?.close();
+  await postgres?.stop();
+});
+
+it("is written down for the batch that the engine was started for, and not while fewer requests are let in", async () => {
+  const { db } = database;
+  const store = createDeploymentStore(db);
+  const memory = createMeasuredMemoryStore(db);
+  const made: NewDeployment = {
+    ...{ id: randomId<"deployment">(16), account: ada.account, kind: "model", modelName: "ada/one", version: "v" },
+    ...{ task: "text-generation", type: "llm", engine: "stoker", gpu: "H100-80GB", numGpus: 1, maxBatchSize: 8 },
+    ...{ minInstances: 1, maxInstances: 1, weights: { repo: "", revision: "" }, weightsToken: null },
+    ...{ extraArgs: [], externalUrl: null, contextLength: 0, memoryBytes: 0 },
+  };
+  await store.insert(made, () => {});
+  const live = { gpus: [{ uuid: "GPU-1", processes: [{ instanceId: "i-1", memoryBytes: 1000 }] }] };
+  await db
+    .insertInto("host")
+    .values({
+      ...{ host_id: "host-1", hostname: "host-1", advertise: "http://127.0.0.1:1", inventory: "{}", node_epoch: 1n },
+      ...{ ticket_key: Buffer.alloc(32), agent_version: "1", seen_at: new Date() },
+    })
+    .execute();
+  await db
+    .insertInto("instance")
+    .values({
+      ...{ instance_id: "i-1", deploy_id: made.id, account_id: ada.account, host_id: "host-1", generation: 1 },
+      ...{ gpu_uuids: [], phase: "ready" },
+    })
+    .execute();
+  /** The host's figures count for half a minute: they are as new as the look. */
+  const look = async () => {
+    await db
+      .updateTable("host")
+      .set({ live: JSON.stringify(live), reported_at: new Date(Date.now() + 600_000) })
+      .execute();
+    return memory.look();
+  };
+  const letIn = (maxConcurrentRequests: number) =>
+    updateDeployment(store, ada.account, made.id, { standardArgs: { maxConcurrentRequests } }, gpuDefaults);
+  await letIn(4);
+  expect(await look()).toBe(0);
+  expect(await memory.find(made)).toBeUndefined();
+  await letIn(8);
+  await db.updateTable("instance").set({ spec: 2 }).execute();
+  expect(await look()).toBe(1);
+  expect(await memory.find(made)).toBe(1000);
+});
+
+it("bounds the run that it was found of and no later one; a token is opened for its owner alone", async () => {
+  const store = createDeploymentStore(database.db);
+  const made: NewDeployment = {
+    ...{ id: randomId<"deployment">(16), account: ada.account, kind: "model", modelName: "ada/two", version: "v" },
+    ...{ task: "text-generation", type: "llm", engine: "stoker", gpu: "H100-80GB", numGpus: 1, maxBatchSize: 8 },
+    ...{ minInstances: 1, maxInstances: 1, weights: { repo: "", revision: "" }, weightsToken: Buffer.from("sealed") },
+    ...{ extraArgs: [], externalUrl: null, contextLength: 0, memoryBytes: 1000, isMemoryBound: true },
+  };
+  await store.insert(made, () => {});
+  const record = () => store.get(made.id, ada.account);
+  expect(await record()).toMatchObject({ memoryBytes: 1000, isMemoryBound: true });
+  // As a control plane changes it that knows nothing of claims by spec.
+  const change = { extraArgs: ["--flash-attn=on"] };
+  await updateDeployment(store, ada.account, made.id, change, gpuDefaults);
+  expect(await record()).toMatchObject({ spec: 2, memoryBytes: 1000, isMemoryBound: false });
+  expect(await store.weightsToken(made.id, ada.account)).toEqual(Buffer.from("sealed"));
+  expect(await store.weightsToken(made.id, "u:bob" as typeof ada.account)).toBeNull();
+});

@@ -1,0 +1,128 @@
+// P10 at the agent: whatever it is told, no GPU is given to two instances that may not share it.
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { diff } from "../../../../agent/reconcile/diff.ts";
+import type { Observed } from "../../../../agent/reconcile/driver.ts";
+import { type Facts, freshFacts, sighted } from "../../../../agent/reconcile/facts.ts";
+import type { View } from "../../../../agent/reconcile/view.ts";
+import type { InstanceSpec__Output } from "../../../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
+import type { InstanceId } from "../../../../proto/ids.ts";
+import { instanceSpec, sighting } from "../../../fakes/instance-spec.ts";
+
+const nowMs = 1_000_000;
+const here = { kind: "here", modelPath: "/models/m.gguf" } as const;
+const counted = { countedExit: "100@boot:1" } as const;
+
+interface Given {
+  readonly specs?: readonly InstanceSpec__Output[];
+  readonly tombstones?: readonly string[];
+  readonly observed?: readonly Observed[];
+  readonly facts?: Readonly<Record<string, Partial<Facts>>>;
+  readonly unsettled?: readonly string[];
+}
+
+function view({ specs = [], tombstones = [], observed = [], facts = {}, unsettled = [] }: Given): View {
+  const ids = new Set([...specs.map((one) => one.instanceId), ...tombstones, ...observed.map((one) => one.instanceId)]);
+  return {
+    desired: { generation: "1", instances: [...specs], tombstones: [...tombstones] },
+    observed: new Map(observed.map((one) => [one.instanceId, one])),
+    facts: new Map(
+      [...ids].map((id) => {
+        const seen = observed.find((one) => one.instanceId === id);
+        const fresh = { ...freshFacts(1, 0), weights: here };
+        return [id as InstanceId, { ...(seen ? sighted(fresh, seen, nowMs) : fresh), ...facts[id] }];
+      }),
+    ),
+    unsettled: new Set(unsettled as readonly InstanceId[]),
+    isHeld: false,
+    nowMs,
+  };
+}
+
+const spec = (instanceId: string, gpuUuids: string[], gpuMemoryBytes = "0") =>
+  instanceSpec({ instanceId, gpuUuids, gpuMemoryBytes });
+const seen = (id: string, state: Observed["state"], claimedGpus: string[]): Observed => ({
+  ...sighting(state, { id }),
+  claimedGpus,
+});
+/** What is to be done with the second one, besides looking at it. */
+const withB = (given: Given) => diff(view(given)).filter(({ id, kind }) => id === "b" && kind !== "probe");
+const wants = [spec("a", ["GPU-1", "GPU-2"]), spec("b", ["GPU-2"])];
+const refused = { kind: "refuse", id: "b", holder: "a", gpuUuid: "GPU-2" };
+
+describe("an instance whose GPU another one has", () => {
+  it("is refused, and started where each has its own", () => {
+    expect(withB({ specs: wants, observed: [seen("a", "running", ["GPU-1", "GPU-2"])] })).toEqual([refused]);
+    expect(withB({ specs: wants, observed: [seen("a", "starting", ["GPU-1", "GPU-2"])] })).toEqual([refused]);
+    const own = [spec("a", ["GPU-1"]), spec("b", ["GPU-2"])];
+    expect(withB({ specs: own, observed: [seen("a", "running", ["GPU-1"])] })).toMatchObject([{ kind: "start" }]);
+  });
+
+  it("is refused where both are to be started at one look, or the other's start still runs", () => {
+    expect(diff(view({ specs: wants })).map(({ id, kind }) => [id, kind])).toEqual([
+      ["a", "start"],
+      ["b", "refuse"],
+    ]);
+    expect(withB({ specs: wants, facts: { a: { busy: { kind: "start", generation: 1 } } } })).toEqual([refused]);
+    // That start ended while the driver was asked, so nobody saw what it left.
+    expect(withB({ specs: wants, unsettled: ["a"] })).toEqual([refused]);
+  });
+
+  it("is refused while the other crashes and comes back, and started once that one failed for good", () => {
+    const observed = [seen("a", "exited", ["GPU-1", "GPU-2"])];
+    const waits = { ...counted, notBeforeMs: nowMs + 1 };
+    expect(withB({ specs: wants, observed, facts: { a: waits } })).toEqual([refused]);
+    const failure = { code: "oom_killed", message: "" };
+    expect(withB({ specs: wants, observed, facts: { a: { ...counted, failure } } })).toMatchObject([{ kind: "start" }]);
+  });
+
+  it("is refused beside one that nobody told of: it has what its label says", () => {
+    expect(withB({ specs: [spec("b", ["GPU-2"])], observed: [seen("a", "running", ["GPU-2"])] })).toEqual([refused]);
+  });
+
+  it("waits for one that was told to end, without a word, and starts when that ended", () => {
+    const given = { specs: [spec("b", ["GPU-2"])], tombstones: ["a"] };
+    expect(withB({ ...given, observed: [seen("a", "running", ["GPU-2"])] })).toEqual([]);
+    expect(withB({ ...given, observed: [seen("a", "exited", ["GPU-2"])] })).toMatchObject([{ kind: "start" }]);
+  });
+
+  it("is started beside it where the control plane told each its part of the GPU, and only then", () => {
+    const observed = [seen("a", "running", ["GPU-1"])];
+    const parts = (a: string, b: string) =>
+      withB({ specs: [spec("a", ["GPU-1"], a), spec("b", ["GPU-1"], b)], observed }).map(({ kind }) => kind);
+    expect(parts("1000", "2000")).toEqual(["start"]);
+    expect(parts("0", "2000")).toEqual(["refuse"]);
+    expect(parts("1000", "0")).toEqual(["refuse"]);
+    // Its part went with its specification; it was told before this one was.
+    expect(withB({ specs: [spec("b", ["GPU-1"], "2000")], tombstones: ["a"], observed })).toMatchObject([
+      { kind: "start" },
+    ]);
+  });
+});
+
+it("whatever is told and seen, no look begins an instance on a GPU that another one has for itself", () => {
+  const gpus = fc.uniqueArray(fc.constantFrom("1", "2", "3"), { minLength: 1 });
+  const one = fc.record({
+    id: fc.constantFrom("a", "b", "c", "d"),
+    gpus,
+    state: fc.constantFrom<Observed["state"] | "absent">("starting", "running", "exited", "absent"),
+    isTold: fc.boolean(),
+  });
+  fc.assert(
+    fc.property(fc.uniqueArray(one, { selector: ({ id }) => id }), (world) => {
+      const found = diff(
+        view({
+          specs: world.filter(({ isTold }) => isTold).map((each) => spec(each.id, each.gpus)),
+          observed: world.flatMap((each) => (each.state === "absent" ? [] : [seen(each.id, each.state, each.gpus)])),
+          facts: Object.fromEntries(world.map(({ id }) => [id, counted])),
+        }),
+      );
+      const begun = new Set<string>(found.filter(({ kind }) => kind === "start").map(({ id }) => id));
+      const holding = world.filter(({ id, state }) => begun.has(id) || state === "running" || state === "starting");
+      const held = holding.filter(({ id }) => begun.has(id)).flatMap((each) => each.gpus);
+      const others = holding.filter(({ id }) => !begun.has(id)).flatMap((each) => each.gpus);
+      expect(new Set(held).size).toBe(held.length);
+      expect(held.filter((gpu) => others.includes(gpu))).toEqual([]);
+    }),
+  );
+});

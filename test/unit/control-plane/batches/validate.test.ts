@@ -1,0 +1,29 @@
+import { Readable } from "node:stream";
+import { expect, it } from "vitest";
+import { validate } from "../../../../control-plane/batches/validate.ts";
+
+const check = (text: string) =>
+  validate(Readable.from(text === "" ? [] : [Buffer.from(text)]), "/v1/chat/completions", () => true);
+const line = JSON.stringify({
+  ...{ custom_id: "1", method: "POST", url: "/v1/chat/completions" },
+  body: { model: "org/model", messages: [] },
+});
+
+it.each([
+  ["of no bytes", ""],
+  ["of blank lines alone", "\n  \n\r\n\t"],
+])("a file %s fails with what is wrong and what to do", async (_what, text) => {
+  expect(await check(text)).toEqual({
+    ok: false,
+    errors: [
+      {
+        ...{ code: "empty_file", line: null, param: "input_file_id" },
+        message: expect.stringMatching(/is empty.*one JSON object per line.*make a new batch/),
+      },
+    ],
+  });
+});
+
+it("blank lines beside a request are passed over", async () => {
+  expect(await check(`\n${line}\n\n`)).toEqual({ ok: true, total: 1, model: "org/model" });
+});

@@ -1,0 +1,71 @@
+// What a deployment claims once its owner changed what it runs: more requests at once never less, fewer never more.
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import {
+  changedMemory,
+  expectedMemory,
+  type MemorySources,
+} from "../../../../control-plane/deployments/expected-memory.ts";
+import type { ModelShape } from "../../../../control-plane/deployments/memory-estimate.ts";
+import { deployment } from "../../../fakes/deployment-ports.ts";
+
+const gib = 1024 ** 3;
+const llama: ModelShape = {
+  ...{ weightsBytes: 16.06e9, layers: 32, kvHeads: 8, keyLength: 128, valueLength: 128, contextLength: 131_072 },
+};
+const noToken = async () => undefined;
+const one = deployment({ engine: "vllm", numGpus: 1, maxBatchSize: 8, contextLength: 8192, spec: 1 });
+const files: MemorySources = { shapeOf: async () => llama };
+const measured = (bytes: Readonly<Record<number, number>>): MemorySources => ({
+  measuredMemory: async ({ maxBatchSize }) => bytes[maxBatchSize],
+});
+
+describe("the claim of a deployment that is changed", () => {
+  it("never falls when more is let in at once, and never rises when less is", async () => {
+    const batch = fc.integer({ min: 1, max: 256 });
+    await fc.assert(
+      fc.asyncProperty(batch, batch, fc.boolean(), async (from, to, knowsFiles) => {
+        const sources = knowsFiles ? files : {};
+        const { memoryBytes } = await expectedMemory(files, { ...one, maxBatchSize: from }, 0, noToken);
+        const now = { ...one, maxBatchSize: from, memoryBytes };
+        const claim = await changedMemory(sources, now, { ...now, maxBatchSize: to }, 0, noToken);
+        if (to >= from) expect(claim.memoryBytes).toBeGreaterThanOrEqual(memoryBytes);
+        if (to <= from) expect(claim.memoryBytes).toBeLessThanOrEqual(memoryBytes);
+        // On a GPU that holds both, it is what a new deployment of that size would claim.
+        const fresh = await expectedMemory(files, { ...one, maxBatchSize: to }, 0, noToken);
+        if (knowsFiles && Math.max(from, to) <= 32) expect(claim).toEqual(fresh);
+      }),
+    );
+  });
+
+  it("is what was measured of such a run, which its account's other models may stand beside", async () => {
+    const now = { ...one, memoryBytes: 20 * gib, isMemoryBound: true };
+    const to = (maxBatchSize: number) =>
+      changedMemory(measured({ 4: 10 * gib, 16: 30 * gib }), now, { ...now, maxBatchSize }, 0, noToken);
+    expect(await to(16)).toEqual({ memoryBytes: Math.ceil(31.5 * gib), isMemoryBound: true });
+    expect(await to(4)).toEqual({ memoryBytes: Math.ceil(10.5 * gib), isMemoryBound: true });
+    // Never seen: fewer are bounded by what bounded more, and more by nothing.
+    expect(await to(2)).toEqual({ memoryBytes: 20 * gib, isMemoryBound: true });
+    expect(await to(32)).toEqual({ memoryBytes: 20 * gib, isMemoryBound: false });
+  });
+
+  it("follows other arguments either way, and stays where nobody knows anything new", async () => {
+    const { memoryBytes } = await expectedMemory(files, one, 0, noToken);
+    const now = { ...one, memoryBytes };
+    const shorter = { ...now, extraArgs: ["--max-model-len=1024"], contextLength: 1024 };
+    expect((await changedMemory(files, now, shorter, 0, noToken)).memoryBytes).toBeLessThan(memoryBytes);
+    expect(await changedMemory({}, now, shorter, 0, noToken)).toEqual({ memoryBytes, isMemoryBound: false });
+    const part = { ...now, extraArgs: ["--gpu-memory-utilization=0.5"] };
+    expect(await changedMemory(files, now, part, 0, noToken)).toMatchObject({ isMemoryBound: true });
+  });
+
+  it("asks with the deployment's own token", async () => {
+    const asked: (string | undefined)[] = [];
+    const shapeOf = async (_repo: string, _revision: string, token: string | undefined) => {
+      asked.push(token);
+      return llama;
+    };
+    await changedMemory({ shapeOf }, one, { ...one, maxBatchSize: 16 }, 0, async () => "hf_own");
+    expect(asked).toEqual(["hf_own"]);
+  });
+});

@@ -1,0 +1,53 @@
+import { describe, expect, it } from "vitest";
+import type { PlacedInstance } from "../../../../control-plane/deployments/deployment.ts";
+import { type HostTimes, nextDueMs } from "../../../../control-plane/deployments/timers.ts";
+import type { HostId } from "../../../../proto/ids.ts";
+import { placedInstance as i } from "../../../fakes/fleet-records.ts";
+import { deployment } from "../../../fakes/ports.ts";
+
+const nowMs = 1_000_000;
+const on = (hostId: string, over: Partial<PlacedInstance> = {}) =>
+  i(hostId, { phase: "ready", hostId: hostId as HostId, ...over });
+const hosts = (lost: Record<string, number> = {}, due: Record<string, number> = {}): HostTimes => ({
+  untilLostMs: (host) => lost[host],
+  untilDueMs: (host) => due[host],
+});
+const inMs = (instances: readonly PlacedInstance[], times = hosts(), over: Parameters<typeof deployment>[0] = {}) => {
+  const at = nextDueMs(deployment({ kind: "model", status: "deployed", ...over }), instances, times, nowMs);
+  return at === undefined ? undefined : at - nowMs;
+};
+
+describe("what of a deployment comes due by time alone", () => {
+  it("is nothing where it is at rest, on live hosts that nobody empties", () => {
+    expect(inMs([on("a"), on("b")])).toBeUndefined();
+    expect(inMs([], hosts({ a: 5 }, { a: 5 }), { target: 0, minInstances: 0 })).toBeUndefined();
+  });
+
+  it("is the soonest of: a silent host that is lost, a drain that waits no longer", () => {
+    expect(inMs([on("a"), on("b")], hosts({ a: 40_000 }))).toBe(40_000);
+    expect(inMs([on("a"), on("b")], hosts({ a: 40_000 }, { b: 7_000 }))).toBe(7_000);
+  });
+
+  it("is nothing that has passed: the look that finds it acts", () => {
+    expect(inMs([on("a")], hosts({}, { a: -3 }))).toBeUndefined();
+    expect(inMs([on("a"), on("b")], hosts({}, { a: 0, b: 9 }))).toBe(9);
+  });
+
+  it("does not concern what stays with its host, nor copies on their way out", () => {
+    expect(inMs([on("a")], hosts({ a: 5 }, { a: 5 }), { kind: "container" })).toBeUndefined();
+    expect(inMs([on("a", { isTombstoned: true })], hosts({ a: 5 }, { a: 5 }))).toBeUndefined();
+  });
+
+  it("is the end of a stop whose last host is silent", () => {
+    expect(inMs([on("a", { isTombstoned: true })], hosts({ a: 5 }), { status: "stopping" })).toBe(5);
+  });
+
+  it("is the pause before one that failed beside a serving one is replaced again", () => {
+    const both = [on("a"), on("b", { phase: "failed" })];
+    const paused = { replacements: 2, replacedAtMs: nowMs - 5_000 };
+    expect(inMs(both, hosts(), paused)).toBe(15_000);
+    expect(inMs(both, hosts(), { replacements: 2, replacedAtMs: nowMs - 20_000 })).toBeUndefined();
+    // Without one that serves beside it nothing is replaced after a pause.
+    expect(inMs([on("b", { phase: "failed" })], hosts(), paused)).toBeUndefined();
+  });
+});

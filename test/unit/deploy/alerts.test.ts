@@ -1,0 +1,83 @@
+// The alerts that an operator is given name metrics that are there: a rule on one that was renamed would never fire.
+import { spawnSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { Registry } from "prom-client";
+import { expect, it } from "vitest";
+import { parse } from "yaml";
+import { ingressMetrics } from "../../../agent/ingress/ingress-metrics.ts";
+import { createAgentMetrics } from "../../../agent/metrics/agent-metrics.ts";
+import { normalisedNames } from "../../../agent/metrics/engine-names.ts";
+import { addGpuMetrics } from "../../../agent/metrics/gpu-metrics.ts";
+import { addUsageMetrics } from "../../../agent/metrics/usage-metrics.ts";
+import { createBillingMetrics } from "../../../control-plane/billing/metrics.ts";
+import { createEdgeMetrics } from "../../../control-plane/http/edge-metrics.ts";
+import { createWebhookMetrics } from "../../../control-plane/webhooks/metrics.ts";
+import { createFleetMetrics } from "../../../control-plane/wiring/fleet-metrics.ts";
+
+const file = join(import.meta.dirname, "../../../deploy/alerts.yaml");
+
+interface Rule {
+  readonly alert: string;
+  readonly expr: string;
+  readonly annotations: { readonly summary: string };
+}
+const { groups } = parse(readFileSync(file, "utf8")) as { groups: { readonly rules: readonly Rule[] }[] };
+const rules = groups.flatMap((group) => group.rules);
+
+function knownNames(): ReadonlySet<string> {
+  const agent = createAgentMetrics();
+  addGpuMetrics(agent.registry, "native", () => undefined);
+  addUsageMetrics(
+    agent.registry,
+    () => undefined,
+    () => [],
+  );
+  ingressMetrics(agent.registry, () => []);
+  const plane = new Registry();
+  createBillingMetrics(plane).watchHolds(() => ({ holds: 0, holdAmount: 0n, leases: 0, leased: 0n }) as never);
+  createEdgeMetrics(plane);
+  createFleetMetrics(plane);
+  createWebhookMetrics(plane);
+  const names = [agent.registry, plane].flatMap((one) => one.getMetricsAsArray().map(({ name }) => name));
+  return new Set([...names, ...normalisedNames.map(({ name }) => name)]);
+}
+
+it("each alert asks for metrics that a page has, and says in a sentence what is wrong", () => {
+  const known = knownNames();
+  for (const { alert, expr, annotations } of rules) {
+    const asked = expr.match(/\b(stoker|gen_ai_server|container|http)_[a-z_]+/g) ?? [];
+    expect(asked.length, alert).toBeGreaterThan(0);
+    const unknown = asked.filter((name) => !known.has(name) && !known.has(name.replace(/_(bucket|sum|count)$/, "")));
+    expect(unknown, alert).toEqual([]);
+    expect(annotations.summary, alert).toMatch(/^.{20,}\.$/);
+  }
+});
+
+it("the convention's alerts are there, each once", () => {
+  const names = rules.map(({ alert }) => alert);
+  expect(new Set(names).size).toBe(names.length);
+  expect(names).toEqual(
+    expect.arrayContaining([
+      ...["NodeLeaseLost", "SpoolAge", "LedgerImbalance", "HoldsOpen", "WebhookExhausted", "InstanceCrashLoop"],
+      ...[
+        "GpuXid",
+        "KvCacheFull",
+        "WaitingBesideFreePlaces",
+        "TtftOverObjective",
+        "DiskFree",
+        "CertExpiry",
+        "ClockSkew",
+      ],
+    ]),
+  );
+});
+
+it("Prometheus's own checker takes the file", (context) => {
+  const { error, status, stdout, stderr } = spawnSync("promtool", ["check", "rules", file], { encoding: "utf8" });
+  if (error) {
+    process.stderr.write("\nNOT PROVEN: promtool is not installed; the alerting rules were not checked by it.\n\n");
+    return context.skip("promtool is not installed");
+  }
+  expect(status, stdout + stderr).toBe(0);
+});
