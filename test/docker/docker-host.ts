@@ -74,7 +74,7 @@ export function inside(container: string, script: string): Promise<string> {
   return docker("exec", container, "node", "--input-type=module", "-e", script);
 }
 
-/** Everything a node's driver may have left, in the engine. */
+/** Everything a node's driver may have left, in the engine; a node by the `host_id` of its agent.json. */
 export async function leftOf(nodeName: string): Promise<string[]> {
   const filter = `label=stoker.node=${nodeName}`;
   const containers = await docker("ps", "-aq", "--filter", filter);
