@@ -1,6 +1,7 @@
 // `stoker file`: files of the account, which batches read and write.
 import { basename } from "node:path";
 import { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
 import type { Command } from "commander";
 import { localBlob, streamToLocalFile } from "../local-file.ts";
 import { atLeast } from "../option-values.ts";
@@ -78,5 +79,6 @@ export async function downloadFile(terminal: Terminal, id: string, output: strin
   const bytes = await terminal.api.download(`/v1/files/${encodeURIComponent(id)}/content`);
   const from = Readable.fromWeb(bytes as Parameters<typeof Readable.fromWeb>[0]);
   if (output !== undefined) await streamToLocalFile(output, from);
-  else for await (const chunk of from) terminal.write(String(chunk));
+  // As bytes: a piece may end inside of a character.
+  else await pipeline(from, process.stdout, { end: false });
 }

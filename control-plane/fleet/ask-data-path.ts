@@ -30,6 +30,11 @@ export function askDataPath(
     const headers = { "x-stoker-ticket": ticket, ...(method === "POST" ? { "content-length": "0" } : {}) };
     const asking = ask(url, { ...dial(to), method, headers, agent: false, signal });
     asking.on("error", reject);
+    // Not asked for, and no signal ends a request that has come to it.
+    asking.once("upgrade", ({ statusCode }, socket) => {
+      socket.destroy();
+      reject(new Error(`answered ${statusCode}`));
+    });
     asking.once("response", (answer) => {
       const parts: Buffer[] = [];
       let length = 0;

@@ -3,7 +3,7 @@ import { spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { text } from "node:stream/consumers";
+import { buffer, text } from "node:stream/consumers";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { batch, batchId } from "../fakes/batch-ports.ts";
 import { type Edge, startEdge } from "../fakes/edge.ts";
@@ -47,6 +47,18 @@ it("uploads a file, gives its bytes back and deletes it", async () => {
   const gone = await stoker("file", "download", id);
   expect(gone.code).not.toBe(0);
   expect(gone.err).toContain("no such file");
+}, 60_000);
+
+it("prints a file as it is, whichever pieces it comes in", async () => {
+  const path = join(folder, "long.jsonl");
+  // Every second place between bytes is inside of a character; the last byte is none.
+  const bytes = Buffer.concat([Buffer.from(`x${"é".repeat(300_000)}`), Buffer.from([0xff])]);
+  writeFileSync(path, bytes);
+  const id = (await stoker("file", "upload", path)).out.trim();
+  const child = spawn(process.execPath, [join(import.meta.dirname, "../../cli/main.ts"), "file", "download", id], {
+    env: { ...process.env, STOKER_HOST: edge.url, STOKER_API_KEY: apiKey },
+  });
+  expect(Buffer.compare(await buffer(child.stdout), bytes)).toBe(0);
 }, 60_000);
 
 it("makes a batch of a file, tells how far it is and cancels it", async () => {

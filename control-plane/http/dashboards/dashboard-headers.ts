@@ -64,15 +64,17 @@ export function toDashboard(raw: readonly string[], visitor: Visitor): string[] 
 /** `cookie`: the name of ours. */
 export function toBrowser(raw: readonly string[], cookie: string): string[] {
   const passed: string[] = [];
+  // Last: behind a length Node takes the name in a `Content-Disposition` for other than bytes, and refuses it.
+  const lengths: string[] = [];
   const named = namedByConnection(raw);
   for (const [name, value] of inTurn(raw)) {
     const key = name.toLowerCase();
     if (hopByHop.has(key) || named.has(key) || neverToBrowser.has(key)) continue;
     if (isForOthers(key)) continue;
     if (key === "set-cookie" && (isForDomain(value) || nameOf(value) === cookie)) continue;
-    passed.push(name, value);
+    (key === "content-length" ? lengths : passed).push(name, value);
   }
-  return passed;
+  return [...passed, ...lengths];
 }
 
 const inTurn = (raw: readonly string[]): [string, string][] =>

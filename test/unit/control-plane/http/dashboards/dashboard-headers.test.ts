@@ -1,3 +1,5 @@
+import { IncomingMessage, ServerResponse } from "node:http";
+import { Socket } from "node:net";
 import { describe, expect, it } from "vitest";
 import { toBrowser, toDashboard } from "../../../../../control-plane/http/dashboards/dashboard-headers.ts";
 
@@ -84,5 +86,14 @@ describe("what a browser is sent", () => {
     const hops = ["Connection", "close", "Transfer-Encoding", "chunked", "Keep-Alive", "1"];
     const own = ["Content-Type", "text/event-stream", "X-Accel-Buffering", "no"];
     expect(toBrowser([...answer, ...hops, ...own], visitor.cookie)).toEqual(own);
+  });
+
+  it("has the name of a file in the bytes that the dashboard wrote", () => {
+    // As undici gives them: a character for each byte.
+    const bytes = Buffer.from('attachment; filename="é中.txt"').toString("latin1");
+    const passed = toBrowser(["Content-Length", "2", "Content-Disposition", bytes], visitor.cookie);
+    const response = new ServerResponse(new IncomingMessage(new Socket()));
+    response.writeHead(200, passed);
+    expect(passed).toContain(bytes);
   });
 });
