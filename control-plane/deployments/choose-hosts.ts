@@ -50,7 +50,7 @@ export function createHostChooser(deps: {
   let version = 0;
   const explained = new Map<
     DeploymentId,
-    { readonly version: number; readonly memoryBytes: number; readonly reasons: readonly PendingReason[] }
+    { readonly version: number; readonly asked: string; readonly reasons: readonly PendingReason[] }
   >();
 
   async function look(isWhole: boolean): Promise<void> {
@@ -83,11 +83,12 @@ export function createHostChooser(deps: {
 
   function explain(deployment: Deployment, want: Want): readonly PendingReason[] {
     const known = explained.get(deployment.id);
-    const { memoryBytes } = want;
-    if (known?.version === version && known.memoryBytes === memoryBytes) return known.reasons;
+    // Where its like are decides which host comes first, never why one is refused.
+    const asked = JSON.stringify({ ...want, spread: undefined });
+    if (known?.version === version && known.asked === asked) return known.reasons;
     const reasons = summarize(rejections(want, [...index.hosts()]));
     if (explained.size > 10_000) explained.clear();
-    explained.set(deployment.id, { version, memoryBytes, reasons });
+    explained.set(deployment.id, { version, asked, reasons });
     return reasons;
   }
 

@@ -1,0 +1,36 @@
+// Why a deployment waits, in a fleet so large that it is not read anew for every choice.
+import { expect, it } from "vitest";
+import { createHostChooser } from "../../../../control-plane/deployments/choose-hosts.ts";
+import { deployment } from "../../../fakes/deployment-ports.ts";
+import { gib, gpu, hostView, inventory } from "../../../fakes/fleet-records.ts";
+
+const hosts = Array.from({ length: 101 }, (_, n) =>
+  hostView(`host-${n}`, {
+    inventory: inventory({
+      gpus: [gpu(0, { type: "H100-80GB", memoryBytes: 80 * gib })],
+      nvidiaDriverVersion: "570",
+      memoryBytes: 512 * gib,
+    }),
+    claims: [{ gpuUuid: "GPU-0", account: "u:another" as never }],
+  }),
+);
+
+it("tells what stands in the way of what is asked for now, though the fleet and the memory needed are the same", async () => {
+  const chooser = createHostChooser({
+    snapshot: async () => hosts,
+    hostState: () => "live",
+    reserves: {
+      reserve: async (type) => ({ gpu: type, minimums: new Map(), revision: 0n }),
+      sharing: async (account, type) => ({ account, gpu: type, revision: 0n }),
+    },
+    monotonicMs: () => 0,
+    resyncMs: 5_000,
+  });
+  const alone = deployment({ numGpus: 1, memoryBytes: 10 * gib });
+  const why = async (isMemoryBound: boolean) =>
+    (await chooser.choose({ ...alone, isMemoryBound }, [], 1)).reasons.map((reason) => reason.why);
+  const taken = "0 of 1 H100-80GB GPUs are free";
+  expect(await why(false)).toEqual([`${taken}; 1 needed`]);
+  expect(await why(true)).toEqual([`${taken}, and no room beside your other models; 1 needed`]);
+  expect(await why(false)).toEqual([`${taken}; 1 needed`]);
+});
