@@ -60,8 +60,10 @@ export interface CreateDeps extends FundsDeps, MemorySources {
 /** A model whose weights and needs are known beforehand. */
 export interface KnownModel {
   readonly weights: WeightsSource;
-  /** Of one instance; 0 unknown. */
+  /** Of one instance; 0: as its files say. */
   readonly memoryBytes: number;
+  /** Of one instance as somebody else runs it, where its files say nothing. */
+  readonly otherwiseBytes?: number;
   /** Undefined: text generation. */
   readonly task?: string;
   /** Served when the deployment does not say; 0: the model's own. */
@@ -149,18 +151,19 @@ async function plannedDeployment(
     externalUrl: null,
     contextLength: contextLengthOf(extraArgs) || model.contextLength,
   };
-  return { ...run, ...(await expectedMemory(deps, run, model.memoryBytes, async () => token)) };
+  const claim = await expectedMemory(deps, run, model.memoryBytes, async () => token);
+  return { ...run, ...claim, memoryBytes: claim.memoryBytes || (model.otherwiseBytes ?? 0) };
 }
 
-/** One whose file is known already is ours to serve; otherwise the hub is asked where the answer can change anything. */
+/** One whose files are known already is ours to serve; otherwise the hub is asked where the answer can change anything. */
 async function engineFor(
   deps: Pick<CreateDeps, "lookAtRepo">,
   request: DeployRequest,
   model: KnownModel,
 ): Promise<EngineChoice> {
-  const { repo, revision, file, localPath, pypiPackage } = model.weights;
-  const isKnown = [file, localPath, pypiPackage].some((one) => one !== undefined);
-  if (isKnown && request.engine === undefined) return { engine: "stoker", format: model.weights.format };
+  const { repo, revision, file, localPath, pypiPackage, format } = model.weights;
+  const isKnown = format === "onnx" || [file, localPath, pypiPackage].some((one) => one !== undefined);
+  if (isKnown && request.engine === undefined) return { engine: "stoker", format };
   if (request.choice) return request.choice;
   const isOpen = request.engine === undefined && request.gpu !== "other";
   const look = isOpen ? await deps.lookAtRepo(repo, revision, request.hf?.token) : undefined;
@@ -177,6 +180,11 @@ async function modelFor(
   if (request.baseModel !== undefined) {
     const base = deps.demoModel(request.baseModel) ?? (await deps.publicModel(request.baseModel));
     if (!base) throw new BaseModelUnknown(request.baseModel);
+    if (request.hf === undefined && base.weights.repo === "")
+      throw refusedField(
+        "base_model",
+        "it is served by a server or an image of its own, so there are no weights here to copy. Name a repository of the hub in hf.repo.",
+      );
     if (request.hf === undefined) return base;
   }
   // Without a repository the model's own name is one.

@@ -21,7 +21,7 @@ import type { Deployment } from "../deployments/deployment.ts";
 import { AccountSuspended, DeploymentGone, DeploymentNotFound } from "../deployments/errors.ts";
 import { changedMemory, type Run, type ShapeOfRepo } from "../deployments/expected-memory.ts";
 import { type AskForLogs, mergeLogs, readLogs } from "../deployments/logs.ts";
-import type { DeploymentStatsStore } from "../deployments/store.ts";
+import type { DeploymentStatsStore, DeploymentStore } from "../deployments/store.ts";
 import { NodeNotFound, NothingCordoned } from "../fleet/errors.ts";
 import { hostNamed } from "../fleet/find-host.ts";
 import { instanceLogs } from "../fleet/instance-logs.ts";
@@ -47,11 +47,20 @@ export interface VerbDeps {
 }
 
 /** A public model's weights and needs, by the deployment that serves it. */
-export function publicModelOf({ fleet, directory }: Pick<VerbDeps, "fleet" | "directory">) {
+export function publicModelOf({
+  fleet,
+  directory,
+}: {
+  readonly fleet: { readonly deploymentStore: Pick<DeploymentStore, "get"> };
+  readonly directory: Pick<Directory, "resolve">;
+}) {
   return async (name: string): Promise<KnownModel | undefined> => {
     const offered = directory.resolve(name, "" as AccountId);
     const found = offered && (await fleet.deploymentStore.get(offered.deployId, offered.owner));
-    return found && { weights: found.weights, memoryBytes: found.memoryBytes, contextLength: found.contextLength };
+    if (!found) return undefined;
+    const { weights, task, memoryBytes: otherwiseBytes, contextLength } = found;
+    // Its claim is that of its own GPUs and of as many requests as it lets in at once.
+    return { weights, task, memoryBytes: 0, otherwiseBytes, contextLength };
   };
 }
 
