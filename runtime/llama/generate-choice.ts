@@ -1,12 +1,18 @@
 // One choice on one sequence: reuse the cached prefix, evaluate the rest of the prompt, then sample token by token.
 // Every step is one entry of a round, and between two steps the request may be cancelled.
 import type { LlamaModel, Token } from "node-llama-cpp";
-import type { ChoiceSink, GenerationJob, Piece, RunningUsage } from "../server/text-engine.ts";
+import {
+  type ChoiceSink,
+  EngineRefusal,
+  type GenerationJob,
+  type Piece,
+  type RunningUsage,
+} from "../server/text-engine.ts";
 import { ChoiceText } from "./choice-text.ts";
 import type { LlamaSequence } from "./llama-sequence.ts";
 import { PieceDecoder } from "./piece-decoder.ts";
 import type { PromptPace } from "./prompt-pace.ts";
-import { maxTopLogprobs } from "./raw-logprobs.ts";
+import { foundNoToken, maxTopLogprobs } from "./raw-logprobs.ts";
 import type { Rounds } from "./rounds.ts";
 import { type SamplerState, samplerOptions } from "./sampler-options.ts";
 import { scorePrompt } from "./score-prompt.ts";
@@ -85,7 +91,11 @@ export async function generateChoice(
   try {
     // The first step evaluates what is left of the prompt.
     for (;;) {
-      const { value, done } = await rounds.run(sequence.place, () => iterator.next());
+      const { value, done } = await rounds
+        .run(sequence.place, () => iterator.next())
+        .catch((error: unknown) => {
+          throw job.constraint && foundNoToken(error) ? nothingFits(error) : error;
+        });
       evaluated(prompt.length);
       if (done || value === undefined) throw new Error("the model ended its generation without a token");
       const token = value.token as number;
@@ -110,6 +120,12 @@ export async function generateChoice(
   } finally {
     await iterator.return();
   }
+}
+
+function nothingFits(cause: unknown): EngineRefusal {
+  const words =
+    "the answer cannot be held to this format: nothing that this model can write fits it; loosen the format";
+  return new EngineRefusal("constraint", words, { cause });
 }
 
 async function timed(work: () => Promise<void>): Promise<number> {

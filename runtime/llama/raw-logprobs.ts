@@ -1,9 +1,17 @@
 // Log-probabilities of the model's own distribution. The library offers those left after temperature, top-p and grammar,
 // as a list of the whole vocabulary; so the binding's sampler call is wrapped, the one place where internals are used:
 // a call that asks for probabilities samples as always and then reads the logits of the chosen and of the top tokens.
+// And a call that fails says that there is no token: the library awaits its failure nowhere, which would end the process.
 import type { LlamaContext } from "node-llama-cpp";
 
 export const maxTopLogprobs = 20;
+
+/** What the library itself answers where it sampled nothing. */
+const noToken = -1;
+
+/** The library's own words for it. */
+export const foundNoToken = (error: unknown) =>
+  error instanceof Error && error.message === "Failed to sample next token";
 
 type Sampled = readonly [
   token: number,
@@ -26,7 +34,7 @@ export function reportRawLogprobs(context: LlamaContext): void {
   const { _ctx, _llama, _model } = context as unknown as Internals;
   const original: SampleToken = _ctx.sampleToken.bind(_ctx);
   const idle: NeutralSampler[] = [];
-  const sampleToken: SampleToken = async (...args) => {
+  const sample: SampleToken = async (...args) => {
     const [position, sampler, wantsProbabilities] = args;
     if (wantsProbabilities !== true) return original(...args);
     const token = (await original(position, sampler)) as number;
@@ -38,6 +46,7 @@ export function reportRawLogprobs(context: LlamaContext): void {
     idle.push(neutral);
     return [token, toLogprobs(logits, weight)];
   };
+  const sampleToken: SampleToken = (...args) => sample(...args).catch(() => (args[2] === true ? [noToken] : noToken));
   // The binding's prototype is read-only, so plain assignment would throw.
   Object.defineProperty(_ctx, "sampleToken", { value: sampleToken });
 }

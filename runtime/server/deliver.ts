@@ -2,9 +2,10 @@
 import type { ServerResponse } from "node:http";
 import type { AnswerFormat } from "./answer-format.ts";
 import { EventStream } from "./event-stream.ts";
+import { renderError } from "./render-error.ts";
 import { RequestError } from "./request-error.ts";
 import type { CommonRequest } from "./sampling-fields.ts";
-import type { ChoiceSink, GenerationJob, TextEngine } from "./text-engine.ts";
+import { type ChoiceSink, EngineRefusal, type GenerationJob, type TextEngine } from "./text-engine.ts";
 import { type UsageEntry, usageBody } from "./usage-log.ts";
 import { writeJson } from "./write-json.ts";
 
@@ -81,7 +82,10 @@ async function streamed(
   } catch (error) {
     // A refusal before the first byte keeps its own status.
     if (!stream.hasStarted) throw error;
-    const broken = new RequestError(500, "the model server failed while it generated; try again", { cause: error });
+    const broken =
+      error instanceof EngineRefusal
+        ? renderError(error)
+        : new RequestError(500, "the model server failed while it generated; try again", { cause: error });
     void stream.send(JSON.stringify(broken.body));
     stream.end();
     throw broken;

@@ -1,4 +1,7 @@
 // The rules of one GBNF grammar while it is built; names are unique, equal bodies share one rule.
+/** What the grammar begins with, and the rules of any JSON value, which refer to each other by name. */
+const ownNames = new Set(["root", "value", "object", "array"]);
+
 export class GrammarRules {
   readonly #names = new Map<string, string>();
   readonly #bodies = new Map<string, string>();
@@ -17,7 +20,7 @@ export class GrammarRules {
   reserve(hint: string): string {
     const base = hint.replace(/[^a-zA-Z0-9]+/g, "-").replace(/^-+|-+$/g, "") || "rule";
     let name = base;
-    for (let i = 2; this.#bodies.has(name); i++) name = `${base}-${i}`;
+    for (let i = 2; ownNames.has(name) || this.#bodies.has(name); i++) name = `${base}-${i}`;
     this.#bodies.set(name, "");
     return name;
   }

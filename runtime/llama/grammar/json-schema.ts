@@ -187,6 +187,7 @@ class SchemaWriter {
     );
     const min = count(s["minItems"], `${path}.minItems`) ?? 0;
     const max = count(s["maxItems"], `${path}.maxItems`);
+    if (max !== undefined && max < min) throw nothingBetween(path, "minItems", "maxItems");
     const ws = json.space(rules);
     const comma = `"," ${ws}`;
     if (prefix.length > 0) {
@@ -206,6 +207,7 @@ class SchemaWriter {
     const rules = this.#rules;
     const min = count(s["minLength"], `${path}.minLength`);
     const max = count(s["maxLength"], `${path}.maxLength`);
+    if (min !== undefined && max !== undefined && max < min) throw nothingBetween(path, "minLength", "maxLength");
     const pattern = typeof s["pattern"] === "string" ? s["pattern"] : formats[String(s["format"])];
     if (pattern === undefined) {
       if (min === undefined && max === undefined) return json.string(rules);
@@ -235,6 +237,10 @@ class SchemaWriter {
       throw new UnsupportedConstraint(`the schema at ${path}: ${(error as Error).message}`);
     }
   }
+}
+
+function nothingBetween(path: string, low: string, high: string): UnsupportedConstraint {
+  return new UnsupportedConstraint(`the schema at ${path} has a ${high} below its ${low}, which nothing can meet`);
 }
 
 function kindOf(s: Schema, path: string): string {

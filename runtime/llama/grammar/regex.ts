@@ -16,6 +16,14 @@ export const insideJson: Dialect = {
   forbidden: '"\\\\\\x00-\\x1F',
 };
 
+/** Longer ones, and those of more repetitions, take seconds of everybody's time for each token. */
+const longest = 10_000;
+/** Of varying length, those in a repeated group as often as it is repeated: all of them may be open at once. */
+const mostVarying = 64;
+/** llama.cpp makes a rule of each: of one repetition, and of all that are counted. */
+const mostTimes = 2000;
+const mostCounted = 10_000;
+
 const classes: Readonly<Record<string, string>> = { d: "0-9", w: "a-zA-Z0-9_", s: " \\t\\n\\r" };
 const controls: Readonly<Record<string, string>> = { n: "\n", t: "\t", r: "\r", f: "\f", v: "\v" };
 
@@ -25,15 +33,20 @@ export interface Converted {
   readonly endsAnchored: boolean;
 }
 
+const pointOf = (char: string) => char.codePointAt(0) as number;
+
 /** Throws UnsupportedConstraint. */
 export function regexToGbnf(regex: string, dialect: Dialect = plainText): Converted {
   const startsAnchored = regex.startsWith("^");
   const endsAnchored = regex.endsWith("$") && !/(^|[^\\])(\\\\)*\\\$$/.test(regex);
   const inner = [...regex.slice(startsAnchored ? 1 : 0, endsAnchored ? -1 : undefined)];
   let at = 0;
+  let varying = 0;
+  let counted = 0;
   const refuse = (what: string): never => {
     throw new UnsupportedConstraint(`the regular expression uses ${what}, which a grammar cannot hold`);
   };
+  if (regex.length > longest) refuse(`more than ${longest} characters`);
 
   const alternatives = (): string => {
     const branches = [sequence()];
@@ -45,8 +58,13 @@ export function regexToGbnf(regex: string, dialect: Dialect = plainText): Conver
   };
   const sequence = (): string => {
     const parts: string[] = [];
-    while (at < inner.length && inner[at] !== "|" && inner[at] !== ")") parts.push(atom() + quantifier());
-    return parts.length > 0 ? parts.join(" ") : '""';
+    while (at < inner.length && inner[at] !== "|" && inner[at] !== ")") {
+      const before = varying;
+      parts.push(atom() + quantifier(before));
+    }
+    if (parts.length > 0) return parts.join(" ");
+    varying += 1;
+    return '""';
   };
   const atom = (): string => {
     const char = inner[at++] as string;
@@ -86,13 +104,31 @@ export function regexToGbnf(regex: string, dialect: Dialect = plainText): Conver
     const isNegated = inner[at] === "^";
     if (isNegated) at++;
     let members = "";
+    /** The character before a "-" that makes a range of it; undefined where none can begin. */
+    let from: string | undefined;
+    let isRange = false;
+    const add = (char: string) => {
+      if (isRange && from !== undefined && pointOf(from) > pointOf(char))
+        refuse(`the range ${from}-${char}, which ends below its beginning`);
+      from = isRange ? undefined : char;
+      isRange = false;
+      members += classMember(char);
+    };
     for (let first = true; first || inner[at] !== "]"; first = false) {
       const char = inner[at++] ?? refuse("an open class");
-      if (char === "-") members += first || inner[at] === "]" ? "\\x2D" : "-";
-      else if (char !== "\\") members += classMember(char);
+      if (char === "-" && from !== undefined && inner[at] !== "]") {
+        isRange = true;
+        members += "-";
+      } else if (char !== "\\") add(char);
       else {
         const escaped = inner[at++] ?? refuse("a backslash at its end");
-        members += classes[escaped] ?? classMember(escapedChar(escaped));
+        const many = classes[escaped];
+        if (many !== undefined && isRange) refuse(`a range up to \\${escaped}`);
+        if (many === undefined) add(escapedChar(escaped));
+        else {
+          members += many;
+          from = undefined;
+        }
       }
     }
     at++;
@@ -102,22 +138,32 @@ export function regexToGbnf(regex: string, dialect: Dialect = plainText): Conver
     if (dialect.forbidden !== "" && dialect.char(char) !== literal(char))
       refuse(`"${char}" in a class of a JSON string`);
     return /[\]\\^\-[]/.test(char) || char < " "
-      ? `\\x${(char.codePointAt(0) as number).toString(16).padStart(2, "0").toUpperCase()}`
+      ? `\\x${pointOf(char).toString(16).padStart(2, "0").toUpperCase()}`
       : char;
   };
-  const quantifier = (): string => {
+  /** `before`: how many repetitions of varying length stand before what is repeated. */
+  const quantifier = (before: number): string => {
     const char = inner[at];
     let text = "";
     if (char === "*" || char === "+" || char === "?") text = inner[at++] as string;
     else if (char === "{") {
       const end = inner.indexOf("}", at);
       text = end < 0 ? "" : inner.slice(at, end + 1).join("");
-      if (!/^\{\d+(,\d*)?\}$/.test(text)) refuse(`the repetition "${text || "{"}"`);
       at = end + 1;
     }
+    if (text === "" && char !== "{") return "";
+    const [, low = "", comma, high = ""] = /^\{(\d+)(?:(,)(\d*))?\}$/.exec(text) ?? [];
+    if (char === "{" && low === "") refuse(`the repetition "${text || "{"}"`);
+    if (high !== "" && Number(high) < Number(low)) refuse(`the repetition "${text}", which ends below its beginning`);
+    const times = Math.max(1, Number(low), Number(high));
+    varying = before + (varying - before) * times + (char !== "{" || (comma !== undefined && high !== low) ? 1 : 0);
+    if (varying > mostVarying) refuse(`more than ${mostVarying} repetitions of varying length`);
+    if (times > mostTimes) refuse(`the repetition "${text}" (${mostTimes} at most)`);
+    if (char === "{") counted += times;
+    if (counted > mostCounted) refuse(`repetitions of more than ${mostCounted} times in all`);
     // A lazy repetition matches the same texts.
-    if (text !== "" && inner[at] === "?") at++;
-    if (text !== "" && inner[at] === "+") refuse("a possessive repetition");
+    if (inner[at] === "?") at++;
+    if (inner[at] === "+") refuse("a possessive repetition");
     return text;
   };
 

@@ -38,6 +38,8 @@ describe("the grammar of a JSON schema", () => {
     expect(refused({ not: { type: "string" } })).toThrow(/"not"/);
     expect(refused({ $ref: "#/$defs/absent" })).toThrow(/absent/);
     expect(refused({ type: "strnig" })).toThrow(UnsupportedConstraint);
+    expect(refused({ type: "array", minItems: 5, maxItems: 2 })).toThrow(/maxItems below its minItems/);
+    expect(refused({ type: "string", minLength: 5, maxLength: 2 })).toThrow(/maxLength below its minLength/);
   });
 
   it("takes what schema generators commonly write", () => {
@@ -68,6 +70,24 @@ describe("the grammar of a JSON schema", () => {
   });
 });
 
+describe("properties with the names of a grammar's own rules", () => {
+  it.each(["root", "value", "object", "array"])("leave %s to the grammar, whatever comes first", (name) => {
+    const bounded = { type: "integer", minimum: 3, maximum: 7 };
+    for (const properties of [
+      { [name]: bounded, any: {} },
+      { any: {}, [name]: bounded },
+    ]) {
+      const rules = jsonSchemaGrammar({ type: "object", properties }).split("\n");
+      const bodies = new Map(rules.map((line) => line.split(" ::= ") as [string, string]));
+      expect(bodies.size).toBe(rules.length);
+      expect(bodies.get("root")).toBe("object-root");
+      expect(bodies.get("value")).toMatch(/^object \| array \| /);
+      expect([bodies.get("object")?.slice(0, 3), bodies.get("array")?.slice(0, 3)]).toEqual(['"{"', '"["']);
+      expect([...bodies.values()]).toContain(integerRange(3n, 7n));
+    }
+  });
+});
+
 describe("a regular expression as a grammar", () => {
   it("keeps alternatives, classes and repetition", () => {
     expect(regexToGbnf("^(red|blue)-\\d{2,3}$").expression).toBe('(("r" "e" "d" | "b" "l" "u" "e") "-" [0-9]{2,3})');
@@ -79,6 +99,29 @@ describe("a regular expression as a grammar", () => {
 
   it.each(["(?=a)", "\\bword", "a(?<n>b)", "(a", "a)", "*a", "a++"])("refuses %s", (regex) => {
     expect(() => regexToGbnf(regex)).toThrow(UnsupportedConstraint);
+  });
+
+  it.each([
+    ["a repetition that ends below its beginning", "a{5,2}", /ends below/],
+    ["a range that does", "[z-a]", /range z-a/],
+    ["a range up to a class", "[a-\\d]", /range up to \\d/],
+    ["a long repetition", "a{2001}", /2000 at most/],
+    ["many of them", "a{2000}".repeat(6), /10000 times in all/],
+    ["many that may be empty", ".*".repeat(65), /64 repetitions of varying length/],
+    ["one of them many times", "(a?){65}", /64 repetitions of varying length/],
+    ["an alternative that is nothing, many times", "(a|){65}", /64 repetitions of varying length/],
+    ["a long text", "a".repeat(10_001), /10000 characters/],
+  ])("refuses what would end or stall llama.cpp: %s", (_, regex, words) => {
+    expect(() => regexToGbnf(regex)).toThrow(words);
+  });
+
+  it("keeps ranges, and a dash that makes none", () => {
+    const written = (regex: string) => regexToGbnf(regex).expression;
+    expect(written("[a-fx-z]")).toBe("([a-fx-z])");
+    expect(written("[-a]")).toBe("([\\x2Da])");
+    expect(written("[a-]")).toBe("([a\\x2D])");
+    expect(written("[\\d-x]")).toBe("([0-9\\x2Dx])");
+    expect(written("(ab?){20}c{3,3}d{1,40}")).toBe('(("a" "b"?){20} "c"{3,3} "d"{1,40})');
   });
 });
 
