@@ -8,6 +8,8 @@ import { jobStores, linkTo } from "../fakes/job-stores.ts";
 import { withoutRedis } from "../fakes/redis.ts";
 
 const patient = { timeout: 30_000, interval: 50 };
+/** What BullMQ had given out when its store went is given out again once its lock has run out and somebody has looked for such. */
+const unaided = { timeout: 120_000, interval: 50 };
 const log = pino({ level: "silent" });
 function start(address: JobsAddress, jobs: readonly RepeatedJob[], answerMs = 5_000) {
   const registry = new Registry();
@@ -57,16 +59,16 @@ describe.each(jobStores)("repeated jobs in $name", (store) => {
     await store.kill();
     await store.restart();
     const before = turns;
-    await vi.waitFor(() => expect(turns).toBeGreaterThan(before + 1), patient);
+    await vi.waitFor(() => expect(turns).toBeGreaterThan(before + 1), unaided);
 
     await store.wipe();
     const wiped = turns;
-    await vi.waitFor(() => expect(turns).toBeGreaterThan(wiped + 1), patient);
+    await vi.waitFor(() => expect(turns).toBeGreaterThan(wiped + 1), unaided);
 
     await store.unmake();
     const unmade = turns;
-    await vi.waitFor(() => expect(turns).toBeGreaterThan(unmade + 1), patient);
-  });
+    await vi.waitFor(() => expect(turns).toBeGreaterThan(unmade + 1), unaided);
+  }, 400_000);
 
   it("that fail are counted and tried again at their next turn, beside the others", async () => {
     let turns = 0;
@@ -100,12 +102,12 @@ describe.each(jobStores)("repeated jobs in $name", (store) => {
         turns += 1;
       };
       const link = await linkTo(address);
-      start(link.address, [{ name: "count", everyMs: 200, run: async () => count() }], 500);
+      start(link.address, [{ name: "count", everyMs: 200, run: async () => count() }], 1_000);
       await vi.waitFor(() => expect(turns).toBeGreaterThan(1), patient);
       link.lose();
       const before = turns;
-      await vi.waitFor(() => expect(turns).toBeGreaterThan(before + 2), patient);
-    });
+      await vi.waitFor(() => expect(turns).toBeGreaterThan(before + 2), unaided);
+    }, 200_000);
 
   it("stop in bounded time, also when the server is away", async () => {
     let turns = 0;

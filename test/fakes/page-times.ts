@@ -1,6 +1,7 @@
 // How quick a process makes its pages, by what it measures itself: a loaded test machine delays the way, not that.
 // `watchPages` asks for them every second, as Prometheus would, while a test does its worst.
 import { setTimeout as wait } from "node:timers/promises";
+import { longer } from "./nightly.ts";
 
 export interface PageTimes {
   readonly all: number;
@@ -23,6 +24,12 @@ export function timesSince(before: PageTimes | undefined, after: PageTimes | und
   if (!after) throw new Error("the page tells nothing of its own time");
   return { all: after.all - (before?.all ?? 0), quick: after.quick - (before?.quick ?? 0) };
 }
+
+/**
+ * How many of so many pages may be slower than 200 ms: one in twenty at night. A process may also wait for a processor that
+ * others have: at every change one in four, where a page that waits for what is away would be slow nearly every time.
+ */
+export const mayBeSlow = ({ all }: PageTimes): number => Math.max(1, all / longer(4, 20));
 
 export interface WatchedPage {
   readonly url: string;

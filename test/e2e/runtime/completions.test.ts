@@ -1,5 +1,6 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { promisedMs } from "../../fakes/nightly.ts";
 import { hasModel, type RuntimeProcess, startRuntime } from "./runtime-process.ts";
 
 const model = "HuggingFaceTB/SmolLM2-135M-Instruct";
@@ -256,7 +257,7 @@ describe.runIf(hasModel("completions and chat of the model server"))("the model 
     await answer.body?.getReader().read();
     gone.abort();
     await expect
-      .poll(async () => (await runtime.get("/usage/hang-up-1")).body, { timeout: 1000, interval: 20 })
+      .poll(async () => (await runtime.get("/usage/hang-up-1")).body, { timeout: promisedMs(1_000), interval: 20 })
       .toMatchObject({ finished: true, aborted: true, input_tokens: 5 });
     const usage = (await runtime.get("/usage/hang-up-1")).body;
     expect(usage.output_tokens).toBeGreaterThan(0);

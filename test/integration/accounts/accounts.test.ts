@@ -19,6 +19,7 @@ import { createPeopleStore } from "../../../control-plane/store/people-store.ts"
 import { makeFirstAccount } from "../../../control-plane/wiring/first-account.ts";
 import type { KeyId } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";
+import { promisedMs } from "../../fakes/nightly.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { log, openWorld, type World, wholeBooks } from "../billing/world.ts";
 
@@ -175,7 +176,7 @@ describe("authentication", () => {
     };
     expect(await answer()).toBe(account);
     expect(await world.tokenStore.revokeKey(account, caller.key, { by: account, ip: "", note: "" })).toBeDefined();
-    await expect.poll(answer, { timeout: 2_000, interval: 5 }).toBe("refused");
+    await expect.poll(answer, { timeout: promisedMs(2_000), interval: 5 }).toBe("refused");
   });
 
   it("accepts a key made a moment after it was refused", async () => {

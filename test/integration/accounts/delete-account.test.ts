@@ -19,6 +19,7 @@ import { createTokenStore } from "../../../control-plane/store/tokens-store.ts";
 import { createPeople } from "../../../control-plane/wiring/people.ts";
 import type { AccountId } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";
+import { promisedMs } from "../../fakes/nightly.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { log, openWorld, type World, wholeBooks } from "../billing/world.ts";
 
@@ -122,7 +123,7 @@ describe("an account that its owner deletes", () => {
           .catch((error) => error);
         expect(end).toBeInstanceOf(InvalidApiKey);
       },
-      { timeout: 2_000, interval: 10 },
+      { timeout: promisedMs(2_000), interval: 10 },
     );
   });
 

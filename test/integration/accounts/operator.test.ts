@@ -21,6 +21,7 @@ import { createOperator } from "../../../control-plane/wiring/operator.ts";
 import type { AccountId } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";
 import { suspendReasons } from "../../../proto/suspend-reason.ts";
+import { promisedMs } from "../../fakes/nightly.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { log, openWorld, wholeBooks } from "../billing/world.ts";
 
@@ -109,7 +110,7 @@ describe("suspensions", () => {
     const seen = async () =>
       Promise.all(replicas.map(async (auth) => (await auth.authenticate(apiKey, "127.0.0.1")).suspendReason));
     expect(await seen()).toEqual([null, null]);
-    const within = { timeout: 2_000, interval: 10 };
+    const within = { timeout: promisedMs(2_000), interval: 10 };
     await office.operator.suspend(account, "admin", act());
     await vi.waitFor(async () => expect(await seen()).toEqual(["admin", "admin"]), within);
     await office.operator.lift(account, "admin", act());

@@ -9,6 +9,7 @@ import { createScopedJwts } from "../../../control-plane/accounts/scoped-jwt.ts"
 import { BadExpiry, ScopedJwtNotFound, SigningKeyUnknown } from "../../../control-plane/accounts/token-errors.ts";
 import { createChangeFeed } from "../../../control-plane/store/change-feed.ts";
 import type { KeyId } from "../../../proto/ids.ts";
+import { promisedMs } from "../../fakes/nightly.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { log, openWorld, type World } from "../billing/world.ts";
 
@@ -125,15 +126,15 @@ describe("a revoked key", () => {
     const revokedMs = performance.now();
     for (const use of replicas) {
       for (const secret of [key.token, token])
-        await vi.waitFor(() => expect(use(secret)).rejects.toThrow(InvalidApiKey), { timeout: 10_000, interval: 5 });
+        await vi.waitFor(() => expect(use(secret)).rejects.toThrow(InvalidApiKey), { timeout: 20_000, interval: 5 });
     }
-    expect(performance.now() - revokedMs).toBeLessThan(2_000);
+    expect(performance.now() - revokedMs).toBeLessThan(promisedMs(2_000));
     const successor = await tokens.create(account, { name: "ci", allowedIps: null }, act);
     for (const use of replicas) {
       await expect(use(token)).rejects.toThrow(InvalidApiKey);
       const fresh = await scoped.mint(account, wish, act);
       await vi.waitFor(async () => expect(await use(fresh)).toMatchObject({ key: successor.key }), {
-        timeout: 10_000,
+        timeout: 20_000,
         interval: 5,
       });
     }
@@ -149,8 +150,8 @@ describe("a revoked key", () => {
       await trx.insertInto("change").values({ topic: "key", subject: key.key }).execute();
     });
     const revokedMs = performance.now();
-    await vi.waitFor(() => expect(use(key.token)).rejects.toThrow(InvalidApiKey), { timeout: 10_000, interval: 5 });
-    expect(performance.now() - revokedMs).toBeLessThan(2_000);
+    await vi.waitFor(() => expect(use(key.token)).rejects.toThrow(InvalidApiKey), { timeout: 20_000, interval: 5 });
+    expect(performance.now() - revokedMs).toBeLessThan(promisedMs(2_000));
   });
 
   it("counts also when it is only closed to an address", async () => {
@@ -159,10 +160,13 @@ describe("a revoked key", () => {
     await use(key.token);
     const other = { account, key: "another" as KeyId };
     await tokens.setAllowedIps(other, key.key, ["10.0.0.0/8"], act);
-    await vi.waitFor(() => expect(use(key.token)).rejects.toThrow(InvalidApiKey), { timeout: 2_000, interval: 5 });
+    await vi.waitFor(() => expect(use(key.token)).rejects.toThrow(InvalidApiKey), {
+      timeout: promisedMs(2_000),
+      interval: 5,
+    });
     await tokens.setAllowedIps(other, key.key, ["192.0.2.0/24"], act);
     await vi.waitFor(async () => expect(await use(key.token)).toMatchObject({ account }), {
-      timeout: 2_000,
+      timeout: promisedMs(2_000),
       interval: 5,
     });
   });

@@ -99,7 +99,7 @@ it("gives up on an engine that is silent before the first byte or between two", 
   expect([first.status, first.usage?.endReason, first.usage?.output]).toEqual([504, "engine_timeout", 0]);
   await impatient.close();
   // A machine that stands still between two tokens is not given up for it.
-  const quiet = await startDataPath(engine.origin, { limits: { gapMs: 1_500 } });
+  const quiet = await startDataPath(engine.origin, { limits: { gapMs: 3_000 } });
   engine.behave({ hangAfter: 2 });
   const gap = await call(quiet.port);
   expect(gap.usage).toMatchObject({ output: 2, source: "counted", endReason: "engine_timeout" });
@@ -108,8 +108,8 @@ it("gives up on an engine that is silent before the first byte or between two", 
 });
 
 it("waits longer for a first byte than for the next ones", async () => {
-  const patient = await startDataPath(engine.origin, { limits: { firstByteMs: 30_000, gapMs: 1_000 } });
-  engine.behave({ firstByteMs: 2_000 });
+  const patient = await startDataPath(engine.origin, { limits: { firstByteMs: 30_000, gapMs: 3_000 } });
+  engine.behave({ firstByteMs: 4_000 });
   expect((await call(patient.port)).usage?.endReason).toBe("stop");
   await patient.close();
 });

@@ -10,6 +10,11 @@ import { nano } from "../../../proto/money.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { log, openWorld } from "./world.ts";
 
+/** Prices and when they begin. So far apart that a machine that stands still for a moment sees both, and far from the next reading of all. */
+const steps = [
+  [2n, 2_000],
+  [3n, 5_000],
+] as const;
 let postgres: TestPostgres;
 beforeAll(async () => {
   postgres = await startPostgres();
@@ -50,7 +55,7 @@ it("a model's next price takes effect at its second, and the one after it too", 
   await catalog.offer({ name: "org/model", deployId, description: "", rates });
   const prices = createPriceBook({ store: createPriceStore(world.db) });
   const startMs = Date.now();
-  for (const [rate, afterMs] of [[2n, 1_500] as const, [3n, 2_500] as const]) {
+  for (const [rate, afterMs] of steps) {
     const wish = {
       kind: "model",
       subject: "org/model",
@@ -76,10 +81,10 @@ it("a model's next price takes effect at its second, and the one after it too", 
   });
   const rate = () => directory.resolve("org/model", "u:anybody" as AccountId)?.rates.input;
   expect(rate()).toBe(1n);
-  for (const [expected, afterMs] of [[2n, 1_500] as const, [3n, 2_500] as const]) {
-    await expect.poll(rate, { timeout: 5_000, interval: 5 }).toBe(expected);
+  for (const [expected, afterMs] of steps) {
+    await expect.poll(rate, { timeout: 30_000, interval: 5 }).toBe(expected);
     const lateMs = Date.now() - startMs - afterMs;
     expect(lateMs).toBeGreaterThanOrEqual(-5);
-    expect(lateMs).toBeLessThan(1_000);
+    expect(lateMs).toBeLessThan(2_500);
   }
 });

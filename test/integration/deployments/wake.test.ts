@@ -99,6 +99,8 @@ describe("a deployment that sleeps", () => {
     expect(await record()).toMatchObject({ servingSpec: 1, spec: 2, extraArgs });
     await asker(replica)(id, ada.account);
     await vi.waitFor(() => expect(replica.routing.ready(id)).toHaveLength(1), wait);
-    expect(await record()).toMatchObject({ status: "deployed", extraArgs: [], updateError: "start_failed: no" });
+    await vi.waitFor(async () => {
+      expect(await record()).toMatchObject({ status: "deployed", extraArgs: [], updateError: "start_failed: no" });
+    }, wait);
   });
 });

@@ -109,12 +109,12 @@ it("an instance on a GPU with a fault is replaced on another before it goes", as
   const gpuUuid = first?.gpuUuids[0];
   // What comes in its place is not there yet, however soon it is asked for.
   one.obeyEach((want) => ({ phase: want.instanceId === first?.instanceId ? "ready" : "starting" }));
+  const all = await replica.db.selectFrom("gpu_claim").select("gpu_uuid").where("host_id", "=", "host-1").execute();
+  expect(all).toEqual([{ gpu_uuid: gpuUuid }]);
   await replica.db
     .insertInto("gpu_cordon")
     .values({ host_id: "host-1", gpu_uuid: gpuUuid as string, fault_id: "xid:79", reason: "Xid 79", lifted_at: null })
     .execute();
-  const all = await replica.db.selectFrom("gpu_claim").select("gpu_uuid").where("host_id", "=", "host-1").execute();
-  expect(all).toEqual([{ gpu_uuid: gpuUuid }]);
   // The host's other GPUs are as good as another host's.
   await vi.waitFor(() => expect(one.desired?.instances).toHaveLength(2), wait);
   expect(one.desired?.tombstones).toEqual([]);

@@ -261,7 +261,8 @@ describe("an agent's session", () => {
 
 describe("a host that falls silent", () => {
   it("gets no new routes after its lease, is replaced after the longer silence, and loses its copy when it returns", async () => {
-    const replica = await start({ limits: scaledLimits });
+    // Between the end of its routes and its replacement there is time to look.
+    const replica = await start({ limits: { ...scaledLimits, lostMs: 8_000 } });
     const lost = await join(replica, { gpus: 1 });
     const id = await deployed(replica);
     const [before] = await instances(replica);
@@ -271,7 +272,7 @@ describe("a host that falls silent", () => {
     lost.disconnect();
     await vi.waitFor(() => expect(replica.routing.ready(id)).toEqual([]), wait);
     expect(await instances(replica)).toHaveLength(1);
-    await vi.waitFor(() => expect(replica.routing.ready(id)[0]?.hostId).toBe("host-2"), wait);
+    await vi.waitFor(() => expect(replica.routing.ready(id)[0]?.hostId).toBe("host-2"), { ...wait, timeout: 40_000 });
     await vi.waitFor(async () => {
       const rows = await instances(replica);
       expect(rows.map((row) => [row.host_id, row.tombstoned_at !== null])).toEqual([

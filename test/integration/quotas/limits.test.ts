@@ -266,7 +266,7 @@ describe("rate limits", () => {
     const request = (await desk.list("rate", 10)).find((one) => one.account === account);
     await desk.resolve("rate", request?.id as string, "approved", undefined, act);
     expect(await desk.rateLimits(account)).toEqual({ concurrent: 400, tokensPerMinute: 5_000_000 });
-    await vi.waitFor(() => expect(meter.limits.concurrent).toBe(400), { timeout: 5_000 });
+    await vi.waitFor(() => expect(meter.limits.concurrent).toBe(400), { timeout: 20_000 });
     stopping.abort();
     await running;
     await feed.stop();
