@@ -1,6 +1,7 @@
 // Mutual TLS on data paths, between gateways and agents and among agents. Who somebody is stands in the one URI of a certificate
 // that the installation's authority signed. Names and addresses say nothing, so a host may be reached by any of them.
-import { type ConnectionOptions, createSecureContext, type SecureContext } from "node:tls";
+import type { Duplex } from "node:stream";
+import { type ConnectionOptions, createSecureContext, type SecureContext, TLSSocket } from "node:tls";
 import type { HostId } from "./ids.ts";
 
 export interface OwnCertificate {
@@ -65,3 +66,22 @@ export const dialOptions = (context: SecureContext, host: HostId): PeerOptions =
     );
   },
 });
+
+/** How long what runs on a connection may outlive the certificates that opened it; then it is cut. */
+export const expiredEndMs = 3_600_000;
+/** The longest that a timer runs; no certificate of a host lasts as long. */
+const longestTimerMs = 2 ** 31 - 1;
+
+/**
+ * `listener`: called `laterMs` after the first of the two certificates that opened this connection has expired, if it is still open;
+ * never without TLS. Counted from now on by the monotonic clock: a step of the wall clock cuts nothing.
+ */
+export function onceExpired(socket: Duplex, laterMs: number, listener: () => void): void {
+  if (!(socket instanceof TLSSocket)) return;
+  // The same as X509Certificate is told only once.
+  const shown = [socket.getCertificate(), socket.getPeerCertificate()] as readonly { readonly valid_to?: string }[];
+  const endsMs = Math.min(...shown.flatMap((one) => (one?.valid_to ? [Date.parse(one.valid_to)] : [])));
+  const leftMs = Math.max(0, endsMs - Date.now()) + laterMs;
+  const timer = setTimeout(listener, Math.min(leftMs, longestTimerMs)).unref();
+  socket.once("close", () => clearTimeout(timer));
+}

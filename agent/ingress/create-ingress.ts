@@ -9,6 +9,7 @@ import type { Registry } from "prom-client";
 import { dashboardProtocol, dashboardPurpose } from "../../proto/dashboard-tunnel.ts";
 import { sharedPath, sharedProtocol } from "../../proto/frames.ts";
 import type { HostId, InstanceId } from "../../proto/ids.ts";
+import { onceExpired } from "../../proto/peer-tls.ts";
 import { type Ticket, verifyTicket, weightsPurpose } from "../../proto/ticket.ts";
 import type { Refusal } from "../../proto/usage.ts";
 import type { Answer } from "./answer.ts";
@@ -148,6 +149,9 @@ export function createIngress(options: IngressOptions): Ingress {
     if (!door.allows(req.socket, url)) {
       const message = "another host may ask for weights here, and for nothing else";
       answerJson(answer, 403, errorBody(message, "invalid_request_error", "not_a_gateway"));
+    } else if (door.isExpired(req.socket)) {
+      res.shouldKeepAlive = false;
+      turnAway(answer, "draining", "a certificate of this connection has expired; open another one", 1);
     } else if (at && req.method === "POST" && isInference(at)) {
       const contentType = req.headers["content-type"] ?? "application/json";
       infer(at, header, contentType, answer, (done) => readBody(req, plane, done));
@@ -185,8 +189,9 @@ export function createIngress(options: IngressOptions): Ingress {
   function upgrade(req: IncomingMessage, socket: Duplex, first: Buffer): void {
     // node:http takes its own listener away: without one a reset by the other side would end this process.
     socket.on("error", () => socket.destroy());
-    const wanted = isClosing ? undefined : req.headers.upgrade;
+    const wanted = req.headers.upgrade;
     if (!door.allows(socket, req.url ?? "")) refuseUpgrade(socket, 403);
+    else if (isClosing || door.isExpired(socket)) refuseUpgrade(socket, 503);
     else if (wanted === dashboardProtocol) openDashboard(req, socket, first);
     else if (wanted === sharedProtocol && req.url === sharedPath) openShared(socket, first);
     else refuseUpgrade(socket, 404);
@@ -206,6 +211,7 @@ export function createIngress(options: IngressOptions): Ingress {
       () => shared.delete(connection),
     );
     shared.add(connection);
+    onceExpired(socket, limits.expiredPatienceMs, () => connection.retire());
   }
 
   const bounds = {
@@ -215,7 +221,7 @@ export function createIngress(options: IngressOptions): Ingress {
     // What is past the first two is looked for so often.
     connectionsCheckingInterval: limits.headMs / 2,
   };
-  const door = openDoor(options.tls, { keepAlive: true, noDelay: true, ...bounds }, route, log);
+  const door = openDoor(options.tls, { keepAlive: true, noDelay: true, ...bounds }, limits, route, log);
   const { server } = door;
   server.on("upgrade", upgrade);
 

@@ -29,6 +29,7 @@ const reasons = {
   404: "Not Found",
   429: "Too Many Requests",
   502: "Bad Gateway",
+  503: "Service Unavailable",
 } as const;
 
 /** Ends an upgrade that is not carried out. */

@@ -7,7 +7,8 @@ import type { Duplex } from "node:stream";
 import type { TLSSocket } from "node:tls";
 import type { Logger } from "pino";
 import type { HostId } from "../../proto/ids.ts";
-import { type OwnCertificate, type Peer, peerOf, peerTlsVersion } from "../../proto/peer-tls.ts";
+import { type OwnCertificate, onceExpired, type Peer, peerOf, peerTlsVersion } from "../../proto/peer-tls.ts";
+import type { Limits } from "./limits.ts";
 
 export interface IngressTls {
   /** Shown from now on; undefined before this host has joined: no handshake succeeds until then. */
@@ -23,6 +24,8 @@ export interface Door {
   readonly server: Server;
   /** Whether the peer of this connection may ask for this path; tickets are looked at afterwards. */
   allows(socket: Duplex, url: string): boolean;
+  /** A certificate that opened this connection has expired: it takes nothing new, and is cut in the end. */
+  isExpired(socket: Duplex): boolean;
 }
 
 const handshakeMs = 10_000;
@@ -34,10 +37,11 @@ const tellEveryMs = 10_000;
 export function openDoor(
   tls: IngressTls | undefined,
   options: ServerOptions,
+  limits: Pick<Limits, "expiredPatienceMs" | "expiredEndMs">,
   route: RequestListener,
   log: Pick<Logger, "warn">,
 ): Door {
-  if (!tls) return { server: createServer(options, route), allows: () => true };
+  if (!tls) return { server: createServer(options, route), allows: () => true, isExpired: () => false };
   const shown = () => {
     const own = tls.certificate();
     return { ...fresh, ...(own ? { cert: own.certificatePem, key: own.keyPem, ca: own.caPem } : {}) };
@@ -47,6 +51,7 @@ export function openDoor(
   tls.onCertificate(() => server.setSecureContext(shown()));
 
   const peers = new Map<Duplex, Peer>();
+  const expired = new WeakSet<Duplex>();
   const mayStay = (peer: Peer): boolean => peer.kind === "gateway" || !tls.isRevoked(peer.id);
   server.on("secureConnection", (socket: TLSSocket) => {
     const peer = peerOf(socket.getPeerCertificate());
@@ -57,6 +62,8 @@ export function openDoor(
     }
     peers.set(socket, peer);
     socket.once("close", () => peers.delete(socket));
+    onceExpired(socket, limits.expiredPatienceMs, () => expired.add(socket));
+    onceExpired(socket, limits.expiredEndMs, () => socket.destroy());
   });
   tls.onRevoked(() => {
     for (const [socket, peer] of peers) if (!mayStay(peer)) socket.destroy();
@@ -75,5 +82,6 @@ export function openDoor(
       const peer = peers.get(socket);
       return peer !== undefined && (peer.kind === "gateway" || url.startsWith("/weights/"));
     },
+    isExpired: (socket) => expired.has(socket),
   };
 }

@@ -1,4 +1,5 @@
 // What one request of the data plane may hold, and how long each of its states may last.
+import { expiredEndMs } from "../../proto/peer-tls.ts";
 
 export interface Limits {
   readonly maxBodyBytes: number;
@@ -21,6 +22,10 @@ export interface Limits {
   readonly idleMs: number;
   /** What is open at a dashboard whose instance is ended is cut after this: a little later than its program would be killed. */
   readonly dashboardEndMs: number;
+  /** Once a certificate of a connection has expired, its peer has so long to open another before new requests on it are refused. */
+  readonly expiredPatienceMs: number;
+  /** And what runs on it so long before it is cut. */
+  readonly expiredEndMs: number;
 }
 
 export const defaultLimits: Limits = {
@@ -35,4 +40,6 @@ export const defaultLimits: Limits = {
   headMs: 60_000,
   idleMs: 75_000,
   dashboardEndMs: 20_000,
+  expiredPatienceMs: 60_000,
+  expiredEndMs,
 };

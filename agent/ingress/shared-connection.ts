@@ -24,6 +24,8 @@ interface Stream {
 }
 
 export interface SharedServer {
+  /** Takes no new request, and closes once the last answer has left. */
+  retire(): void;
   /** Closes it once everything queued has left; nothing more is taken. May be called again. */
   end(): void;
   cut(): void;
@@ -38,6 +40,7 @@ export function acceptShared(
   gone: () => void,
 ): SharedServer {
   const streams = new Map<number, Stream>();
+  let isRetired = false;
 
   function open(id: number, payload: Buffer, isWhole: boolean): void {
     const { fields, rest } = readFields(payload);
@@ -47,7 +50,12 @@ export function acceptShared(
     const answer = new SharedAnswer(frames, id, () => {
       streams.delete(id);
       body.letGo();
+      endIfRetired();
     });
+    if (isRetired) {
+      refuse(answer, "draining", "a certificate of this connection has expired; open another one", 1);
+      return;
+    }
     if (streams.size >= mostStreams) {
       refuse(answer, "busy", "this host holds too many requests", 1);
       return;
@@ -56,6 +64,10 @@ export function acceptShared(
     body.add(rest);
     if (isWhole) body.end();
     handle({ path, contentType, ticket, answer, readBody: (done) => body.read(done) });
+  }
+
+  function endIfRetired(): void {
+    if (isRetired && streams.size === 0) frames.end();
   }
 
   const frames: FrameSocket = new FrameSocket(socket, first, {
@@ -80,6 +92,10 @@ export function acceptShared(
     },
   });
   return {
+    retire() {
+      isRetired = true;
+      endIfRetired();
+    },
     end: () => frames.end(),
     cut: () => frames.close(new Error("the agent is shutting down")),
   };

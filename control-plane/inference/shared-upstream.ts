@@ -3,7 +3,7 @@ import { request as httpRequest } from "node:http";
 import { request as httpsRequest } from "node:https";
 import type { Duplex } from "node:stream";
 import { FrameSocket, frameKind, mostPayload, sharedPath, sharedProtocol, withFields } from "../../proto/frames.ts";
-import type { PeerOptions } from "../../proto/peer-tls.ts";
+import { onceExpired, type PeerOptions } from "../../proto/peer-tls.ts";
 import { SharedCall } from "./shared-call.ts";
 import type { UpstreamListener, UpstreamRequest } from "./upstream-call.ts";
 
@@ -13,18 +13,28 @@ export class NotShared extends Error {
 }
 
 export interface SharedConnection {
-  readonly isClosed: boolean;
+  /** It takes nothing more: it has ended, or will with what runs on it. */
+  readonly isOver: boolean;
   send(request: UpstreamRequest, listener: UpstreamListener): void;
   /** Breaks what runs. */
   close(): void;
 }
 
-/** Rejects with NotShared, or with what kept it from connecting. `gone`: called once when the connection has ended. */
+export interface SharedLife {
+  /** How long what runs may outlive the certificates that opened the connection. */
+  readonly expiredEndMs: number;
+  /** Once: it takes nothing more. Another one is needed for the next request. */
+  readonly over: (connection: SharedConnection) => void;
+  /** Once, after that: it has ended. */
+  readonly gone: (connection: SharedConnection) => void;
+}
+
+/** Rejects with NotShared, or with what kept it from connecting. */
 export function connectShared(
   origin: string,
   tls: PeerOptions,
   signal: AbortSignal,
-  gone: () => void,
+  life: SharedLife,
 ): Promise<SharedConnection> {
   const url = new URL(sharedPath, origin);
   const ask = url.protocol === "https:" ? httpsRequest : httpRequest;
@@ -33,11 +43,13 @@ export function connectShared(
     const asking = ask(url, { ...tls, headers, signal, agent: false });
     asking.once("upgrade", (_answer, socket, first) => {
       socket.setNoDelay(true);
-      resolve(shareConnection(socket, first, gone));
+      resolve(shareConnection(socket, first, life));
     });
     asking.once("response", (answer) => {
       answer.resume();
-      reject(new NotShared(`the agent answered ${answer.statusCode}`));
+      const why = `the agent answered ${answer.statusCode}`;
+      // One that is stopping would take no other request either.
+      reject(answer.statusCode === 503 ? new Error(why) : new NotShared(why));
     });
     asking.once("error", reject);
     asking.end();
@@ -57,13 +69,14 @@ interface Outgoing {
   sent: number;
 }
 
-function shareConnection(socket: Duplex, first: Buffer, gone: () => void): SharedConnection {
+function shareConnection(socket: Duplex, first: Buffer, life: SharedLife): SharedConnection {
   const calls = new Map<number, SharedCall>();
   /** In turn, a piece each: one large body does not hold up the others. */
   const outgoing = new Set<Outgoing>();
   let waitingBytes = 0;
   let isFull = false;
   let lastStream = 0;
+  let isOver = false;
   const frames = new FrameSocket(socket, first, {
     frame(kind, stream, payload) {
       // A frame of a request that was aborted is late, not wrong.
@@ -77,10 +90,22 @@ function shareConnection(socket: Duplex, first: Buffer, gone: () => void): Share
       const open = [...calls.values()];
       calls.clear();
       outgoing.clear();
-      gone();
+      retire();
+      life.gone(connection);
       for (const call of open) call.broke(error);
     },
   });
+
+  function retire(): void {
+    if (isOver) return;
+    isOver = true;
+    life.over(connection);
+    endIfIdle();
+  }
+
+  function endIfIdle(): void {
+    if (isOver && calls.size === 0) frames.close(new Error("a certificate of the connection has expired"));
+  }
 
   function pump(): void {
     while (!isFull && outgoing.size > 0) {
@@ -115,9 +140,9 @@ function shareConnection(socket: Duplex, first: Buffer, gone: () => void): Share
     return isLast;
   }
 
-  return {
-    get isClosed() {
-      return frames.isClosed;
+  const connection: SharedConnection = {
+    get isOver() {
+      return isOver;
     },
     send(request, listener) {
       // The counter has room for years; a connection that reaches its end makes way for the next.
@@ -127,7 +152,10 @@ function shareConnection(socket: Duplex, first: Buffer, gone: () => void): Share
       if (waitingBytes + request.body.length > mostWaitingBytes)
         return listener.onResponseError(undefined, new Error("too much is waiting for this agent"));
       const stream = ++lastStream;
-      const call = new SharedCall(frames, stream, listener, () => calls.delete(stream));
+      const call = new SharedCall(frames, stream, listener, () => {
+        calls.delete(stream);
+        endIfIdle();
+      });
       calls.set(stream, call);
       const one = { stream, call, request, listener, sent: 0 };
       if (!isFull && outgoing.size === 0 && sendPiece(one)) return;
@@ -137,4 +165,9 @@ function shareConnection(socket: Duplex, first: Buffer, gone: () => void): Share
     },
     close: () => frames.close(new Error("the control plane is shutting down")),
   };
+  onceExpired(socket, 0, retire);
+  onceExpired(socket, life.expiredEndMs, () =>
+    frames.close(new Error("what ran on the connection outlived its certificate for too long")),
+  );
+  return connection;
 }

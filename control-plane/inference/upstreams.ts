@@ -1,6 +1,7 @@
 // The ways to the agents. Requests to one agent share one connection (proto/frames.ts) where the agent knows how, and go over
 // keep-alive connections of their own where it does not: an agent of an older version during a rollout.
 import { buildConnector, type Dispatcher, Pool } from "undici";
+import { expiredEndMs as longestExpiredMs } from "../../proto/peer-tls.ts";
 import type { DataPathAddress, Dial } from "../fleet/dial.ts";
 import { connectShared, NotShared, type SharedConnection } from "./shared-upstream.ts";
 import type { UpstreamListener, UpstreamRequest } from "./upstream-call.ts";
@@ -24,8 +25,11 @@ interface Way {
   httpUntilMs: number;
 }
 
-export function createUpstreams(dial: Dial): Upstreams {
+/** `expiredEndMs`: how long what runs may outlive the certificates that opened its connection. */
+export function createUpstreams(dial: Dial, expiredEndMs = longestExpiredMs): Upstreams {
   const ways = new Map<string, Way>();
+  /** Of all ways; those that take nothing more too. */
+  const open = new Set<SharedConnection>();
   const closing = new AbortController();
 
   function wayTo({ hostId, origin }: DataPathAddress): Way {
@@ -39,17 +43,24 @@ export function createUpstreams(dial: Dial): Upstreams {
     return way;
   }
 
-  async function open(way: Way): Promise<SharedConnection> {
+  async function dialShared(way: Way): Promise<SharedConnection> {
     const signal = AbortSignal.any([closing.signal, AbortSignal.timeout(connectMs)]);
-    return connectShared(way.to.origin, dial(way.to), signal, () => {
-      way.shared = undefined;
+    return connectShared(way.to.origin, dial(way.to), signal, {
+      expiredEndMs,
+      over(connection) {
+        if (way.shared === connection) way.shared = undefined;
+      },
+      gone: (connection) => open.delete(connection),
     });
   }
 
   function connect(way: Way): Promise<SharedConnection> {
-    way.connecting ??= open(way)
+    way.connecting ??= dialShared(way)
       .then((shared) => {
-        if (!shared.isClosed) way.shared = shared;
+        if (!shared.isOver) {
+          way.shared = shared;
+          open.add(shared);
+        }
         return shared;
       })
       .finally(() => {
@@ -82,7 +93,7 @@ export function createUpstreams(dial: Dial): Upstreams {
     },
     async close() {
       closing.abort(new Error("the control plane is shutting down"));
-      for (const way of ways.values()) way.shared?.close();
+      for (const connection of open) connection.close();
       await Promise.all([...ways.values()].map((way) => way.pool?.destroy()));
       ways.clear();
     },

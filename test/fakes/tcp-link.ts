@@ -3,6 +3,8 @@ import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 
 export interface TcpLink {
   readonly port: number;
+  /** Connections that are open now. */
+  readonly open: number;
   /** `refused`: connections end and new ones are refused service; `silent`: they stay open and nothing passes. */
   cut(how: "refused" | "silent"): void;
   /** Connections that are open stay open and nothing passes; new ones are whole. */
@@ -36,6 +38,9 @@ export async function startTcpLink(targetPort: number): Promise<TcpLink> {
   };
   return {
     port: (server.address() as AddressInfo).port,
+    get open() {
+      return open.size;
+    },
     cut(how) {
       state = how;
       if (how === "refused") destroyAll();

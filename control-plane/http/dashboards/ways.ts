@@ -5,6 +5,7 @@ import { request as httpsRequest } from "node:https";
 import type { Socket } from "node:net";
 import { type buildConnector, Pool } from "undici";
 import { dashboardPath, dashboardProtocol, dashboardPurpose } from "../../../proto/dashboard-tunnel.ts";
+import { expiredEndMs, onceExpired } from "../../../proto/peer-tls.ts";
 import { signTicket } from "../../../proto/ticket.ts";
 import type { DashboardWay } from "../../agent-instances/dashboards.ts";
 import { DashboardBusy } from "../../agent-instances/errors.ts";
@@ -41,12 +42,23 @@ export function createWays(connections: number, dial: Dial): Ways {
       // Where the agent is reached now: its address and key change with its registration.
       connect: (_options: buildConnector.Options, done: buildConnector.Callback) => {
         openTunnel(entry.way, dial).then(
-          (socket) => done(null, socket),
+          (socket) => {
+            onceExpired(socket, 0, () => retire(entry));
+            onceExpired(socket, expiredEndMs, () => socket.destroy());
+            done(null, socket);
+          },
           (error: Error) => done(error, null),
         );
       },
     });
     return entry;
+  }
+
+  /** The next request opens connections of its own; what runs ends first. */
+  function retire(entry: { readonly pool: Pool; readonly way: DashboardWay }): void {
+    if (pools.get(entry.way.instance) !== entry) return;
+    pools.delete(entry.way.instance);
+    void entry.pool.close();
   }
 
   return {
@@ -56,12 +68,8 @@ export function createWays(connections: number, dial: Dial): Ways {
       // The one that was asked for last stands last.
       pools.delete(way.instance);
       pools.set(way.instance, known);
-      const [oldest] = pools;
-      if (oldest && pools.size > mostPools) {
-        pools.delete(oldest[0]);
-        // What runs on it ends first.
-        void oldest[1].pool.close();
-      }
+      const [oldest] = pools.values();
+      if (oldest && pools.size > mostPools) retire(oldest);
       return known.pool;
     },
     async close() {
