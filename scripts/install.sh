@@ -54,8 +54,9 @@ tick() {
   while sleep 3 && kill -0 $$ 2>/dev/null; do printf .; done
 }
 
+# onnxruntime-node's own script would fetch CUDA's files from another host; images for GPUs fetch them by themselves.
 run_npm() {
-  (cd "$root" && npm "$@" --include=dev --include=optional --no-audit --no-fund --no-progress)
+  (cd "$root" && ONNXRUNTIME_NODE_INSTALL=${ONNXRUNTIME_NODE_INSTALL:-skip} npm "$@" --include=dev --include=optional --no-audit --no-fund --no-progress)
 }
 
 install_packages() {

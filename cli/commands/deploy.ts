@@ -65,9 +65,9 @@ export function addDeploy(program: Command): void {
   deploy
     .command("list")
     .description("deployments, the newest first")
-    .option("--state <status>", "active, inactive, pending, any, or a status", "active")
+    .option("--state <status>", "active (the default), inactive, pending, any, or a status")
     .option("--model <name>", "only this model")
-    .action(async (flags: { state: string; model?: string }, command: Command) => list(openTerminal(command), flags));
+    .action(async (flags: { state?: string; model?: string }, command: Command) => list(openTerminal(command), flags));
   deploy
     .command("info <id>")
     .description("one deployment")
@@ -146,7 +146,10 @@ async function create(terminal: Terminal, model: string, flags: CreateFlags): Pr
               ...place,
               extra_args: flags.arg,
             },
-            hf: { repo: flags.hfRepo ?? model, revision: flags.hfRevision, token },
+            // Without any of them the name says it, which may be a model whose files are known.
+            ...((flags.hfRepo ?? flags.hfRevision ?? token) !== undefined && {
+              hf: { repo: flags.hfRepo ?? model, revision: flags.hfRevision, token },
+            }),
           },
         ] as const)
       : ([
@@ -176,22 +179,34 @@ async function freeGpu(api: Api, source: string): Promise<string> {
   return (free.find((gpu) => gpu.recommended) ?? cheapest)?.gpu_config.slice(2) ?? "other";
 }
 
-async function list(terminal: Terminal, flags: { state: string; model?: string }): Promise<void> {
-  const states: Record<string, string> = {
-    active: "initializing,downloading,deploying,deployed,updating,stopping",
-    inactive: "stopped,failed,deleted",
-    pending: "initializing,downloading,deploying",
-  };
-  const status = flags.state === "any" ? "" : `?status=${encodeURIComponent(states[flags.state] ?? flags.state)}`;
-  const all = await terminal.api.call<Deployment[]>("GET", `/deploy/list${status}`);
-  const chosen = flags.model === undefined ? all : all.filter((one) => one.model_name === flags.model);
-  terminal.rows(chosen, ["ID", "MODEL", "STATUS", "GPU"], (one) => [
+const states: Readonly<Record<string, readonly string[]>> = {
+  active: ["initializing", "downloading", "deploying", "deployed", "updating", "stopping"],
+  inactive: ["stopped", "failed", "deleted"],
+  pending: ["initializing", "downloading", "deploying"],
+};
+
+async function list(terminal: Terminal, flags: { state?: string; model?: string }): Promise<void> {
+  // Without a wish all are asked for, so that what is left out can be told.
+  const asked = flags.state === undefined || flags.state === "any" ? undefined : flags.state;
+  const status = asked && `?status=${encodeURIComponent(states[asked]?.join(",") ?? asked)}`;
+  const all = await terminal.api.call<Deployment[]>("GET", `/deploy/list${status ?? ""}`);
+  const ofModel = flags.model === undefined ? all : all.filter((one) => one.model_name === flags.model);
+  const shown = flags.state ? ofModel : ofModel.filter((one) => states["active"]?.includes(one.status));
+  terminal.rows(shown, ["ID", "MODEL", "STATUS", "GPU"], (one) => [
     one.deploy_id,
     one.model_name,
     statusText(one),
     one.config ? `${one.config.num_gpus}x${one.config.gpu}` : "",
   ]);
+  const hidden = ofModel.filter((one) => !shown.includes(one));
+  if (hidden.length > 0) terminal.progress(`Not shown: ${counted(hidden)}; --state any or inactive lists them.`);
 }
+
+/** `2 failed, 5 deleted` */
+const counted = (deployments: readonly Deployment[]): string =>
+  [...Map.groupBy(deployments, ({ status }) => status)]
+    .map(([status, those]) => `${those.length} ${status}`)
+    .join(", ");
 
 function describe(one: Deployment): string {
   const lines = [

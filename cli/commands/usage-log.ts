@@ -59,6 +59,7 @@ export async function showUsageDays(terminal: Terminal, by: "model" | "key" | "t
   // Without the sums of days, which are of all.
   const ofOne = ({ day, items }: Days["days"][number]) => ({ day, items: items.filter(({ id }) => id === only) });
   const days = only === undefined ? found.days : found.days.map(ofOne);
+  if (only !== undefined && days.every(({ items }) => items.length === 0)) await requireKey(terminal, only);
   if (terminal.json) return terminal.show({ ...found, days }, String);
   const lines = days.flatMap(({ day, items }) => items.map((item) => ({ ...item, day })));
   terminal[csv ? "csv" : "rows"](lines, ["DAY", by.toUpperCase(), "REQUESTS", "TOKENS", "USD"], (item) => [
@@ -68,6 +69,11 @@ export async function showUsageDays(terminal: Terminal, by: "model" | "key" | "t
     `${item.input_tokens}+${item.output_tokens}`,
     usd(item.cost),
   ]);
+}
+
+/** No use of a key that is not there is no answer: a live key or 404. Keys that were ended have their days still. */
+async function requireKey(terminal: Terminal, id: string): Promise<void> {
+  await terminal.api.call("GET", `/v1/api-tokens/id/${encodeURIComponent(id)}`);
 }
 
 export function addRequest(program: Command): void {

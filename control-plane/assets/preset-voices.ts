@@ -1,4 +1,5 @@
-// The voices that Kokoro-82M comes with. They are listed from here, so that a list never waits for a model to start.
+// The voices that models come with: Kokoro-82M's many, and a Piper model's one. They are listed from here, so that a list never
+// waits for a model to start.
 
 export interface PresetVoice {
   /** Also its id. */
@@ -27,10 +28,31 @@ const families: Readonly<Record<string, readonly [what: string, names: string]>>
   zm: ["Mandarin Chinese, male", "yunjian yunxi yunxia yunyang"],
 };
 
-export const presetVoices: readonly PresetVoice[] = Object.entries(families).flatMap(([prefix, [what, names]]) =>
+const kokoroVoices: readonly PresetVoice[] = Object.entries(families).flatMap(([prefix, [what, names]]) =>
   names.split(" ").map((name) => ({ name: `${prefix}_${name}`, description: `${what}, comes with Kokoro-82M` })),
 );
 
-const known = new Set(presetVoices.map(({ name }) => name));
+const known = new Set(kokoroVoices.map(({ name }) => name));
 
-export const isPresetVoice = (name: string): boolean => known.has(name);
+/** Piper's models and their voices are called alike: `rhasspy/piper-en_US-joe-medium` speaks as `en_US-joe-medium`. */
+const piperVoice = /^[a-z]{2,3}_[A-Z]{2}-\w+-(x_low|low|medium|high)$/;
+
+/** Such a name is no account's to take. */
+export const isPresetVoice = (name: string): boolean => known.has(name) || piperVoice.test(name);
+
+/** Of the models of these names, which our own runtime serves: it speaks by Kokoro and by Piper. */
+export function presetVoicesOf(models: readonly string[]): readonly PresetVoice[] {
+  const one = models.flatMap((model): readonly PresetVoice[] => {
+    const name = onlyVoiceOf(model);
+    return name === undefined
+      ? []
+      : [{ name, description: `${name.slice(0, name.indexOf("-"))}, comes with ${model}` }];
+  });
+  return models.every((model) => /piper/i.test(model)) ? one : [...one, ...kokoroVoices];
+}
+
+/** The one voice of a model of Piper, by the model's name; undefined: another model. */
+export function onlyVoiceOf(model: string): string | undefined {
+  const name = /(?:^|\/)piper-([^/]+)$/i.exec(model)?.[1];
+  return name !== undefined && piperVoice.test(name) ? name : undefined;
+}

@@ -30,7 +30,9 @@ export interface HfDeps extends CreateDeps {
 export async function createHf(deps: HfDeps, owner: Owner, request: HfRequest): Promise<Deployment> {
   const revision = request.revision ?? "main";
   checkRepo(request.modelName, revision, { repo: "model_name", revision: "version" });
-  const known = deps.demoModel(request.modelName);
+  // Another revision than the known files' is the hub's to give.
+  const named = deps.demoModel(request.modelName);
+  const known = named?.weights.revision === revision ? named : undefined;
   const look = known ? undefined : await deps.lookAtRepo(request.modelName, revision, request.token);
   const found = look?.kind === "found" ? look : undefined;
   const task = taskOf(request.task ?? known?.task, found?.task);
@@ -47,7 +49,7 @@ export async function createHf(deps: HfDeps, owner: Owner, request: HfRequest): 
     numGpus: request.numGpus,
     maxBatchSize: request.maxBatchSize,
     hf: {
-      repo: request.modelName,
+      repo: known?.weights.repo ?? request.modelName,
       revision,
       ...(request.token === undefined ? {} : { token: request.token }),
     },

@@ -191,7 +191,12 @@ async function modelFor(
   const repo = request.hf?.repo ?? modelName;
   const revision = request.hf?.revision || "main";
   checkRepo(repo, revision, { repo: "hf.repo", revision: "hf.revision" });
-  return deps.demoModel(repo) ?? { weights: { repo, revision }, memoryBytes: 0, contextLength: 0 };
+  const known = deps.demoModel(repo);
+  // Known files stand for the name of a model; a repository and a revision that were asked for are never others.
+  const isMeant =
+    request.hf === undefined ||
+    (known?.weights.repo.toLowerCase() === repo.toLowerCase() && known.weights.revision === revision);
+  return known && isMeant ? known : { weights: { repo, revision }, memoryBytes: 0, contextLength: 0 };
 }
 
 /** Whether it may stand in an address of the hub. */

@@ -196,8 +196,6 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
   app.setNotFoundHandler((request, reply) => {
     const other = known.otherMethods(request.method, request.originalUrl);
     const state = stateOfUnknown(edge, unknown, request, reply, other?.dialect);
-    if (!other && isVisitOfBrowser(request))
-      return reply.headers(pairs(state.headers())).header("cache-control", "no-store").redirect("/console", 302);
     if (!other) return reply.code(404).headers(pairs(state.headers())).send({ detail: "Not Found" });
     state.refusal = refusalOf(new MethodNotAllowed(request.method, other.allowed));
     reply.header("allow", other.allowed);
@@ -307,10 +305,6 @@ function answerRefusal(
     .headers(pairs([...headers, ...end, ...(state?.headers() ?? [])]))
     .send(body);
 }
-
-/** Somebody who opened the address that `up` prints. `/` is no operation: programs hear that there is nothing. */
-const isVisitOfBrowser = ({ method, url, headers }: FastifyRequest) =>
-  method === "GET" && /^\/(\?|$)/.test(url) && headers.accept?.includes("text/html") === true;
 
 function stateOfUnknown(
   edge: StateDeps,

@@ -1,4 +1,5 @@
 // Ajv's errors in the contract's shape: `detail[]` of {loc, msg, type}, types from a closed list.
+import { wordsOf } from "./pattern-words.ts";
 
 /** As Ajv gives it with `verbose`; `data` and `parentSchema` never leave this file, they may hold a prompt. */
 export interface SchemaError {
@@ -87,7 +88,10 @@ function described({ keyword, params, data }: SchemaError, place: Place): Omit<D
         ? { msg: `Input has an unknown \`${params["tag"]}\``, type: "enum" }
         : { msg: `Input needs a \`${params["tag"]}\``, type: "missing" };
     case "pattern":
-      return { msg: `String should match pattern '${params["pattern"]}'`, type: "string_pattern" };
+      return {
+        msg: `Input should ${wordsOf(String(params["pattern"])) ?? "have another form"}`,
+        type: "string_pattern",
+      };
     case "minLength":
       return {
         msg: `String should have at least ${limit} ${limit === 1 ? "character" : "characters"}`,

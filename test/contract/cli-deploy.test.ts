@@ -6,6 +6,7 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import type { SettingsUpdate } from "../../control-plane/deployments/change.ts";
 import type { DeployRequest } from "../../control-plane/deployments/create.ts";
 import type { HfRequest } from "../../control-plane/deployments/create-hf.ts";
+import type { Deployment } from "../../control-plane/deployments/deployment.ts";
 import { type Edge, startEdge } from "../fakes/edge.ts";
 import { apiKey, deployment } from "../fakes/ports.ts";
 
@@ -14,6 +15,7 @@ let edge: Edge;
 let asked: HfRequest | undefined;
 let wanted: DeployRequest | undefined;
 let changed: SettingsUpdate | undefined;
+let listed: readonly Deployment["status"][] = [];
 const offer = { count: 1, isAvailable: true, isRecommended: false };
 beforeAll(async () => {
   edge = await startEdge({
@@ -40,6 +42,7 @@ beforeAll(async () => {
           extraArgs: ["--seed=7", "--swap-space=2"],
           inactiveShutdown: 900,
         }),
+        list: async () => listed.map((status) => deployment({ status })),
         update(caller, of, update) {
           changed = update;
           return deps.deployments.update(caller, of, update);
@@ -80,6 +83,26 @@ it("chooses the cheapest GPU that is free and holds the weights where none is na
   expect(code, err).toBe(0);
   expect(wanted).toMatchObject({ modelName: "org/w", gpu: "L4-24GB" });
   expect(err).toContain(`stoker deploy info ${id} says how far it is`);
+}, 60_000);
+
+it("asks for a repository only where one was named: a model whose files are known is its name", async () => {
+  await stoker("deploy", "create-llm", "org/w", "--gpu", "other");
+  expect(wanted?.hf).toBeUndefined();
+  await stoker("deploy", "create-llm", "org/w", "--gpu", "other", "--hf-revision", "v2");
+  expect(wanted?.hf).toEqual({ repo: "org/w", revision: "v2" });
+}, 60_000);
+
+it("lists what is or comes to be served, and says what else there is", async () => {
+  listed = ["deployed", "failed", "deleted", "deleted"];
+  const active = await stoker("deploy", "list", "--model", "ada/my-llm");
+  const none = await stoker("deploy", "list", "--model", "org/unknown");
+  const any = await stoker("deploy", "list", "--state", "any", "--model", "ada/my-llm");
+  expect(active.out.match(/^.*deployed.*$/gm)).toHaveLength(1);
+  expect(active.out).not.toMatch(/failed|deleted/);
+  expect(active.err).toBe("Not shown: 1 failed, 2 deleted; --state any or inactive lists them.\n");
+  expect(none).toMatchObject({ out: "None.\n", err: "" });
+  expect(any.out.trim().split("\n")).toHaveLength(5);
+  expect(any.err).toBe("");
 }, 60_000);
 
 it("shows all that an update sets", async () => {

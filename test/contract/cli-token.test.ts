@@ -87,5 +87,12 @@ it("tells what one key used each day, and nothing of others", async () => {
   expect((await stoker("token", "usage", ada.key, ...days)).out).toMatch(
     /^DAY .*\n2026-02-03 +auto +1 +6\+3 +0\.000000\n$/,
   );
-  expect((await stoker("token", "usage", "another", ...days)).out).toBe("None.\n");
+  const unknown = await stoker("token", "usage", "another", ...days);
+  expect(unknown).toMatchObject({ out: "", code: 4 });
+  expect(unknown.err).toContain("stoker token list");
+});
+
+it("a key that was not used has no days, which is no error", async () => {
+  const unused = ["--from", "2020-01-01", "--to", "2020-01-02"];
+  expect(await stoker("token", "usage", ada.key, ...unused)).toMatchObject({ out: "None.\n", code: 0 });
 });

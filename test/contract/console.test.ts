@@ -101,9 +101,21 @@ describe("the bare address", () => {
     }
   });
 
-  it("is nothing to a program, and neither is any other unknown path to a browser", async () => {
-    const answers = [await visit("/", "*/*"), await visit("/", browser, "POST"), await visit("/nothing", browser)];
-    for (const answer of answers) expect([answer.statusCode, answer.json()]).toEqual([404, { detail: "Not Found" }]);
+  it("tells a program what runs here and where to read on", async () => {
+    const answer = await visit("/", "*/*");
+    expect(answer.headers["content-type"]).toContain("application/json");
+    const { version, ...said } = answer.json();
+    expect(version).toMatch(/^\d+\.\d+\.\d+/);
+    expect(said).toEqual({ name: "Stoker", docs: "/docs", openapi: "/openapi.json", console: "/console" });
+    for (const path of [said.docs, said.openapi, said.console])
+      expect((await visit(path, "*/*")).statusCode, path).toBe(200);
+  });
+
+  it("takes nothing else, and no other unknown path leads a browser anywhere", async () => {
+    const wrong = await visit("/", browser, "POST");
+    expect([wrong.statusCode, wrong.headers["allow"]]).toEqual([405, "GET, HEAD"]);
+    const unknown = await visit("/nothing", browser);
+    expect([unknown.statusCode, unknown.json()]).toEqual([404, { detail: "Not Found" }]);
   });
 });
 

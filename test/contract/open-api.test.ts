@@ -5,6 +5,7 @@ import { Validator } from "@seriousme/openapi-schema-validator";
 import { Ajv } from "ajv";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { createHttp } from "../../control-plane/http/create-http.ts";
+import { detailOf } from "../../control-plane/http/validation-detail.ts";
 import { fakePorts } from "../fakes/ports.ts";
 
 let app: Awaited<ReturnType<typeof createHttp>>;
@@ -50,6 +51,23 @@ it("every operation is summed up and declares its refusals", () => {
     expect(operation.summary, path).toBeTruthy();
     expect(Object.keys(operation.responses), path).toContain("422");
     if ((operation.security?.length ?? 0) > 0) expect(Object.keys(operation.responses), path).toContain("401");
+  }
+});
+
+it("every pattern that a caller can miss is said in words, and never shown", () => {
+  const patterns = new Set<string>();
+  const collect = (value: unknown): void => {
+    if (typeof value !== "object" || value === null) return;
+    const { pattern } = value as { pattern?: unknown };
+    if (typeof pattern === "string") patterns.add(pattern);
+    Object.values(value).forEach(collect);
+  };
+  for (const { operation } of operations()) collect([operation.parameters, operation.requestBody]);
+  expect(patterns.size).toBeGreaterThan(10);
+  for (const pattern of patterns) {
+    const [detail] = detailOf([{ keyword: "pattern", instancePath: "/x", params: { pattern } }], "body");
+    expect(detail, pattern).toMatchObject({ msg: expect.stringMatching(/^Input should (be|hold) /) });
+    expect(detail?.msg).not.toContain("another form");
   }
 });
 

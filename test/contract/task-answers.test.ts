@@ -130,6 +130,18 @@ describe("speech", () => {
     expect(await answer.text()).toBe(audio.join(""));
   });
 
+  it("is spoken by the model whose only voice was asked for", async () => {
+    tasks.offer({ task: "text-to-speech" });
+    const { models } = tasks.edge.models;
+    const [kokoro] = models as [(typeof models)[number]];
+    const piper = { ...kokoro, name: "rhasspy/piper-en_US-joe-medium", servedName: "piper" };
+    tasks.edge.models.models = [kokoro, piper];
+    await tasks.edge.post("/v1/text-to-speech/en_US-joe-medium", { text: "Hi" });
+    expect(tasks.askedJson()).toMatchObject({ model: "piper", voice: "en_US-joe-medium" });
+    await tasks.edge.post("/v1/text-to-speech/af_bella", { text: "Hi" });
+    expect(tasks.askedJson()).toMatchObject({ model: "as-served", voice: "af_bella" });
+  });
+
   it("refuses as ElevenLabs' clients read it", async () => {
     const unknown = await tasks.edge.post("/v1/text-to-speech/af_bella", { text: "Hi" });
     expect([unknown.status, (await unknown.json()).detail.status]).toEqual([404, "model_not_found"]);

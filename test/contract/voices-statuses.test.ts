@@ -11,6 +11,7 @@ const away = new DatabaseAway("away");
 const { id } = adasVoice;
 const renamed = { name: "Ada at work", description: "brisk" };
 const speaks = servedModel({ task: "text-to-speech" });
+const piper = servedModel({ name: "rhasspy/piper-en_US-joe-medium", task: "text-to-speech" });
 const withPresets = ({ models }: { models: { models: unknown } }) => void Object.assign(models, { models: [speaks] });
 
 const rows: readonly Row[] = [
@@ -31,6 +32,24 @@ const rows: readonly Row[] = [
     given: withPresets,
     holds: { user_id: "preset", voice_id: "af_bella", description: "American English, female, comes with Kokoro-82M" },
   },
+  {
+    call: "GET /v1/voices",
+    status: 200,
+    given: ({ models }) => void Object.assign(models, { models: [piper] }),
+    holds: {
+      voices: [
+        { voice_id: id },
+        { user_id: "preset", voice_id: "en_US-joe-medium", name: "en_US-joe-medium", kind: "preset" },
+      ],
+    },
+  },
+  {
+    call: "GET /v1/voices/en_US-joe-medium",
+    status: 200,
+    given: ({ models }) => void Object.assign(models, { models: [speaks, piper] }),
+    holds: { user_id: "preset", description: "en_US, comes with rhasspy/piper-en_US-joe-medium" },
+  },
+  { call: "POST /v1/voices/en_US-joe-medium/edit", status: 400, body: renamed },
   { call: "GET /v1/voices/af_bella", status: 404, holds: { detail: { status: "voice_not_found" } } },
   { call: "GET /v1/voices/unknown", status: 404, holds: { detail: { status: "voice_not_found" } } },
   { call: `GET /v1/voices/${id}`, status: 401, key: null },

@@ -79,6 +79,13 @@ export function addServiceRoutes(
     handler: () => ({ min: oldestClient, update: oldestClient, latest: version }),
   });
 
+  // No operation of the interface: for whoever opens the bare address that `up` prints.
+  app.get("/", { schema: { hide: true } as object }, ({ headers }, reply) => {
+    reply.header("cache-control", "no-store").header("vary", "accept");
+    if (headers.accept?.includes("text/html")) return reply.redirect("/console", 302);
+    return reply.send({ name: "Stoker", version, docs: "/docs", openapi: "/openapi.json", console: "/console" });
+  });
+
   const page = readFileSync(join(import.meta.dirname, "../docs-page.html"), "utf8");
   app.get("/openapi.json", { schema: { hide: true } as object }, () => app.swagger());
   app.get("/docs", { schema: { hide: true } as object }, (_request, reply) =>

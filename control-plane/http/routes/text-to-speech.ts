@@ -58,7 +58,7 @@ const readWith =
     if (!known) throw new SpeechFormatUnknown(code, code === asked);
     state.extraHeaders = ["request-id", state.requestId, "character-cost", String(charactersOf(text))];
     const caller = state.caller as Caller;
-    const speaker = model ?? speechModel(spine.models, caller, chosenModel);
+    const speaker = model ?? speechModel(spine.models, caller, chosenModel, voice);
     const relayed = (spoken: string): Relayed => ({
       completion: speech({ model: speaker, text, voice: spoken, format: known, language }),
     });

@@ -2,7 +2,7 @@
 import { Type } from "typebox";
 import type { Caller } from "../../accounts/caller.ts";
 import { NoVoiceModel, PresetVoiceFixed } from "../../assets/errors.ts";
-import { isPresetVoice, type PresetVoice, presetVoices } from "../../assets/preset-voices.ts";
+import { isPresetVoice, type PresetVoice, presetVoicesOf } from "../../assets/preset-voices.ts";
 import type { Voice, VoiceBlend, VoiceSample } from "../../assets/store.ts";
 import type { ModelDirectory } from "../../catalog/served-model.ts";
 import type { Spine } from "../../inference/complete.ts";
@@ -43,7 +43,7 @@ export function addVoiceRoutes(
     refusals: [503],
     handler: async ({ caller }) => {
       const own = (await voices.list(caller.account)).map((voice) => rendered(caller, voice));
-      return { voices: [...own, ...(hasPresets(models, caller) ? presetVoices.map(renderedPreset) : [])] };
+      return { voices: [...own, ...presets(models, caller).map(renderedPreset)] };
     },
   });
 
@@ -77,7 +77,7 @@ export function addVoiceRoutes(
     answer: VoiceBody,
     refusals: [404, 503],
     handler: async ({ caller, params: { voice_id: id } }) => {
-      const preset = hasPresets(models, caller) ? presetVoices.find(({ name }) => name === id) : undefined;
+      const preset = presets(models, caller).find(({ name }) => name === id);
       return preset ? renderedPreset(preset) : rendered(caller, await voices.get(caller.account, id));
     },
   });
@@ -137,11 +137,13 @@ function samplesOf({ files, audio }: AddVoiceForm): readonly VoiceSample[] {
   });
 }
 
-/** Our own runtime speaks by Kokoro, whose voices these are, or by Piper, whose models have one each. */
-const hasPresets = (models: ModelDirectory, { account }: Caller): boolean =>
-  models
-    .list(account)
-    .some(({ task, engine, name }) => task === "text-to-speech" && engine === "stoker" && !/piper/i.test(name));
+const presets = (models: ModelDirectory, { account }: Caller): readonly PresetVoice[] =>
+  presetVoicesOf(
+    models
+      .list(account)
+      .filter(({ task, engine }) => task === "text-to-speech" && engine === "stoker")
+      .map(({ name }) => name),
+  );
 
 const renderedPreset = ({ name, description }: PresetVoice) => ({
   user_id: "preset",

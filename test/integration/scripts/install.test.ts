@@ -33,3 +33,26 @@ it("refuses to install through a node_modules that is a link, and leaves what it
     rmSync(folder, { recursive: true, force: true });
   }
 });
+
+it("installs without the 300 MB of CUDA that onnxruntime-node would fetch, unless they are asked for", () => {
+  const folder = mkdtempSync(join(tmpdir(), "stoker-install-"));
+  try {
+    writeFileSync(join(folder, "npm"), '#!/bin/sh\necho "$ONNXRUNTIME_NODE_INSTALL"\n', { mode: 0o755 });
+    const asked = (more: Readonly<Record<string, string>>) =>
+      spawnSync("sh", ["-c", `. '${script}'; run_npm ci`], {
+        env: { PATH: `${folder}:${process.env["PATH"]}`, root: folder, ...more },
+        encoding: "utf8",
+      }).stdout;
+    expect(asked({})).toBe("skip\n");
+    expect(asked({ ONNXRUNTIME_NODE_INSTALL: "cuda12" })).toBe("cuda12\n");
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+});
+
+it("npm is told nothing in .npmrc that it does not know: it would warn at every `npx stoker`", () => {
+  const lines = readFileSync(join(import.meta.dirname, "../../../.npmrc"), "utf8")
+    .trim()
+    .split("\n");
+  expect(lines.map((line) => line.replace(/=.*/, "")).sort()).toEqual(["audit", "fund"]);
+});

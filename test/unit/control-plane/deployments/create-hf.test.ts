@@ -1,6 +1,7 @@
 import { expect, it } from "vitest";
 import type { RepoLook } from "../../../../control-plane/catalog/hub-look.ts";
 import { readLook } from "../../../../control-plane/catalog/hub-look.ts";
+import { createDeployment } from "../../../../control-plane/deployments/create.ts";
 import { createBy } from "../../../../control-plane/deployments/create-by.ts";
 import { createHf, type HfDeps } from "../../../../control-plane/deployments/create-hf.ts";
 import type { NewDeployment } from "../../../../control-plane/deployments/store.ts";
@@ -115,4 +116,35 @@ it("a model of this installation is deployed as the caller's own copy", async ()
   await createBy(all, ada, "stoker", { ...provided, modelName: "org/model" });
   expect(made[0]).toMatchObject({ modelName: "ada/model", weights: { repo: "org/w" }, memoryBytes: 5 });
   await expect(createBy(all, ada, "stoker", { ...provided, modelName: "org/nothing" })).rejects.toThrow(/unknown/);
+});
+
+const whisper = {
+  weights: { repo: "onnx/whisper", revision: "main", format: "onnx" as const },
+  memoryBytes: 7,
+  task: "automatic-speech-recognition",
+  contextLength: 0,
+};
+const knowsWhisper = (repo: string) => (["openai/whisper", "onnx/whisper"].includes(repo) ? whisper : undefined);
+
+it("a model whose files are known is served from them by its name, and its record says so", async () => {
+  const { all, made } = deps(repo("automatic-speech-recognition", "onnx/model.onnx"));
+  await createHf({ ...all, demoModel: knowsWhisper }, ada, request({ modelName: "openai/whisper" }));
+  await createHf({ ...all, demoModel: knowsWhisper }, ada, request({ modelName: "openai/whisper", revision: "v2" }));
+  expect(made.map(({ weights }) => `${weights.repo}@${weights.revision}`)).toEqual([
+    "onnx/whisper@main",
+    "openai/whisper@v2",
+  ]);
+});
+
+it.each([
+  ["its name alone", undefined, "onnx/whisper@main"],
+  ["the repository of the known files", { repo: "onnx/whisper" }, "onnx/whisper@main"],
+  ["a repository in full", { repo: "openai/whisper" }, "openai/whisper@main"],
+  ["another revision", { repo: "onnx/whisper", revision: "v2" }, "onnx/whisper@v2"],
+])("%s of a known model is taken as it was asked for", async (_, hf, used) => {
+  const { all, made } = deps({ kind: "unreachable" });
+  const { task: _task, ...wish } = request({ modelName: "openai/whisper" });
+  const more = { gpu: "other" as const, extraArgs: [], hf, baseModel: undefined };
+  await createDeployment({ ...all, demoModel: knowsWhisper }, ada, { ...wish, ...more });
+  expect(made.map(({ weights }) => `${weights.repo}@${weights.revision}`)).toEqual([used]);
 });
