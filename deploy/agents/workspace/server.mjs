@@ -5,6 +5,7 @@ import { createReadStream } from "node:fs";
 import { readdir, stat } from "node:fs/promises";
 import { createServer } from "node:http";
 import { join, normalize } from "node:path";
+import { pipeline } from "node:stream";
 
 const volume = process.env.STOKER_VOLUME ?? "/data";
 
@@ -12,7 +13,8 @@ const server = createServer(async (request, response) => {
   try {
     const path = normalize(decodeURIComponent(new URL(request.url ?? "/", "http://here").pathname));
     const found = await stat(join(volume, path));
-    if (!found.isDirectory()) return void createReadStream(join(volume, path)).pipe(response);
+    // Closed also when its reader leaves, and no end of this program when it cannot be read.
+    if (!found.isDirectory()) return void pipeline(createReadStream(join(volume, path)), response, () => {});
     const names = await readdir(join(volume, path));
     const isBrowser = request.headers.accept?.includes("text/html");
     response.writeHead(200, { "content-type": isBrowser ? "text/html; charset=utf-8" : "application/json" });
