@@ -19,11 +19,12 @@ export function addAuth(program: Command): void {
         .toString()
         .trim();
       if (!/^[\x21-\x7e]{8,}$/.test(key)) throw new CliError("That is no API key.", exitCode.wrongUsage);
-      const { host } = terminal.connection;
-      const me = await openApi({ host, key: () => key }).call<{ display_name: string }>("GET", "/v1/me");
+      const { host, others = [] } = terminal.connection;
+      const me = await openApi({ host, others, key: () => key }).call<{ display_name: string }>("GET", "/v1/me");
       const path = profilePath(process.env);
-      writeProfile(path, host, key);
-      terminal.progress(`Stored for ${me.display_name} at ${host} in ${path}.`);
+      const hosts = [host, ...others].join(",");
+      writeProfile(path, hosts, key);
+      terminal.progress(`Stored for ${me.display_name} at ${hosts} in ${path}.`);
     });
   auth
     .command("set-password [file]")

@@ -22,7 +22,7 @@ export function addLogin(program: Command): void {
       progress(`Open ${host}/login?cli=${loginId}`);
       progress(`and check that the page shows the code ${codeOf(loginId)}. Waiting ...`);
       const key = await awaitKey(openApi(connection, { anonymous: true }), loginId);
-      const me = await openApi({ host, key: () => key }).call<{ display_name: string }>("GET", "/v1/me");
+      const me = await openApi({ ...connection, key: () => key }).call<{ display_name: string }>("GET", "/v1/me");
       const path = profilePath(process.env);
       writeProfile(path, [host, ...others].join(","), key);
       progress(`Signed in as ${me.display_name} at ${host}; the key is in ${path}.`);

@@ -1,7 +1,12 @@
 // The CLI with the addresses of several control planes: what one that is away costs.
+import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createServer, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
 import { afterEach, expect, it } from "vitest";
 import { openApi } from "../../cli/api.ts";
 import { CliError } from "../../cli/cli-error.ts";
@@ -51,3 +56,27 @@ it("reads anew at the next where an answer broke off, and does nothing twice tha
 it("names all that it asked where none can be reached", async () => {
   await expect(api(away, alsoAway).call("GET", "/v1/me")).rejects.toThrow(`${away}, ${alsoAway} cannot be reached`);
 });
+
+it.each([["auth", "set-token"], ["login"]])(
+  "keeps all of them beside a key, whichever answered: %s",
+  async (...words) => {
+    const second = await server(
+      (response) => void response.end('{"display_name":"ada","access_token":"stk_12345678"}'),
+    );
+    const home = mkdtempSync(join(tmpdir(), "stoker-addresses-"));
+    try {
+      const host = `${away},${second.url}`;
+      const main = join(import.meta.dirname, "../../cli/main.ts");
+      const child = spawn(process.execPath, [main, "--host", host, ...words], {
+        env: { ...process.env, XDG_CONFIG_HOME: home },
+        stdio: ["pipe", "ignore", "pipe"],
+      });
+      child.stdin.end("stk_12345678\n");
+      expect(await text(child.stderr)).toMatch(/(Stored for|Signed in as) ada/);
+      expect(readFileSync(join(home, "stoker", "profile"), "utf8")).toContain(`STOKER_HOST=${host}\n`);
+    } finally {
+      rmSync(home, { recursive: true });
+    }
+  },
+  60_000,
+);
