@@ -25,8 +25,8 @@ export function samplerOptions(sampling: Sampling, state: SamplerState, model: L
     temperature: sampling.temperature,
     topP: sampling.topP,
     minP: sampling.minP,
-    // Null takes the sampler out; 0 would sort the whole vocabulary for every token.
-    topK: (sampling.topK === 0 ? null : sampling.topK) as number,
+    // Null takes the sampler out; 0 would sort the whole vocabulary for every token. Its own number has 32 bits.
+    topK: (sampling.topK === 0 ? null : Math.min(sampling.topK, 0x7fff_ffff)) as number,
     seed: state.seed,
     yieldEogToken: true,
     ...(state.grammar ? { grammarEvaluationState: state.grammar } : {}),

@@ -29,7 +29,8 @@ export function readMessages(list: readonly unknown[] | undefined, takesImages =
 function readMessage(message: unknown, i: number, images: EngineImage[] | undefined): ChatMessage {
   const at = `messages.${i}`;
   if (!isObject(message)) throw invalid(at, `${at} must be an object`);
-  const role = roles[String(message["role"])];
+  const named = String(message["role"]);
+  const role = Object.hasOwn(roles, named) ? roles[named] : undefined;
   if (role === undefined) throw invalid(`${at}.role`, `${at}.role must be system, user, assistant or tool`);
   const calls =
     role === "assistant" ? readToolCalls(message["tool_calls"] ?? undefined, `${at}.tool_calls`) : undefined;

@@ -75,7 +75,7 @@ function readReasoning(f: Fields): Body {
   if (effort === undefined || effort === null)
     return asked?.["enabled"] === true ? { enable_thinking: true, thinking: true } : {};
   if (effort === "none") return { enable_thinking: false, thinking: false };
-  const level = typeof effort === "string" ? efforts[effort] : undefined;
+  const level = typeof effort === "string" && Object.hasOwn(efforts, effort) ? efforts[effort] : undefined;
   if (level === undefined)
     throw invalid("reasoning_effort", `reasoning_effort must be none or one of ${Object.keys(efforts).join(", ")}`);
   return { enable_thinking: true, thinking: true, reasoning_effort: level };

@@ -51,7 +51,7 @@ const ttls: Readonly<Record<string, number>> = { "5m": 300_000, "1h": 3_600_000 
 
 function cacheWish(f: Fields): CommonRequest["cache"] {
   const ttl = f.object("prompt_cache_options")?.["ttl"] ?? "5m";
-  const ttlMs = typeof ttl === "string" ? ttls[ttl] : undefined;
+  const ttlMs = typeof ttl === "string" && Object.hasOwn(ttls, ttl) ? ttls[ttl] : undefined;
   if (ttlMs === undefined) throw invalid("prompt_cache_options.ttl", 'prompt_cache_options.ttl must be "5m" or "1h"');
   const key = f.string("prompt_cache_key");
   return key === undefined || key === "" ? undefined : { key, ttlMs };

@@ -40,7 +40,7 @@ export async function openTextClassification(deps: TaskDeps, folder: ModelFolder
         "this model knows its own labels only and cannot judge others; leave candidate_labels out, or use a model trained for entailment",
         { param: "candidate_labels" },
       );
-    const encode = (label: string) => tokenizer.encode(input, request.template.replace("{}", label));
+    const encode = (label: string) => tokenizer.encode(input, request.hypothesis(label));
     const encoded = await encodeAll(tokenizer, request.labels, encode, "input");
     countInputs(call, encoded);
     const rows = await graph.run(encoded, call.signal);
@@ -68,7 +68,8 @@ export async function openTextClassification(deps: TaskDeps, folder: ModelFolder
 
 export interface ZeroShot {
   readonly labels: readonly string[];
-  readonly template: string;
+  /** What is judged of a label, which stays as it is: `$&` in it means nothing. */
+  readonly hypothesis: (label: string) => string;
   readonly isMultiLabel: boolean;
 }
 
@@ -85,7 +86,11 @@ export function readZeroShot(fields: Fields, template = usualTemplate): ZeroShot
   const given = fields.string("hypothesis_template") ?? template;
   if (!given.includes("{}"))
     throw invalid("hypothesis_template", "hypothesis_template must hold {}, where the label goes");
-  return { labels, template: given, isMultiLabel: fields.boolean("multi_label") ?? false };
+  return {
+    labels,
+    hypothesis: (label) => given.replace("{}", () => label),
+    isMultiLabel: fields.boolean("multi_label") ?? false,
+  };
 }
 
 export function requiredText(fields: Fields, name: string): string {

@@ -40,7 +40,7 @@ export async function openImageMatching(deps: TaskDeps, folder: ModelFolder): Pr
         param: "candidate_labels",
       });
     const picture = await readPicture(fields);
-    const texts = request.labels.map((label) => request.template.replace("{}", label));
+    const texts = request.labels.map(request.hypothesis);
     const encoded = await encodeAll(tokenizer, texts, (text) => tokenizer.encode(text), "candidate_labels");
     countInputs(call, encoded);
     const longest = Math.max(...encoded.map(({ ids }) => ids.length));

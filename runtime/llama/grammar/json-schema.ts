@@ -33,9 +33,15 @@ const formats: Readonly<Record<string, string>> = {
     "^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](Z|[+-][01][0-9]:[0-5][0-9])$",
   uuid: "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$",
 };
+const keysOf = (kind: string) => (Object.hasOwn(byKind, kind) ? byKind[kind] : undefined) ?? [];
 const jsonTypes = new Set(["object", "array", "string", "integer", "number", "boolean", "null"]);
-/** llama.cpp expands a repetition into as many rules. */
+/** llama.cpp expands a repetition into as many rules: of one, and of a whole schema. */
 const maxRepetition = 2000;
+const mostRepetitions = 50_000;
+/** Of all enumerations together: all may be open at once, and each token is held against all of them. */
+const mostValues = 1000;
+/** Reading more of them would keep the server from everybody else. */
+const mostParts = 5000;
 
 /** A whole grammar. Throws UnsupportedConstraint with the path of the part at fault. */
 export function jsonSchemaGrammar(schema: unknown): string {
@@ -52,6 +58,9 @@ class SchemaWriter {
   readonly #rules: GrammarRules;
   readonly #root: unknown;
   readonly #references = new Map<string, string>();
+  #parts = 0;
+  #values = 0;
+  #repetitions = 0;
 
   constructor(rules: GrammarRules, root: unknown) {
     this.#rules = rules;
@@ -60,6 +69,8 @@ class SchemaWriter {
 
   visit(schema: unknown, path: string): string {
     const rules = this.#rules;
+    this.#parts += 1;
+    if (this.#parts > mostParts) throw new UnsupportedConstraint(`the schema has more than ${mostParts} parts`);
     if (schema === true) return json.value(rules);
     if (typeof schema !== "object" || schema === null || Array.isArray(schema))
       throw new UnsupportedConstraint(`the schema at ${path} must be an object`);
@@ -68,7 +79,7 @@ class SchemaWriter {
     if (Array.isArray(types) && !("enum" in s) && !("const" in s)) return this.#union(s, types.map(String), path);
     const kind = kindOf(s, path);
     for (const key of Object.keys(s))
-      if (!annotations.has(key) && !byKind[kind]?.includes(key))
+      if (!annotations.has(key) && !keysOf(kind).includes(key))
         throw new UnsupportedConstraint(`the schema at ${path} uses "${key}", which cannot be enforced there`);
     const add = (body: string) => rules.add(path === "$" ? kind : path.slice(2), body);
     switch (kind) {
@@ -76,15 +87,13 @@ class SchemaWriter {
         return this.#reference(String(s["$ref"]), path);
       case "const":
         return add(literal(JSON.stringify(s["const"])));
-      case "enum":
-        return add(
-          list(s["enum"], `${path}.enum`)
-            .map((v) => literal(JSON.stringify(v)))
-            .join(" | "),
-        );
+      case "enum": {
+        const values = this.#choices(s["enum"], `${path}.enum`);
+        return add(values.map((v) => literal(JSON.stringify(v))).join(" | "));
+      }
       case "anyOf": {
         const key = ["anyOf", "oneOf", "allOf"].find((k) => k in s) as string;
-        const branches = list(s[key], `${path}.${key}`);
+        const branches = this.#choices(s[key], `${path}.${key}`);
         if (key === "allOf" && branches.length > 1)
           throw new UnsupportedConstraint(
             `the schema at ${path} uses "allOf" of several schemas, which cannot be enforced`,
@@ -112,9 +121,25 @@ class SchemaWriter {
     }
   }
 
+  #choices(value: unknown, path: string): readonly unknown[] {
+    const choices = list(value, path);
+    this.#values += choices.length;
+    if (this.#values > mostValues)
+      throw new UnsupportedConstraint(`the schema has more than ${mostValues} values to choose from`);
+    return choices;
+  }
+
+  #count(value: unknown, path: string): number | undefined {
+    const found = count(value, path);
+    this.#repetitions += found ?? 0;
+    if (this.#repetitions > mostRepetitions)
+      throw new UnsupportedConstraint(`the schema's lengths come to more than ${mostRepetitions}`);
+    return found;
+  }
+
   /** `"type": [..]`: each type with the keys that speak about it. */
   #union(s: Schema, types: readonly string[], path: string): string {
-    const isFor = (key: string, type: string) => annotations.has(key) || byKind[type]?.includes(key);
+    const isFor = (key: string, type: string) => annotations.has(key) || keysOf(type).includes(key);
     const stray = Object.keys(s).find((key) => !types.some((type) => isFor(key, type)));
     if (stray !== undefined)
       throw new UnsupportedConstraint(`the schema at ${path} uses "${stray}", which cannot be enforced there`);
@@ -129,8 +154,7 @@ class SchemaWriter {
     const known = this.#references.get(reference);
     if (known !== undefined) return known;
     let target: unknown = reference.startsWith("#") ? this.#root : undefined;
-    for (const step of reference.slice(1).split("/").slice(1))
-      target = (target as Schema | undefined)?.[decodeURIComponent(step).replaceAll("~1", "/").replaceAll("~0", "~")];
+    for (const step of reference.slice(1).split("/").slice(1)) target = ownValue(target, step);
     if (target === undefined)
       throw new UnsupportedConstraint(`the schema at ${path} refers to "${reference}", which is not in it`);
     const name = this.#rules.reserve(`ref-${reference.split("/").at(-1) ?? "root"}`);
@@ -141,7 +165,10 @@ class SchemaWriter {
 
   #object(s: Schema, path: string): string {
     const rules = this.#rules;
-    const properties = Object.entries((s["properties"] ?? {}) as Schema);
+    const listed = s["properties"] ?? {};
+    if (typeof listed !== "object" || Array.isArray(listed))
+      throw new UnsupportedConstraint(`${path}.properties in the schema must be an object`);
+    const properties = Object.entries(listed);
     const required = new Set(list(s["required"] ?? [], `${path}.required`, 0).map(String));
     const extra = s["additionalProperties"];
     if (properties.length === 0 && required.size === 0 && (extra === undefined || extra === true))
@@ -185,8 +212,8 @@ class SchemaWriter {
     const prefix = list(s["prefixItems"] ?? [], `${path}.prefixItems`, 0).map((item, i) =>
       this.visit(item, `${path}.${i}`),
     );
-    const min = count(s["minItems"], `${path}.minItems`) ?? 0;
-    const max = count(s["maxItems"], `${path}.maxItems`);
+    const min = this.#count(s["minItems"], `${path}.minItems`) ?? 0;
+    const max = this.#count(s["maxItems"], `${path}.maxItems`);
     if (max !== undefined && max < min) throw nothingBetween(path, "minItems", "maxItems");
     const ws = json.space(rules);
     const comma = `"," ${ws}`;
@@ -205,10 +232,13 @@ class SchemaWriter {
 
   #string(s: Schema, path: string): string {
     const rules = this.#rules;
-    const min = count(s["minLength"], `${path}.minLength`);
-    const max = count(s["maxLength"], `${path}.maxLength`);
+    const min = this.#count(s["minLength"], `${path}.minLength`);
+    const max = this.#count(s["maxLength"], `${path}.maxLength`);
     if (min !== undefined && max !== undefined && max < min) throw nothingBetween(path, "minLength", "maxLength");
-    const pattern = typeof s["pattern"] === "string" ? s["pattern"] : formats[String(s["format"])];
+    if (s["pattern"] !== undefined && typeof s["pattern"] !== "string")
+      throw new UnsupportedConstraint(`the schema at ${path} has a pattern that is no text`);
+    const format = String(s["format"]);
+    const pattern = s["pattern"] ?? (Object.hasOwn(formats, format) ? formats[format] : undefined);
     if (pattern === undefined) {
       if (min === undefined && max === undefined) return json.string(rules);
       return rules.add(path, `"\\"" ${json.char(rules)}{${min ?? 0},${max ?? ""}} "\\""`);
@@ -223,10 +253,17 @@ class SchemaWriter {
   }
 
   #integer(s: Schema, path: string): string {
+    const whole = (key: string, round: (n: number) => number) => {
+      const value = s[key];
+      if (value === undefined || typeof value === "bigint") return value;
+      if (typeof value === "number" && Number.isFinite(value)) return BigInt(round(value));
+      throw new UnsupportedConstraint(`the schema at ${path} has a "${key}" that is no number`);
+    };
     const bound = (key: string, round: (n: number) => number, step: bigint, exclusive: string) => {
-      const [value, open] = [s[key], s[exclusive]];
-      if (typeof open === "number") return BigInt(round(open)) + (Number.isInteger(open) ? step : 0n);
-      return typeof value === "number" ? BigInt(round(value)) : undefined;
+      const [value, open] = [whole(key, round), whole(exclusive, round)];
+      if (open === undefined) return value;
+      const given = s[exclusive];
+      return open + (typeof given === "bigint" || Number.isInteger(given) ? step : 0n);
     };
     const min = bound("minimum", Math.ceil, 1n, "exclusiveMinimum");
     const max = bound("maximum", Math.floor, -1n, "exclusiveMaximum");
@@ -255,9 +292,22 @@ function kindOf(s: Schema, path: string): string {
   return "any";
 }
 
+/** By one step of a JSON pointer in an address. */
+function ownValue(target: unknown, step: string): unknown {
+  try {
+    const key = decodeURIComponent(step).replaceAll("~1", "/").replaceAll("~0", "~");
+    return typeof target === "object" && target !== null && Object.hasOwn(target, key)
+      ? (target as Schema)[key]
+      : undefined;
+  } catch {
+    // "%" without its digits.
+    return undefined;
+  }
+}
+
 function list(value: unknown, path: string, min = 1): readonly unknown[] {
   if (!Array.isArray(value) || value.length < min)
-    throw new UnsupportedConstraint(`${path} in the schema must be a list`);
+    throw new UnsupportedConstraint(`${path} in the schema must be a list${min > 0 ? " that is not empty" : ""}`);
   return value;
 }
 

@@ -20,6 +20,8 @@ export const insideJson: Dialect = {
 const longest = 10_000;
 /** Of varying length, those in a repeated group as often as it is repeated: all of them may be open at once. */
 const mostVarying = 64;
+/** Each token is held against all of them. */
+const mostBranches = 1000;
 /** llama.cpp makes a rule of each: of one repetition, and of all that are counted. */
 const mostTimes = 2000;
 const mostCounted = 10_000;
@@ -53,6 +55,7 @@ export function regexToGbnf(regex: string, dialect: Dialect = plainText): Conver
     while (inner[at] === "|") {
       at++;
       branches.push(sequence());
+      if (branches.length > mostBranches) refuse(`more than ${mostBranches} alternatives`);
     }
     return branches.join(" | ");
   };

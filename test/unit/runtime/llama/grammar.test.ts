@@ -42,6 +42,31 @@ describe("the grammar of a JSON schema", () => {
     expect(refused({ type: "string", minLength: 5, maxLength: 2 })).toThrow(/maxLength below its minLength/);
   });
 
+  it("refuses a part that is of another kind than it must be, instead of leaving it out", () => {
+    const refused = (schema: object) => () => jsonSchemaGrammar(schema);
+    expect(refused({ type: "string", pattern: 5 })).toThrow(/pattern that is no text/);
+    expect(refused({ type: "integer", minimum: "5" })).toThrow(/"minimum" that is no number/);
+    expect(refused({ type: "integer", maximum: Number.POSITIVE_INFINITY })).toThrow(/"maximum" that is no number/);
+    expect(refused({ type: "integer", minimum: 10n ** 20n })).toThrow(/no integer lies between/);
+    expect(refused({ type: "object", properties: "abc" })).toThrow(/\$\.properties in the schema must be an object/);
+    expect(refused({ enum: [] })).toThrow(/must be a list that is not empty/);
+    expect(refused({ type: ["constructor"] })).toThrow(UnsupportedConstraint);
+    expect(refused({ $ref: "#/__proto__" })).toThrow(/not in it/);
+    expect(refused({ $ref: "#/%" })).toThrow(/not in it/);
+    expect(jsonSchemaGrammar({ type: "string", format: "constructor" })).toContain("root ::= string");
+    expect(jsonSchemaGrammar({ type: "integer", exclusiveMinimum: 3, maximum: 5n })).toContain(integerRange(4n, 5n));
+  });
+
+  it("refuses more than the server can read or hold each token against", () => {
+    const list = (length: number) => Array.from({ length }, (_, i) => `v${i}`);
+    const record = (length: number, schema: object) => Object.fromEntries(list(length).map((name) => [name, schema]));
+    const object = (properties: object) => () => jsonSchemaGrammar({ type: "object", properties });
+    expect(object(record(6, { enum: list(200) }))).toThrow(/1000 values/);
+    expect(object(record(5, { enum: list(200) }))).not.toThrow();
+    expect(object(record(5000, { type: "string" }))).toThrow(/5000 parts/);
+    expect(object(record(30, { type: "string", maxLength: 1900 }))).toThrow(/50000/);
+  });
+
   it("takes what schema generators commonly write", () => {
     const schema = {
       title: "Node",
@@ -110,6 +135,7 @@ describe("a regular expression as a grammar", () => {
     ["many that may be empty", ".*".repeat(65), /64 repetitions of varying length/],
     ["one of them many times", "(a?){65}", /64 repetitions of varying length/],
     ["an alternative that is nothing, many times", "(a|){65}", /64 repetitions of varying length/],
+    ["alternatives that are all open", Array.from({ length: 1001 }, (_, i) => i).join("|"), /1000 alternatives/],
     ["a long text", "a".repeat(10_001), /10000 characters/],
   ])("refuses what would end or stall llama.cpp: %s", (_, regex, words) => {
     expect(() => regexToGbnf(regex)).toThrow(words);

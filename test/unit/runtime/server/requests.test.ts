@@ -119,6 +119,17 @@ describe("a chat request", () => {
     expect(readChatRequest({ ...chat, tools }).toolChoice).toEqual({ kind: "auto" });
   });
 
+  it.each(["constructor", "toString", "__proto__"])("knows no role, effort or time called %s", (name) => {
+    const messages = [{ role: name, content: "hi" }];
+    expect(refusal(() => readChatRequest({ ...chat, messages }))).toEqual([422, "messages.0.role"]);
+    expect(refusal(() => readChatRequest({ ...chat, reasoning_effort: name }))).toEqual([422, "reasoning_effort"]);
+    const prompt_cache_options = { ttl: name };
+    expect(refusal(() => readChatRequest({ ...chat, prompt_cache_options }))).toEqual([
+      422,
+      "prompt_cache_options.ttl",
+    ]);
+  });
+
   it("never ignores a response format", () => {
     expect(refusal(() => readChatRequest({ ...chat, response_format: { type: "xml" } }))).toEqual([
       400,

@@ -1,5 +1,7 @@
 import { describe, expect, it } from "vitest";
+import { Fields } from "../../../../runtime/server/fields.ts";
 import { bestAnswer } from "../../../../runtime/tasks/answer-question.ts";
+import { readZeroShot } from "../../../../runtime/tasks/classify-text.ts";
 import { groupEntities } from "../../../../runtime/tasks/classify-tokens.ts";
 import { objectsIn } from "../../../../runtime/tasks/detect-objects.ts";
 import { ranked, sigmoid, softmax } from "../../../../runtime/tasks/numbers.ts";
@@ -58,4 +60,9 @@ describe("what becomes of scores", () => {
     expect(found).toHaveLength(1);
     expect(found[0]).toMatchObject({ label: "cat", box: { xmin: 69, ymin: 50, xmax: 100, ymax: 150 } });
   });
+});
+
+it("puts a label into its hypothesis as it is", () => {
+  const request = readZeroShot(new Fields({ candidate_labels: ["$& or $'", "a"], hypothesis_template: "of {}!" }));
+  expect(request?.labels.map(request.hypothesis)).toEqual(["of $& or $'!", "of a!"]);
 });
