@@ -72,7 +72,7 @@ export interface Ingress {
   markDraining(id: InstanceId): void;
   /** True once nothing is in flight, by our count and by the engine's own; false at the deadline. */
   drained(id: InstanceId, deadlineMs: number, signal?: AbortSignal): Promise<boolean>;
-  /** Refuses new requests, gives those in flight `drainMs`, then cuts them with their usage on record. */
+  /** Refuses new requests, gives those in flight `drainMs`, then cuts them with their usage on record; dashboards' likewise. */
   close(drainMs: number): Promise<void>;
 }
 
@@ -260,7 +260,7 @@ export function createIngress(options: IngressOptions): Ingress {
     drained: (id, deadlineMs, signal) => targets.get(id)?.quiet(deadlineMs, signal) ?? Promise.resolve(true),
     close: async (drainMs) => {
       isClosing = true;
-      dashboards.close();
+      const dashboardsEnded = dashboards.close(drainMs);
       const all = [...targets.values(), ...leaving];
       for (const target of all) target.markDraining();
       let isClosed = !server.listening;
@@ -270,6 +270,7 @@ export function createIngress(options: IngressOptions): Ingress {
       await Promise.all(all.map((target) => target.drained(drainMs)));
       for (const target of all) for (const request of target.running) request.cut();
       await Promise.all(all.map((target) => target.drained(limits.recordMs + 2_000)));
+      await dashboardsEnded;
       // Answers that were just ended get a second to leave.
       for (let i = 0; i < 50 && !isClosed; i++) {
         server.closeIdleConnections();

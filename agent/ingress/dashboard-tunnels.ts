@@ -2,6 +2,7 @@
 // the control plane's affair. Only the port that the specification names is ever dialled, and only with a ticket for it.
 import { connect } from "node:net";
 import type { Duplex } from "node:stream";
+import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import { dashboardProtocol } from "../../proto/dashboard-tunnel.ts";
 import type { InstanceId } from "../../proto/ids.ts";
@@ -11,15 +12,18 @@ interface DashboardTunnels {
   open(id: InstanceId, origin: string | undefined, from: Duplex, first: Buffer): void;
   /**
    * Every other instance is being ended, and has `endMs` to finish what is open: its program hears SIGTERM and ends its answers
-   * itself. What is left then is cut.
+   * itself. What is left then is ended here.
    */
   keep(isServed: (id: InstanceId) => boolean): void;
-  close(): void;
+  /** Takes nothing new. Instances run on, so nobody but their browsers ends what is open: it has `leftMs`, `endMs` at most. */
+  close(leftMs: number): Promise<void>;
 }
 
 /** Of two gateways, each with 128 open requests and as many connections that it keeps for a moment. */
 const mostPerInstance = 512;
 const connectMs = 5_000;
+/** For what was said last to leave. */
+const flushMs = 2_000;
 /** Without a byte in either direction. */
 const idleMs = 15 * 60_000;
 
@@ -44,21 +48,26 @@ export function createDashboardTunnels(log: Pick<Logger, "info">, endMs: number)
   const endings = new Map<InstanceId, NodeJS.Timeout>();
   let isClosed = false;
 
-  function cutAll(id: InstanceId): void {
+  function endAll(id: InstanceId): void {
     endings.delete(id);
-    for (const cut of [...(tunnels.get(id) ?? [])]) cut();
+    for (const end of [...(tunnels.get(id) ?? [])]) end();
+  }
+
+  async function untilGone(ms: number): Promise<void> {
+    const byMs = performance.now() + ms;
+    while (tunnels.size > 0 && performance.now() < byMs) await wait(20);
   }
 
   function dial(id: InstanceId, origin: string, from: Duplex, first: Buffer): void {
     const { hostname, port } = new URL(origin);
     const to = connect({ host: hostname, port: Number(port) || 80, noDelay: true });
     let isOpen = false;
-    const cut = () => {
-      from.destroy();
+    const end = () => {
       to.destroy();
+      setTimeout(() => from.destroy(), flushMs).unref();
     };
     const own = tunnels.get(id) ?? new Set();
-    tunnels.set(id, own.add(cut));
+    tunnels.set(id, own.add(end));
     to.setTimeout(connectMs);
     to.once("timeout", () => to.destroy(new Error("nothing moved in time")));
     to.once("connect", () => {
@@ -71,22 +80,23 @@ export function createDashboardTunnels(log: Pick<Logger, "info">, endMs: number)
     });
     to.once("error", (err) => {
       log.info({ err, instance: id }, "a dashboard could not be reached, or went away");
-      if (!isOpen) refuseUpgrade(from, 502);
     });
     to.once("close", () => {
+      if (!isOpen) refuseUpgrade(from, isClosed ? 503 : 502);
       // What it said last still leaves.
-      from.end(() => from.destroy());
+      else from.end(() => from.destroy());
     });
     from.once("close", () => {
       to.destroy();
-      own.delete(cut);
+      own.delete(end);
       if (own.size === 0 && tunnels.get(id) === own) tunnels.delete(id);
     });
   }
 
   return {
     open(id, origin, from, first) {
-      if (origin === undefined || isClosed) refuseUpgrade(from, 404);
+      if (isClosed) refuseUpgrade(from, 503);
+      else if (origin === undefined) refuseUpgrade(from, 404);
       else if ((tunnels.get(id)?.size ?? 0) >= mostPerInstance) refuseUpgrade(from, 429);
       else dial(id, origin, from, first);
     },
@@ -97,12 +107,14 @@ export function createDashboardTunnels(log: Pick<Logger, "info">, endMs: number)
         endings.delete(id);
       }
       for (const id of tunnels.keys())
-        if (!isServed(id) && !endings.has(id)) endings.set(id, setTimeout(cutAll, endMs, id).unref());
+        if (!isServed(id) && !endings.has(id)) endings.set(id, setTimeout(endAll, endMs, id).unref());
     },
-    close() {
+    async close(leftMs) {
       isClosed = true;
       for (const ending of endings.values()) clearTimeout(ending);
-      for (const id of [...tunnels.keys()]) cutAll(id);
+      await untilGone(Math.min(leftMs, endMs));
+      for (const id of [...tunnels.keys()]) endAll(id);
+      await untilGone(flushMs);
     },
   };
 }

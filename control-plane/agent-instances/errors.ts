@@ -80,6 +80,17 @@ export class DashboardUnreachable extends ServiceError {
   }
 }
 
+/** Between it and this control plane: its host's agent is starting anew, say. */
+export class DashboardHostAway extends ServiceError {
+  readonly code = "dashboard_host_away";
+  constructor(cause: unknown) {
+    super("The host of this dashboard does not answer now; it may be starting anew. Try again in a moment.", {
+      cause,
+      retryAfterSeconds: 5,
+    });
+  }
+}
+
 /** A backup or restore runs on its volume. */
 export class AgentBusy extends ServiceError {
   readonly code = "operation_running";

@@ -150,6 +150,7 @@ const statusOf = new Map<ErrorClass, number>([
   [agents.DashboardNotReady, 503],
   [agents.DashboardBusy, 429],
   [agents.DashboardUnreachable, 502],
+  [agents.DashboardHostAway, 503],
   [agents.AgentBusy, 409],
   [agents.TooManyAgents, 429],
   [agents.TooManyBackups, 409],

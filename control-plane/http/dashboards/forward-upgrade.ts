@@ -24,7 +24,7 @@ interface Browser {
 
 /**
  * The status that the dashboard answered, 101 once bytes pass; what breaks later ends the connection. Throws
- * DashboardUnreachable, DashboardBusy or the reason of `leaving` where it did not answer; then nothing was answered.
+ * what `failure` gives, or the reason of `leaving`, where it did not answer; then nothing was answered.
  */
 export async function forwardUpgrade(
   pool: Pool,

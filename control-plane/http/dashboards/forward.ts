@@ -3,12 +3,12 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { PassThrough } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import type { Dispatcher, Pool } from "undici";
-import { DashboardBusy, DashboardUnreachable } from "../../agent-instances/errors.ts";
+import { DashboardBusy, DashboardHostAway, DashboardUnreachable } from "../../agent-instances/errors.ts";
 import { drainBody } from "../drain-body.ts";
 import { toBrowser, toDashboard, type Visitor } from "./dashboard-headers.ts";
 import type { DashboardMetrics } from "./dashboard-metrics.ts";
 
-/** Throws DashboardUnreachable, DashboardBusy before anything was answered; what breaks later ends the connection. */
+/** Throws what `failure` gives before anything was answered; what breaks later ends the connection. */
 export async function forwardRequest(
   pool: Pool,
   request: IncomingMessage,
@@ -47,8 +47,9 @@ export async function forwardRequest(
 }
 
 /** What keeps a dashboard from answering, as it is told. */
-export function failure(error: unknown): DashboardBusy | DashboardUnreachable {
-  return error instanceof DashboardBusy ? error : new DashboardUnreachable(error);
+export function failure(error: unknown): DashboardBusy | DashboardHostAway | DashboardUnreachable {
+  if (error instanceof DashboardBusy || error instanceof DashboardHostAway) return error;
+  return new DashboardUnreachable(error);
 }
 
 const hasBody = ({ headers }: IncomingMessage): boolean =>

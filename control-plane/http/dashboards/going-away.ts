@@ -1,5 +1,6 @@
 // The way from a dashboard's WebSocket to the browser. When this control plane stops, the browser is told so (1001) where the
-// next frame would begin: a page that hears it comes again at once, and meets another replica.
+// next frame would begin: a page that hears it comes again at once, and meets another replica. So it is where the dashboard's own
+// end of the connection is gone without a word: its program died, or its host's agent stops.
 import { Transform, type TransformCallback } from "node:stream";
 import { WebSocketFrames } from "./web-socket-frames.ts";
 
@@ -20,6 +21,11 @@ export class GoingAway extends Transform {
       this.#leaveIfBetween();
     }
     // What the dashboard goes on to say nobody may hear behind a closing frame; unread it would keep the answer to that from it.
+    done();
+  }
+
+  override _flush(done: TransformCallback): void {
+    if (this.#state === "passes") this.#leaveIfBetween();
     done();
   }
 

@@ -8,7 +8,7 @@ import { dashboardPath, dashboardProtocol, dashboardPurpose } from "../../../pro
 import { expiredEndMs, onceExpired } from "../../../proto/peer-tls.ts";
 import { signTicket } from "../../../proto/ticket.ts";
 import type { DashboardWay } from "../../agent-instances/dashboards.ts";
-import { DashboardBusy } from "../../agent-instances/errors.ts";
+import { DashboardBusy, DashboardHostAway } from "../../agent-instances/errors.ts";
 import type { Dial } from "../../fleet/dial.ts";
 import { operatorTicket } from "../../fleet/prove-data-path.ts";
 
@@ -80,7 +80,7 @@ export function createWays(connections: number, dial: Dial): Ways {
   };
 }
 
-/** Bytes to and from the dashboard. Rejects with what kept it from there. */
+/** Bytes to and from the dashboard. Rejects with DashboardBusy, DashboardHostAway, or why the dashboard itself was not reached. */
 function openTunnel({ hostId, origin, instance, ticketKey }: DashboardWay, dial: Dial): Promise<Socket> {
   const url = new URL(dashboardPath(instance), origin);
   const ask = url.protocol === "https:" ? httpsRequest : httpRequest;
@@ -98,11 +98,11 @@ function openTunnel({ hostId, origin, instance, ticketKey }: DashboardWay, dial:
     });
     asking.once("response", (answer) => {
       answer.resume();
-      reject(
-        answer.statusCode === 429 ? new DashboardBusy() : new Error(`the host's agent answered ${answer.statusCode}`),
-      );
+      const why = new Error(`the host's agent answered ${answer.statusCode}`);
+      if (answer.statusCode === 429) reject(new DashboardBusy());
+      else reject(answer.statusCode === 502 ? why : new DashboardHostAway(why));
     });
-    asking.once("error", reject);
+    asking.once("error", (error) => reject(new DashboardHostAway(error)));
     asking.end();
   });
 }

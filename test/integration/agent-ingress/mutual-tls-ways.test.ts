@@ -63,5 +63,6 @@ it("logs come over it, and not to another host", async () => {
 
 it("a dashboard is reached over it, and not by another host", async () => {
   expect(await visit(gateway)).toBe("a dashboard");
-  await expect(visit(another)).rejects.toThrow("answered 403");
+  const cause = { message: expect.stringContaining("answered 403") };
+  await expect(visit(another)).rejects.toMatchObject({ code: "dashboard_host_away", cause });
 });
