@@ -24,12 +24,14 @@ export function gpuHolder(
   const tombstones = new Set<string>(view.desired?.tombstones ?? []);
   const others = new Map((view.desired?.instances ?? []).map((one) => [one.instanceId as InstanceId, one]));
   const ids = new Set([...others.keys(), ...view.observed.keys(), ...(tombstones as Set<InstanceId>)]);
-  ids.delete(spec.instanceId as InstanceId);
+  const own = spec.instanceId as InstanceId;
+  ids.delete(own);
   const found: GpuHolder[] = [];
   for (const id of ids) {
     const isLeaving = tombstones.has(id);
     const other = others.get(id);
-    if (!holdsAny(view, id, other, isLeaving, begun) || mayShare(spec, other, isLeaving)) continue;
+    const comesBack = other !== undefined && !isLeaving && keepsIt(view, id, own);
+    if (!(comesBack || hasItNow(view, id, begun)) || mayShare(spec, other, isLeaving)) continue;
     const held = new Set([...(view.observed.get(id)?.claimedGpus ?? []), ...(other?.gpuUuids ?? [])]);
     const gpuUuid = spec.gpuUuids.find((uuid) => held.has(uuid));
     if (gpuUuid !== undefined) found.push({ id, gpuUuid, isLeaving });
@@ -38,20 +40,21 @@ export function gpuHolder(
   return found.find((one) => !one.isLeaving) ?? found[0];
 }
 
-/** What ended and is to come back keeps its GPUs meanwhile: whoever was first must not lose them to a restart. */
-function holdsAny(
-  view: Seen,
-  id: InstanceId,
-  spec: InstanceSpec__Output | undefined,
-  isLeaving: boolean,
-  begun: ReadonlySet<InstanceId>,
-): boolean {
+function hasItNow(view: Seen, id: InstanceId, begun: ReadonlySet<InstanceId>): boolean {
   const seen = view.observed.get(id);
   const facts = view.facts.get(id);
   if ((seen && seen.state !== "exited") || facts?.busy?.kind === "start" || begun.has(id)) return true;
   // It may have been started since it was looked at.
-  if (view.unsettled.has(id) && !facts?.failure) return true;
-  return seen !== undefined && spec !== undefined && !isLeaving && !facts?.failure;
+  return view.unsettled.has(id) && !facts?.failure;
+}
+
+/**
+ * What ended and is to come back keeps its GPUs meanwhile: whoever was first must not lose them to a restart. Where both ended,
+ * the first by its id counts as that, or each would wait for the other until both have failed.
+ */
+function keepsIt(view: Seen, id: InstanceId, own: InstanceId): boolean {
+  if (!view.observed.has(id) || view.facts.get(id)?.failure) return false;
+  return !view.observed.has(own) || id < own;
 }
 
 /** The control plane shares a GPU among instances of one account alone, and then tells each of them its part. */

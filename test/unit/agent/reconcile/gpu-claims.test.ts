@@ -76,6 +76,19 @@ describe("an instance whose GPU another one has", () => {
     expect(withB({ specs: wants, observed, facts: { a: { ...counted, failure } } })).toMatchObject([{ kind: "start" }]);
   });
 
+  it("is refused where both ended and are to come back, and the first comes back", () => {
+    const observed = [seen("a", "exited", ["GPU-1", "GPU-2"]), seen("b", "exited", ["GPU-2"])];
+    const both = diff(view({ specs: wants, observed, facts: { a: counted, b: counted } }));
+    expect(both.map(({ id, kind }) => [id, kind])).toEqual([
+      ["a", "start"],
+      ["b", "refuse"],
+    ]);
+    // The first keeps its turn while it waits for its own next attempt.
+    expect(withB({ specs: wants, observed, facts: { a: { ...counted, notBeforeMs: nowMs + 1 }, b: counted } })).toEqual(
+      [refused],
+    );
+  });
+
   it("is refused beside one that nobody told of: it has what its label says", () => {
     expect(withB({ specs: [spec("b", ["GPU-2"])], observed: [seen("a", "running", ["GPU-2"])] })).toEqual([refused]);
   });
