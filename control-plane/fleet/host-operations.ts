@@ -1,12 +1,14 @@
 // An operator takes hosts out of use: nothing new, then nothing at all, then the host is forgotten.
 import type { HostId, InstanceId } from "../../proto/ids.ts";
 import { NodeConnected, NodeInUse, NodeNotFound } from "./errors.ts";
+import { hostNamed } from "./find-host.ts";
 import type { HostView } from "./host.ts";
 import { type AgedLive, requestsAt } from "./live.ts";
 import { type Proposal, proposeRebalance } from "./rebalance.ts";
 import type { FleetAct, HostOperationStore } from "./store.ts";
 
 export interface HostProgress {
+  readonly host: HostId;
   /** Instances that were there when the drain began. */
   readonly total: number;
   readonly left: number;
@@ -21,7 +23,7 @@ export interface EndedUnknown {
   readonly instances: readonly InstanceId[];
 }
 
-/** All take an id or a name and throw NodeNotFound. */
+/** All take an id or a name and throw NodeNotFound, or NodeNameShared for a name that several have. */
 export interface HostOperations {
   cordon(node: string, act: FleetAct): Promise<HostId>;
   /** Whether there was anything to end. */
@@ -46,7 +48,8 @@ export function createHostOperations(deps: {
 
   async function find(node: string): Promise<HostView> {
     const hosts = await deps.snapshot();
-    const found = hosts.find(({ id }) => id === node) ?? hosts.find(({ hostname }) => hostname === node);
+    const named = hostNamed(hosts, node);
+    const found = hosts.find(({ id }) => id === named);
     if (!found) throw new NodeNotFound(node);
     return found;
   }
@@ -66,7 +69,7 @@ export function createHostOperations(deps: {
       const { all, fixed } = await store.left(id);
       const requests = requestsAt((await deps.live([id])).values());
       const inFlight = [...requests.values()].reduce((sum, count) => sum + count, 0);
-      return { total: Math.max(all, operation?.instances ?? 0), left: all, fixed, inFlight };
+      return { host: id, total: Math.max(all, operation?.instances ?? 0), left: all, fixed, inFlight };
     },
     async remove(node, act) {
       const { id, hostname, state } = await find(node);

@@ -133,7 +133,7 @@ export function fakeHosts(): HostOperations {
     drain: own,
     progress: async (node) => {
       await own(node);
-      return { total: 3, left: 1, fixed: 1, inFlight: 4 };
+      return { host: hostNode.id, total: 3, left: 1, fixed: 1, inFlight: 4 };
     },
     remove: own,
     endUnknown: async (node) => ({ host: await own(node), instances: ["stranger" as InstanceId] }),

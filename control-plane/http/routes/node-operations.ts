@@ -67,7 +67,7 @@ export function addNodeOperationRoutes(endpoints: Endpoints, { hosts }: Pick<Htt
     async handler({ params, body, caller, reply }) {
       const deadlineMs = (body.deadline_seconds ?? defaultDeadlineSeconds) * 1000;
       const id = await hosts.drain(params.id, deadlineMs, actOf(caller, reply, body.note ?? ""));
-      return progressOf(id, await hosts.progress(id));
+      return progressOf(await hosts.progress(id));
     },
   });
 
@@ -79,7 +79,7 @@ export function addNodeOperationRoutes(endpoints: Endpoints, { hosts }: Pick<Htt
     params: NodeId,
     answer: DrainProgress,
     refusals: [404, 503],
-    handler: async ({ params }) => progressOf(params.id, await hosts.progress(params.id)),
+    handler: async ({ params }) => progressOf(await hosts.progress(params.id)),
   });
 
   endpoints.add({
@@ -113,8 +113,8 @@ export function addNodeOperationRoutes(endpoints: Endpoints, { hosts }: Pick<Htt
   });
 }
 
-const progressOf = (id: string, { total, left, fixed, inFlight }: HostProgress) => ({
-  node_id: id,
+const progressOf = ({ host, total, left, fixed, inFlight }: HostProgress) => ({
+  node_id: host,
   total,
   left,
   fixed,
