@@ -64,8 +64,7 @@ export async function updateDeployment(
   }
   await changeFrom(store, account, id, gpus, async (now) => {
     if (now.status === "deleted") throw new DeploymentConflict("The deployment was deleted; create a new one.");
-    if (now.status === "failed" || now.status === "stopping")
-      throw new WrongDeploymentState(`A deployment that is ${now.status} cannot be changed.`);
+    if (now.status === "failed" || now.status === "stopping") throw wrongState(now.status, "changed");
     const minInstances = update.minInstances ?? now.minInstances;
     const maxInstances = update.maxInstances ?? now.maxInstances;
     if (minInstances > maxInstances)
@@ -105,8 +104,7 @@ export async function updateDeployment(
 export function stopDeployment(store: Store, account: AccountId, id: DeploymentId): Promise<void> {
   const stoppable: readonly DeploymentStatus[] = ["initializing", "downloading", "deploying", "deployed", "updating"];
   return changeFrom(store, account, id, undefined, (now) => {
-    if (!stoppable.includes(now.status))
-      throw new WrongDeploymentState(`A deployment that is ${now.status} cannot be stopped.`);
+    if (!stoppable.includes(now.status)) throw wrongState(now.status, "stopped");
     return { status: "stopping", failReason: "" };
   });
 }
@@ -121,8 +119,7 @@ export async function startDeployment(
   const found = await getDeployment(store, account, id);
   if (found.status === "stopped") await requireFunds(deps, account, found);
   await changeFrom(store, account, id, deps.gpuDefaults, (now) => {
-    if (now.status !== "stopped")
-      throw new WrongDeploymentState(`Only a stopped deployment can be started; this one is ${now.status}.`);
+    if (now.status !== "stopped") throw wrongState(now.status, "started");
     return { status: "initializing", failReason: "", target: 1 };
   });
 }
@@ -160,6 +157,28 @@ export async function deleteDeployments(
       // Somebody else was faster; whether one is left is looked at again.
       if (!(error instanceof DeploymentConflict)) throw error;
     });
+  }
+}
+
+/** What stands in the way, and what to do. */
+function wrongState(status: DeploymentStatus, act: "changed" | "stopped" | "started"): WrongDeploymentState {
+  switch (status) {
+    case "failed":
+      return new WrongDeploymentState(
+        `A deployment that has failed cannot be ${act}. Its fail_reason says why it failed; delete it and deploy it anew.`,
+      );
+    case "deleted":
+      return new WrongDeploymentState(`A deployment that was deleted cannot be ${act}. Deploy it anew.`);
+    case "stopping":
+      return new WrongDeploymentState(
+        `A deployment that is stopping cannot be ${act}. Wait until it is stopped, then start it.`,
+      );
+    case "stopped":
+      return new WrongDeploymentState(`This deployment is stopped already. Start it when it is to serve again.`);
+    default:
+      return new WrongDeploymentState(
+        `Only a stopped deployment can be started; this one is ${status}. To have its instances start anew, stop it first.`,
+      );
   }
 }
 
