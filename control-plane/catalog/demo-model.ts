@@ -20,6 +20,18 @@ export interface DemoModel {
   readonly rates: TokenRates;
   /** Memory of one instance with the served context for every sequence of the batch, model server included. */
   readonly memoryBytes: number;
+  /** Of that, what each token of a sequence takes; absent: nothing lasts from one token to the next. */
+  readonly kvBytesPerToken?: number;
+}
+
+/** Of one instance that lets in so many requests of so many tokens at once. `contextLength` 0: the model's own. */
+export function demoMemoryBytes(
+  demo: DemoModel,
+  use: { readonly maxBatchSize: number; readonly contextLength: number },
+): number {
+  const served = demo.maxBatchSize * demo.servedContextLength;
+  const tokens = use.maxBatchSize * (use.contextLength || demo.contextLength);
+  return demo.memoryBytes + (tokens - served) * (demo.kvBytesPerToken ?? 0);
 }
 
 /** A Python package that holds the file; it is read as a zip and never run. */

@@ -27,6 +27,8 @@ export const demoModels: readonly DemoModel[] = [
     maxBatchSize: 4,
     rates: { input: 20_000_000n, cachedInput: 10_000_000n, output: 40_000_000n },
     memoryBytes: 800 * mib,
+    // 30 layers, 3 heads of 64 keys and 64 values, two bytes each.
+    kvBytesPerToken: 30 * 3 * (64 + 64) * 2,
   },
   {
     key: "all-minilm-l6-v2",

@@ -25,6 +25,8 @@ export interface Choice {
 export interface HostChooser {
   /** One after the other, each seeing those before it. Throws when the database is away. */
   choose(deployment: Deployment, instances: readonly Instance[], count: number): Promise<Choice>;
+  /** Whether the GPUs it has there are as large as what it is to run from now on; true where nobody knows. */
+  holds(deployment: Deployment, instance: Instance): boolean;
   /** They were written: the next choice sees them. */
   placed(deployment: Deployment, placements: readonly NewInstance[]): void;
   /** Its record moved; undefined: nobody knows which. */
@@ -140,6 +142,12 @@ export function createHostChooser(deps: {
         // Nothing is claimed before it is written.
         for (const host of before.values()) index.put(host);
       }
+    },
+
+    holds({ memoryBytes }, { hostId, gpuUuids }) {
+      const own = index.get(hostId)?.inventory.gpus.filter(({ uuid }) => gpuUuids.includes(uuid)) ?? [];
+      const bytes = own.reduce((sum, gpu) => sum + gpu.memoryBytes, 0);
+      return bytes === 0 || memoryBytes <= bytes;
     },
 
     placed(deployment, placements) {

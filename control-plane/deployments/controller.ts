@@ -10,7 +10,7 @@ import type { Deployment, Instance, Leaving, PlacedInstance } from "./deployment
 import { type Outcome, statusAfter, targetOf } from "./lifecycle.ts";
 import { createLookAtAll, type Looked, RacesLost } from "./look-at-all.ts";
 import { type Plan, planInstances, replacementsAt } from "./plan.ts";
-import type { Claimed, DeploymentStore, Verdict } from "./store.ts";
+import type { Active, Claimed, DeploymentStore, Verdict } from "./store.ts";
 import { type HostTimes, nextDueMs, type Timer, type Timers } from "./timers.ts";
 
 export interface Controller {
@@ -86,10 +86,10 @@ export function createController(deps: {
     return { placed, outcome, plan, replacements: plan.replaced > 0 ? count + plan.replaced : undefined };
   };
 
-  async function work(id: DeploymentId, leaving: WhatLeaves): Promise<boolean> {
+  async function work(id: DeploymentId, leaving: WhatLeaves): Promise<boolean | "held"> {
     for (let attempt = 1; attempt <= maxTries; attempt++) {
       const claimed = await store.claim(id, deps.owner, claimTtlMs);
-      if (!claimed) return false;
+      if (!claimed) return "held";
       const isWritten = await settle(claimed, leaving);
       if (isWritten !== "lost-race") return isWritten;
     }
@@ -114,9 +114,12 @@ export function createController(deps: {
         plan.place > 0
           ? await deps.hosts.choose(deployment, claimed.instances, plan.place)
           : { placements: [], reasons: [], reserve: undefined, sharing: undefined };
-      // No room beside the old one: it gives its own, and does not serve until it has started anew.
-      const isInPlace = chosen.placements.length === 0 && plan.inPlace !== undefined;
-      const revised = isInPlace ? [plan.inPlace as InstanceId] : plan.revise;
+      // No room beside the old one: it gives its own, and does not serve until it has started anew. Where that could not hold
+      // the new one either it serves on.
+      const changeable = claimed.instances.find(({ id }) => id === plan.inPlace);
+      const isInPlace =
+        chosen.placements.length === 0 && changeable !== undefined && deps.hosts.holds(deployment, changeable);
+      const revised = isInPlace ? [changeable.id] : plan.revise;
       const verdict: Verdict = {
         ...outcome,
         pendingReasons: isInPlace ? [] : chosen.reasons,
@@ -161,7 +164,7 @@ export function createController(deps: {
     deps.onTransition?.({ from: deployment.status, to: status, seconds });
   }
 
-  async function step({ deployment, instances }: Omit<Claimed, "lockToken">, leaving: WhatLeaves): Promise<Looked> {
+  async function step({ deployment, instances, claimedUntilMs }: Active, leaving: WhatLeaves): Promise<Looked> {
     const { placed, outcome, plan } = decide(deployment, instances, leaving);
     const nowMs = unixMs();
     const untilDueMs = (host: HostId) => {
@@ -169,13 +172,17 @@ export function createController(deps: {
       return dueAtMs === undefined ? undefined : dueAtMs - nowMs;
     };
     const times = { untilLostMs: deps.untilLostMs ?? never, untilDueMs };
-    const atMs = nextDueMs(deployment, placed, times, nowMs);
-    const isSoon = atMs !== undefined && atMs - nowMs <= looksAhead * everyMs;
-    const timer: Timer | undefined = isSoon ? { id: deployment.id, kind: "due", atMs } : undefined;
+    const dueMs = nextDueMs(deployment, placed, times, nowMs);
     const isQuiet = plan.place === 0 && plan.tombstone.length === 0 && plan.revise.length === 0;
     // Most have nothing to do: they cost no claim.
     const isIdle = isQuiet && deployment.pendingReasons.length === 0 && isSame(deployment, outcome);
-    return { isMoved: !isIdle && (await work(deployment.id, leaving)), isIdle, timer };
+    const moved = !isIdle && (await work(deployment.id, leaving));
+    // Whoever holds it may have died: what it did not do is done when its claim has ended.
+    const heldUntilMs = moved === "held" && claimedUntilMs > nowMs ? [claimedUntilMs] : [];
+    const atMs = Math.min(...heldUntilMs, dueMs ?? Number.POSITIVE_INFINITY);
+    const isSoon = atMs - nowMs <= looksAhead * everyMs;
+    const timer: Timer | undefined = isSoon ? { id: deployment.id, kind: "due", atMs } : undefined;
+    return { isMoved: moved === true, isIdle, timer };
   }
 
   async function whatLeaves(): Promise<WhatLeaves> {

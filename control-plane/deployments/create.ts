@@ -60,8 +60,8 @@ export interface CreateDeps extends FundsDeps, MemorySources {
 /** A model whose weights and needs are known beforehand. */
 export interface KnownModel {
   readonly weights: WeightsSource;
-  /** Of one instance; 0: as its files say. */
-  readonly memoryBytes: number;
+  /** Of one instance that is used so; 0: as its files say. */
+  readonly memoryBytes: (use: Pick<Deployment, "maxBatchSize" | "contextLength">) => number;
   /** Of one instance as somebody else runs it, where its files say nothing. */
   readonly otherwiseBytes?: number;
   /** Undefined: text generation. */
@@ -151,7 +151,7 @@ async function plannedDeployment(
     externalUrl: null,
     contextLength: contextLengthOf(extraArgs) || model.contextLength,
   };
-  const claim = await expectedMemory(deps, run, model.memoryBytes, async () => token);
+  const claim = await expectedMemory(deps, run, model.memoryBytes(run), async () => token);
   return { ...run, ...claim, memoryBytes: claim.memoryBytes || (model.otherwiseBytes ?? 0) };
 }
 
@@ -196,7 +196,7 @@ async function modelFor(
   const isMeant =
     request.hf === undefined ||
     (known?.weights.repo.toLowerCase() === repo.toLowerCase() && known.weights.revision === revision);
-  return known && isMeant ? known : { weights: { repo, revision }, memoryBytes: 0, contextLength: 0 };
+  return known && isMeant ? known : { weights: { repo, revision }, memoryBytes: () => 0, contextLength: 0 };
 }
 
 /** Whether it may stand in an address of the hub. */

@@ -2,7 +2,7 @@
 // look, since every other one would wait for it as well.
 import type { Logger } from "pino";
 import type { DeploymentId } from "../../proto/ids.ts";
-import type { Claimed } from "./store.ts";
+import type { Active } from "./store.ts";
 import type { Timer } from "./timers.ts";
 
 /** Nothing is wrong: another try finds out. */
@@ -17,14 +17,12 @@ export interface Looked {
   readonly timer: Timer | undefined;
 }
 
-type One = Omit<Claimed, "lockToken">;
-
 /** Until the first try after what could not be done. */
 const retryMs = 250;
 
 export function createLookAtAll<Facts>(deps: {
-  readonly active: () => Promise<readonly One[]>;
-  readonly step: (one: One, facts: Facts) => Promise<Looked>;
+  readonly active: () => Promise<readonly Active[]>;
+  readonly step: (one: Active, facts: Facts) => Promise<Looked>;
   readonly setTimers: (timers: readonly Timer[]) => void;
   readonly log: Pick<Logger, "info" | "warn">;
   /** Unix ms. */
@@ -34,14 +32,14 @@ export function createLookAtAll<Facts>(deps: {
   let unanswered: ReadonlySet<DeploymentId> = new Set();
 
   /** Those last: where many wait for one lock, all others have had their turn before a look ends at them. */
-  async function inOrder(): Promise<readonly One[]> {
+  async function inOrder(): Promise<readonly Active[]> {
     const all = await deps.active();
-    const isLast = (one: One) => Number(unanswered.has(one.deployment.id));
+    const isLast = (one: Active) => Number(unanswered.has(one.deployment.id));
     return unanswered.size > 0 ? all.toSorted((a, b) => isLast(a) - isLast(b)) : all;
   }
 
   /** When to try again what could not be done. The next look is soon enough for a lock: each try waits as long as a statement may. */
-  function retryOf({ deployment: { id } }: One, { error, isSilent }: Failed): Timer | undefined {
+  function retryOf({ deployment: { id } }: Active, { error, isSilent }: Failed): Timer | undefined {
     const level = error instanceof RacesLost ? "info" : "warn";
     deps.log[level]({ err: error, deployment: id }, "a step of a deployment could not be done; it is tried again");
     return isSilent ? undefined : { id, kind: "retry", atMs: deps.unixMs() + retryMs };

@@ -67,6 +67,9 @@ export interface Claimed {
   readonly lockToken: bigint;
 }
 
+/** `claimedUntilMs`: Unix ms at which some controller's claim on it ends, if not before; 0: there is none. */
+export type Active = Omit<Claimed, "lockToken"> & { readonly claimedUntilMs: number };
+
 export interface NewInstance {
   readonly id: InstanceId;
   readonly hostId: HostId;
@@ -305,7 +308,7 @@ export interface DeploymentStore {
   ): Promise<boolean | "has_adapters">;
 
   /** Deployments that should run, or of which something is left; all, or the named ones. */
-  active(ids: readonly DeploymentId[] | undefined): Promise<readonly Omit<Claimed, "lockToken">[]>;
+  active(ids: readonly DeploymentId[] | undefined): Promise<readonly Active[]>;
   /**
    * Somebody waits for an instance: counts as use of it, and asks for one instance where none is wanted. One guarded write,
    * whoever else asks meanwhile.

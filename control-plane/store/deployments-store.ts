@@ -81,6 +81,7 @@ export function createDeploymentStore(db: Kysely<Database>): DeploymentStore {
       return rows.map((row) => ({
         deployment: asDeployment(row),
         instances: (byDeployment.get(row.deploy_id) ?? []).map(asInstance),
+        claimedUntilMs: row.lock_expires_at?.getTime() ?? 0,
       }));
     },
 

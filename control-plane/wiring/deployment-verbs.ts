@@ -60,7 +60,7 @@ export function publicModelOf({
     if (!found) return undefined;
     const { weights, task, memoryBytes: otherwiseBytes, contextLength } = found;
     // Its claim is that of its own GPUs and of as many requests as it lets in at once.
-    return { weights, task, memoryBytes: 0, otherwiseBytes, contextLength };
+    return { weights, task, memoryBytes: () => 0, otherwiseBytes, contextLength };
   };
 }
 
@@ -86,7 +86,7 @@ export function createDeploymentVerbs({ fleet, directory, tokens, stats, ...payi
 
   /** By the files' own word, with the token they were given; one that does not open is as good as none. */
   const memory = (now: Deployment, next: Run) =>
-    changedMemory(createDeps, now, next, paying.demoModel(now.weights.repo)?.memoryBytes ?? 0, async () => {
+    changedMemory(createDeps, now, next, paying.demoModel(now.weights.repo)?.memoryBytes(next) ?? 0, async () => {
       const sealed = now.hasWeightsToken ? await store.weightsToken(now.id, now.account) : null;
       return sealed ? tokens.open(now.account, sealed).catch(() => undefined) : undefined;
     });

@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import type { DemoModel } from "../catalog/demo-model.ts";
+import { type DemoModel, demoMemoryBytes } from "../catalog/demo-model.ts";
 import { demoModelNamed } from "../catalog/demo-models.ts";
 import type { KnownModel } from "../deployments/create.ts";
 import type { WeightsSource } from "../deployments/deployment.ts";
@@ -12,7 +12,7 @@ export function createDemoModels(folder: string | undefined): (repo: string) => 
     return (
       demo && {
         weights: weightsOf(demo, folder),
-        memoryBytes: demo.memoryBytes,
+        memoryBytes: (use) => demoMemoryBytes(demo, use),
         task: demo.task,
         contextLength: demo.servedContextLength,
       }

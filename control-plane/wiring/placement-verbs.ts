@@ -38,7 +38,7 @@ export function createPlacementVerbs({
   /** Of one sequence at its full length: what a GPU must hold at the least. */
   async function needOfWeights(repo: string): Promise<number> {
     const demo = demoModel(repo);
-    if (demo) return demo.memoryBytes;
+    if (demo) return demo.memoryBytes({ maxBatchSize: 1, contextLength: demo.contextLength });
     const shape = isRepo(repo) ? await shapeOf(repo, "main", undefined) : undefined;
     return shape ? estimateMemory(shape, { maxBatchSize: 1, contextLength: 0, gpus: 1 }) : 0;
   }

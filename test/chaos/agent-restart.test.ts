@@ -14,7 +14,12 @@ let stack: Stack;
 let model: string;
 
 beforeAll(async () => {
-  ({ stack, model } = await startTinyStack({ maxBatchSize: 150, controlPlaneEnv: { STOKER_RATE_LIMIT: "1000" } }));
+  ({ stack, model } = await startTinyStack({
+    maxBatchSize: 150,
+    // What the model would take with so many requests at once; its stand-in does not.
+    agentEnv: { STOKER_GPU_MEMORY_BYTES: "16000000000" },
+    controlPlaneEnv: { STOKER_RATE_LIMIT: "1000" },
+  }));
 });
 afterAll(() => stack?.stop());
 

@@ -31,6 +31,11 @@ const record = async (id: DeploymentId) => await replica.get(id);
 const ready = (id: DeploymentId) => replica.routing.ready(id).map((route) => route.instanceId);
 const change = (id: DeploymentId, update: SettingsUpdate) =>
   updateDeployment(replica.deploymentStore, ada.account, id, update, gpuDefaults);
+/** An instance of it takes so much from then on. */
+const putTaking = (memoryBytes: number, id: DeploymentId, extraArgs: string[]) =>
+  updateDeployment(replica.deploymentStore, ada.account, id, { extraArgs }, gpuDefaults, {
+    memory: async () => ({ memoryBytes, isMemoryBound: false }),
+  });
 const put = (id: DeploymentId, extraArgs: string[]) => change(id, { extraArgs });
 /** What instances of the first update report; all others serve. */
 const newOnes = (over: Partial<InstanceReport>) =>
@@ -75,6 +80,17 @@ describe("an update", () => {
     expect(agent.desired?.instances).toHaveLength(1);
     expect(agent.desired?.instances[0]?.instanceId).toBe(old);
     await vi.waitFor(async () => expect(await record(id)).toMatchObject({ status: "deployed", servingSpec: 2 }), wait);
+  });
+
+  it("that the instance's own GPUs could not hold either leaves it serving, and says what is missing", async () => {
+    const id = await deployed(4);
+    const [before] = agent.desired?.instances ?? [];
+    await putTaking(5 * 1024 ** 3, id, ["--max-model-len=1024"]);
+    await vi.waitFor(async () => expect((await record(id))?.pendingReasons).toHaveLength(1), wait);
+    expect(await record(id)).toMatchObject({ status: "updating", running: 1 });
+    expect(agent.desired?.instances).toEqual([before]);
+    await putTaking(4 * 1024 ** 3, id, []);
+    await vi.waitFor(async () => expect(await record(id)).toMatchObject({ status: "deployed", servingSpec: 3 }), wait);
   });
 
   it("that gives up costs nothing: the old instance serves on, the new one goes, the reason is told", async () => {

@@ -87,6 +87,21 @@ describe("a job wakes a controller", () => {
     await vi.waitFor(async () => expect((await replica.get(id))?.pendingReasons).toHaveLength(1), wait);
     expect(replica.clocks.state(agent.hostId as HostId)).toBe("lost");
   });
+
+  it("when the claim of a control plane that died has ended", async () => {
+    const url = await postgres.migratedDatabase();
+    const replica = await start(url, { resyncMs: seldomMs, jobs: { databaseUrl: url } });
+    const agent = await host(replica, "host-1");
+    await queueIsThere(url);
+    agent.stopObeying();
+    const { id } = await replica.deploy();
+    await vi.waitFor(() => expect(agent.desired?.instances).toHaveLength(1), wait);
+    await query(url, "update deployment set lock_owner = 'dead', lock_expires_at = now() + interval '5 seconds'");
+    agent.obey("ready");
+    await vi.waitFor(async () => expect(await jobsOf(url)).toHaveLength(1), wait);
+    expect((await replica.get(id))?.status).not.toBe("deployed");
+    await vi.waitFor(async () => expect((await replica.get(id))?.status).toBe("deployed"), wait);
+  });
 });
 
 describe("the looks do what is due", () => {

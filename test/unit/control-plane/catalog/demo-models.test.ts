@@ -36,6 +36,19 @@ it("serves no more context than the model has, in memory that holds its weights"
   }
 });
 
+it("needs memory by the requests that it lets in and by their tokens, where those keep any", () => {
+  const mib = 1024 ** 2;
+  const bytes = (repo: string, maxBatchSize: number, contextLength: number) =>
+    Math.round((createDemoModels(undefined)(repo)?.memoryBytes({ maxBatchSize, contextLength }) ?? 0) / mib);
+  const [text, vectors] = ["HuggingFaceTB/SmolLM2-135M-Instruct", "sentence-transformers/all-MiniLM-L6-v2"];
+  expect(bytes(text, 4, 4096)).toBe(800);
+  // llama.cpp was seen to ask for 8739 MiB beside the weights.
+  expect(bytes(text, 96, 4096)).toBeGreaterThan(8739 + 94);
+  expect(bytes(text, 96, 512)).toBeLessThan(1600);
+  expect(bytes(text, 4, 0)).toBe(800 + 360);
+  expect(bytes(vectors, 96, 0)).toBe(600);
+});
+
 it("takes a model's folder from the hosts where the operator keeps one, and else from the hub", () => {
   const repo = "sentence-transformers/all-MiniLM-L6-v2";
   const folder = mkdtempSync(join(tmpdir(), "stoker-demo-"));

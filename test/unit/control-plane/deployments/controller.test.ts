@@ -2,7 +2,7 @@ import pino from "pino";
 import { describe, expect, it } from "vitest";
 import { createController } from "../../../../control-plane/deployments/controller.ts";
 import type { PlacedInstance } from "../../../../control-plane/deployments/deployment.ts";
-import type { Claimed, DeploymentStore } from "../../../../control-plane/deployments/store.ts";
+import type { Active, DeploymentStore } from "../../../../control-plane/deployments/store.ts";
 import type { Timer } from "../../../../control-plane/deployments/timers.ts";
 import type { DeploymentId, HostId } from "../../../../proto/ids.ts";
 import { placedInstance } from "../../../fakes/fleet-records.ts";
@@ -17,13 +17,18 @@ function world(
   over: { readonly draining?: ReadonlyMap<HostId, number>; readonly commitMs?: number } = {},
 ) {
   const broken = new Map<string, Error>();
-  const rows = new Map<string, Omit<Claimed, "lockToken">>(
+  const rows = new Map<string, Active>(
     names.map((name) => {
       const instance: PlacedInstance = placedInstance(name, { phase: "ready", deployId: idOf(name) });
-      return [name, { deployment: deployment({ id: idOf(name), status: "deploying" }), instances: [instance] }];
+      return [
+        name,
+        { deployment: deployment({ id: idOf(name), status: "deploying" }), instances: [instance], claimedUntilMs: 0 },
+      ];
     }),
   );
   const raced = new Set<string>();
+  /** By a controller that may have died. */
+  const held = new Set<string>();
   const done: string[] = [];
   const clock = { nowMs };
   const timers: Timer[] = [];
@@ -32,6 +37,7 @@ function world(
     async claim(id) {
       const error = broken.get(id);
       if (error) throw error;
+      if (held.has(id)) return undefined;
       const row = rows.get(id);
       return row && { ...row, lockToken: 1n };
     },
@@ -45,6 +51,7 @@ function world(
   const controller = createController({
     store,
     hosts: {
+      holds: () => true,
       choose: async () => ({ placements: [], reasons: [], reserve: undefined, sharing: undefined }),
       placed() {},
       changed() {},
@@ -56,7 +63,7 @@ function world(
     timers: { add: (more) => void timers.push(...more) },
     unixMs: () => clock.nowMs,
   });
-  return { controller, broken, raced, rows, done, timers };
+  return { controller, broken, raced, held, rows, done, timers };
 }
 
 const away = () => Object.assign(new Error("away"), { code: "store_away" });
@@ -141,6 +148,22 @@ describe("a controller's look", () => {
       ["a", nowMs + 9_000],
       ["b", nowMs + 9_000],
     ]);
+  });
+
+  it("at one that another controller holds is done again when that one's claim has ended, or before by itself", async () => {
+    const { controller, held, rows, done, timers } = world(["a"]);
+    held.add("a");
+    const claimedTo = (claimedUntilMs: number) => rows.set("a", { ...(rows.get("a") as Active), claimedUntilMs });
+    claimedTo(nowMs + 16_000);
+    await controller.pass();
+    expect([done, timers]).toEqual([[], []]);
+    claimedTo(nowMs + 11_000);
+    await controller.look(idOf("a"));
+    expect(timers).toEqual([{ id: "a", kind: "due", atMs: nowMs + 11_000 }]);
+    // Its own claim, which it has ended since, is nobody's.
+    held.clear();
+    await controller.pass();
+    expect([done, timers.length]).toEqual([["a"], 1]);
   });
 
   it("is one at a time: what is woken while all are looked at waits its turn", async () => {

@@ -26,7 +26,7 @@ function deps(look: RepoLook, asked: string[] = []) {
     demoModel: () => undefined,
     publicModel: async (name) =>
       name === "org/model"
-        ? { weights: { repo: "org/w", revision: "r1" }, memoryBytes: 5, contextLength: 9 }
+        ? { weights: { repo: "org/w", revision: "r1" }, memoryBytes: () => 5, contextLength: 9 }
         : undefined,
     lookAtRepo: async (repo, revision) => {
       asked.push(`${repo}@${revision}`);
@@ -120,7 +120,7 @@ it("a model of this installation is deployed as the caller's own copy", async ()
 
 const whisper = {
   weights: { repo: "onnx/whisper", revision: "main", format: "onnx" as const },
-  memoryBytes: 7,
+  memoryBytes: () => 7,
   task: "automatic-speech-recognition",
   contextLength: 0,
 };

@@ -30,7 +30,7 @@ function world(over: Partial<Deployment> = {}) {
   const start = () =>
     createScaler({
       store: {
-        active: async () => [{ deployment: state.deployment, instances: state.instances }],
+        active: async () => [{ deployment: state.deployment, instances: state.instances, claimedUntilMs: 0 }],
         change: async (_id, _account, ifRevision: bigint, change: Change) => {
           expect(ifRevision).toBe(state.deployment.revision);
           state.moves.push(change.target);
