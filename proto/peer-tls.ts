@@ -69,7 +69,7 @@ export const dialOptions = (context: SecureContext, host: HostId): PeerOptions =
 
 /** How long what runs on a connection may outlive the certificates that opened it; then it is cut. */
 export const expiredEndMs = 3_600_000;
-/** The longest that a timer runs; no certificate of a host lasts as long. */
+/** The longest that a timer runs, 24 days; a longer one would be over at once. */
 const longestTimerMs = 2 ** 31 - 1;
 
 /**
@@ -82,6 +82,11 @@ export function onceExpired(socket: Duplex, laterMs: number, listener: () => voi
   const shown = [socket.getCertificate(), socket.getPeerCertificate()] as readonly { readonly valid_to?: string }[];
   const endsMs = Math.min(...shown.flatMap((one) => (one?.valid_to ? [Date.parse(one.valid_to)] : [])));
   const leftMs = Math.max(0, endsMs - Date.now()) + laterMs;
-  const timer = setTimeout(listener, Math.min(leftMs, longestTimerMs)).unref();
+  let timer: NodeJS.Timeout;
+  const arm = (ms: number): void => {
+    const onwards = () => (ms > longestTimerMs ? arm(ms - longestTimerMs) : listener());
+    timer = setTimeout(onwards, Math.min(ms, longestTimerMs)).unref();
+  };
+  arm(leftMs);
   socket.once("close", () => clearTimeout(timer));
 }
