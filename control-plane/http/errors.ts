@@ -20,6 +20,17 @@ export class BodyNotUtf8 extends ServiceError {
   }
 }
 
+/** `encoding`: as the header Content-Encoding says it. */
+export class BodyCompressed extends ServiceError {
+  readonly code = "content_encoding_unsupported";
+  constructor(encoding: string) {
+    super(
+      `The request body is said to be in the encoding ${JSON.stringify(encoding.slice(0, 32))}, and bodies are read as they are. Send it ` +
+        "uncompressed, without Content-Encoding.",
+    );
+  }
+}
+
 /** Escaped in JSON, half of a surrogate pair passes as text. `param`: where it stands; undefined: in a key, or alone. */
 export class TextNotUnicode extends ServiceError {
   readonly code = "validation_error";
@@ -191,8 +202,10 @@ export class SchemaVariantMissing extends ServiceError {
 /** A field that the model's task needs. */
 export class FieldMissing extends ServiceError {
   readonly code = "validation_error";
+  /** Without the field's name, for where that stands beside it. */
+  readonly what = "Field required";
   constructor(param: string) {
-    super("Field required", { param });
+    super(`${param}: Field required`, { param });
   }
 }
 

@@ -3,7 +3,7 @@
 import { isUtf8 } from "node:buffer";
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { Dialect } from "./error-body.ts";
-import { BodyNotUtf8, MalformedBody } from "./errors.ts";
+import { BodyCompressed, BodyNotUtf8, MalformedBody } from "./errors.ts";
 import { digitsOf, holdsLongInteger, parseExactly, seedToValidate } from "./exact-integers.ts";
 import { digestOfForm, isForm, isUrlEncoded, readForm, readUrlEncoded } from "./form-body.ts";
 import { receiveBody } from "./receive-body.ts";
@@ -54,6 +54,8 @@ function parse(request: FastifyRequest, bytes: Buffer, done: (error: Error | nul
     done(null, undefined);
     return;
   }
+  const encoding = request.headers["content-encoding"] || "identity";
+  if (encoding !== "identity") return void done(new BodyCompressed(encoding));
   const type = request.headers["content-type"];
   if (request.routeOptions.config.takesForms && isForm(type)) {
     readForm(bytes, type).then((form) => {

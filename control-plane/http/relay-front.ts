@@ -73,6 +73,7 @@ function isUsual({ headers }: IncomingMessage): boolean {
     length <= bodyLimitBytes &&
     headers.expect === undefined &&
     headers["transfer-encoding"] === undefined &&
+    headers["content-encoding"] === undefined &&
     (type === undefined || type.startsWith("application/json"))
   );
 }

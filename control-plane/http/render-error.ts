@@ -195,6 +195,7 @@ const statusOf = new Map<ErrorClass, number>([
   [inference.SuspendedByOperator, 403],
   [edge.MalformedBody, 400],
   [edge.BodyNotUtf8, 400],
+  [edge.BodyCompressed, 400],
   [edge.TextNotUnicode, 422],
   [edge.NestedTooDeep, 422],
   [edge.BodyStalled, 408],
@@ -287,7 +288,11 @@ export function refusalOf(error: unknown, limitBytes = bodyLimitBytes): Refusal 
   const { validation, validationContext, code, statusCode } = (error ?? {}) as FrameworkError;
   if (validation) {
     const detail = detailOf(validation, placeOf(validationContext));
-    return refused(422, summary(detail), "validation_error", { detail, param: detail[0]?.loc.slice(1).join(".") });
+    return refused(422, summary(detail), "validation_error", {
+      detail,
+      // Nothing but the body as a whole has no name.
+      param: detail[0]?.loc.slice(1).join(".") || undefined,
+    });
   }
   // A store that could not be asked, where the feature does not say it in words of its own.
   if (code === "store_away") return ofService(new edge.RecordsAway(error));
@@ -337,7 +342,8 @@ function ofService(error: ServiceError): Refusal {
   const loc = [isOfQuery ? "query" : sideOf(param), ...(param?.split(".") ?? [])];
   const isMissing = error instanceof edge.BodyMissing || error instanceof edge.FieldMissing;
   const type = isMissing ? "missing" : "value_error";
-  return refused(422, message, code, { ...facts, detail: [{ loc, msg: message, type }] });
+  const msg = error instanceof edge.FieldMissing ? error.what : message;
+  return refused(422, message, code, { ...facts, detail: [{ loc, msg, type }] });
 }
 
 function refused(status: number, message: string, code: string, facts: Partial<Refusal>): Refusal {

@@ -7,7 +7,10 @@ export interface SchemaError {
   readonly instancePath: string;
   readonly params: Readonly<Record<string, unknown>>;
   readonly data?: unknown;
-  readonly parentSchema?: { readonly required?: readonly string[] };
+  readonly parentSchema?: {
+    readonly required?: readonly string[];
+    readonly oneOf?: readonly { readonly properties?: Readonly<Record<string, { readonly const?: unknown }>> }[];
+  };
 }
 
 export interface Detail {
@@ -27,11 +30,23 @@ export function detailOf(errors: readonly SchemaError[], place: Place): readonly
     return [{ loc, msg: `Input should be ${listed(choices(errors, error))}`, type: "enum" }];
   if (error.keyword === "additionalProperties")
     return [{ loc: [...loc, String(error.params["additionalProperty"])], ...described(error, place) }];
+  if (error.keyword === "discriminator") return [ofTag(error, loc)];
   if (error.keyword !== "required") return [{ loc, ...described(error, place) }];
   const data = (typeof error.data === "object" && error.data !== null ? error.data : {}) as object;
   const missing = error.parentSchema?.required?.filter((key) => !(key in data)) ?? [];
   const keys = missing.length > 0 ? missing : [String(error.params["missingProperty"])];
   return keys.map((key) => ({ loc: [...loc, key], msg: "Field required", type: "missing" }));
+}
+
+/** Of an object that says by one of its fields of which kind it is. */
+function ofTag({ params, data, parentSchema }: SchemaError, place: readonly string[]): Detail {
+  const tag = String(params["tag"]);
+  const loc = [...place, tag];
+  const given = (data as Readonly<Record<string, unknown>> | undefined)?.[tag];
+  if (given === undefined) return { loc, msg: "Field required", type: "missing" };
+  if (typeof given !== "string") return { loc, ...typed("string", given, "body") };
+  const kinds = parentSchema?.oneOf?.map(({ properties }) => properties?.[tag]?.const);
+  return { loc, msg: `Input should be ${listed(kinds)}`, type: "enum" };
 }
 
 /** A union of literals fails once for each of them: any would have done. */
@@ -83,10 +98,6 @@ function described({ keyword, params, data }: SchemaError, place: Place): Omit<D
       return { msg: `Input should be less than ${limit}`, type: "less_than" };
     case "enum":
       return { msg: `Input should be ${listed(params["allowedValues"])}`, type: "enum" };
-    case "discriminator":
-      return params["error"] === "mapping"
-        ? { msg: `Input has an unknown \`${params["tag"]}\``, type: "enum" }
-        : { msg: `Input needs a \`${params["tag"]}\``, type: "missing" };
     case "pattern":
       return {
         msg: `Input should ${wordsOf(String(params["pattern"])) ?? "have another form"}`,

@@ -1,3 +1,4 @@
+import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { chat, type Edge, startEdge, text } from "../fakes/edge.ts";
 import { apiKey } from "../fakes/ports.ts";
@@ -146,11 +147,17 @@ describe.each(Object.entries(paths))("%s completions", (kind, path) => {
 describe("messages", () => {
   const cases: readonly (readonly [string, unknown, string, readonly string[]])[] = [
     ["no message", [], "too_short", ["messages"]],
-    ["an unknown role", [{ role: "narrator", content: "x" }], "enum", ["messages", "0"]],
+    ["an unknown role", [{ role: "narrator", content: "x" }], "enum", ["messages", "0", "role"]],
+    ["a role that is no text", [{ role: 5, content: "x" }], "string_type", ["messages", "0", "role"]],
     ["no role", [{ content: "x" }], "missing", ["messages", "0", "role"]],
     ["a user without content", [{ role: "user" }], "missing", ["messages", "0", "content"]],
     ["content of a number", [{ role: "user", content: 5 }], "string_type", ["messages", "0", "content"]],
-    ["an unknown part", [{ role: "user", content: [{ type: "smell" }] }], "enum", ["messages", "0", "content", "0"]],
+    [
+      "an unknown part",
+      [{ role: "user", content: [{ type: "smell" }] }],
+      "enum",
+      ["messages", "0", "content", "0", "type"],
+    ],
     [
       "a part without its text",
       [{ role: "user", content: [{ type: "text" }] }],
@@ -169,6 +176,14 @@ describe("messages", () => {
     const { status, detail } = await refused(paths.chat, chat({ messages }));
     expect(status).toBe(422);
     expect(detail?.[0]).toMatchObject({ loc: ["body", ...loc], type });
+  });
+
+  it("of an unknown role are told the roles there are", async () => {
+    const { error } = await refused(paths.chat, chat({ messages: [{ role: "function", content: "x" }] }));
+    expect(error).toMatchObject({
+      message: expect.stringMatching(/^messages\.0\.role: Input should be 'system', .*'user'.* or '/),
+      param: "messages.0.role",
+    });
   });
 
   it("of every allowed shape are accepted", async () => {
@@ -195,12 +210,35 @@ describe("messages", () => {
   });
 });
 
+describe("a body as a whole", () => {
+  it("that is no object is no field's fault", async () => {
+    const { status, error } = await refused(paths.chat, []);
+    expect([status, error.param, error.message]).toEqual([422, null, "body: Input should be an object"]);
+  });
+
+  it.each([paths.chat, "/v1/api-tokens"])("that is compressed is told so, by %s", async (path) => {
+    const headers = {
+      authorization: `Bearer ${apiKey}`,
+      "content-type": "application/json",
+      "content-encoding": "gzip",
+    };
+    const body = gzipSync(JSON.stringify(chat()));
+    const answer = await fetch(edge.url + path, { method: "POST", headers, body });
+    const said = await answer.text();
+    expect([answer.status, said]).toEqual([400, expect.stringContaining("content_encoding_unsupported")]);
+    expect(said).toMatch(/gzip.*Send it uncompressed/);
+    const plain = { ...headers, "content-encoding": "identity" };
+    const known = await fetch(edge.url + paths.chat, { method: "POST", headers: plain, body: JSON.stringify(chat()) });
+    expect(known.status).toBe(200);
+  });
+});
+
 describe("chat fields", () => {
   it.each([
     ["tool_choice", "maybe", ["tool_choice"]],
     ["tool_choice", { type: "function" }, ["tool_choice", "function"]],
     ["tools", [{ type: "function", function: {} }], ["tools", "0", "function", "name"]],
-    ["response_format", { type: "yaml" }, ["response_format"]],
+    ["response_format", { type: "yaml" }, ["response_format", "type"]],
     ["response_format", { type: "json_schema" }, ["response_format", "json_schema"]],
     ["reasoning_effort", "huge", ["reasoning_effort"]],
     ["top_logprobs", 21, ["top_logprobs"]],

@@ -282,9 +282,12 @@ describe("native inference", () => {
     const unknown = await tasks.edge.post("/v1/inference/no/such", { inputs: ["a"] });
     expect([unknown.status, (await unknown.json()).code]).toEqual([404, "model_not_found"]);
     const missing = await native({});
-    expect([missing.status, (await missing.json()).detail]).toEqual([
+    expect([missing.status, await missing.json()]).toMatchObject([
       422,
-      [{ loc: ["body", "inputs"], msg: "Field required", type: "missing" }],
+      {
+        error: "inputs: Field required",
+        detail: [{ loc: ["body", "inputs"], msg: "Field required", type: "missing" }],
+      },
     ]);
     const form = await fetch(`${tasks.edge.url}/v1/inference/org/model`, {
       method: "POST",

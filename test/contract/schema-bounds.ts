@@ -107,7 +107,7 @@ function beside(schema: Schema): readonly Miss[] {
 function kinds(oneOf: readonly Schema[], tag: string): readonly Miss[] {
   const { [tag]: _, ...untagged } = fitting(oneOf[0] as Schema) as Record<string, unknown>;
   return [
-    { value: { ...untagged, [tag]: "none of these" }, at: [], why: `is of no known ${tag}` },
+    { value: { ...untagged, [tag]: "none of these" }, at: [tag], why: `is of no known ${tag}` },
     { value: untagged, at: [tag], why: `has no ${tag}` },
     ...oneOf.flatMap((kind) =>
       members({ ...kind, required: kind.required?.filter((key) => key !== tag) ?? [] }, kind, tag),
