@@ -5,6 +5,7 @@ import type { HostState, HostView } from "../fleet/host.ts";
 import { weightsKey } from "../fleet/host.ts";
 import type { Deployment, Instance, PendingReason } from "./deployment.ts";
 import { summarize } from "./pending-reasons.ts";
+import { isAskedFor } from "./place-filter.ts";
 import { mayShare } from "./place-fit.ts";
 import { createPlacementIndex, withPlaced } from "./place-index.ts";
 import { rejections } from "./place-reasons.ts";
@@ -88,7 +89,10 @@ export function createHostChooser(deps: {
     // Where its like are decides which host comes first, never why one is refused.
     const asked = JSON.stringify({ ...want, spread: undefined });
     if (known?.version === version && known.asked === asked) return known.reasons;
-    const reasons = summarize(rejections(want, [...index.hosts()]));
+    const all = [...index.hosts()];
+    // Where one host alone may have it, what the others lack is of no use to whoever waits.
+    const named = all.filter((host) => isAskedFor(want, host));
+    const reasons = summarize(rejections(want, named.length > 0 ? named : all));
     if (explained.size > 10_000) explained.clear();
     explained.set(deployment.id, { version, asked, reasons });
     return reasons;

@@ -5,8 +5,7 @@ import type { Want } from "./want.ts";
 
 /** Why the host is out of the question, or undefined. */
 export function refuse(want: Want, host: HostView): string | undefined {
-  if (want.host !== undefined && want.host !== host.id && want.host !== host.hostname)
-    return `not the host that was asked for (${want.host})`;
+  if (!isAskedFor(want, host)) return `not the host that was asked for (${want.host})`;
   if (host.state !== "live") return `${host.state}: silent for ${Math.round(host.silentMs / 1000)} s`;
   if (!host.schedulable) return host.condition || "its data path is not proven yet";
   const { drivers, rentalImages, rentalsUnavailable } = host.inventory;
@@ -30,6 +29,10 @@ export function refuse(want: Want, host: HostView): string | undefined {
       return "it has no driver that starts model servers";
   }
 }
+
+/** Where none is named, any is. */
+export const isAskedFor = ({ host: asked }: Want, host: HostView): boolean =>
+  asked === undefined || asked === host.id || asked === host.hostname;
 
 /** The agent would refuse it all the same, and what was placed there would stay there. */
 function whyNoContainer({ image }: Want, { inventory }: HostView): string | undefined {

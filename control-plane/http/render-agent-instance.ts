@@ -22,7 +22,7 @@ export function renderAgent(one: AgentInstance) {
     region: "",
     last_backup_ts: one.lastBackupAtMs === null ? null : seconds(one.lastBackupAtMs),
     ssh_port: null,
-    fail_reason: deployment.failReason || one.lastFault || null,
+    fail_reason: deployment.failReason || whyItWaits(one) || one.lastFault || null,
     public_ip: state === "running" ? one.address : null,
     version: one.version,
     agent_type: one.type,
@@ -30,6 +30,12 @@ export function renderAgent(one: AgentInstance) {
     plan_id: one.plan,
     operation: one.operation,
   };
+}
+
+/** Its volume lies on one host: for as long as that cannot take it nothing comes of it, and its owner must know why. */
+function whyItWaits({ deployment: { status, pendingReasons } }: AgentInstance): string {
+  if (status !== "initializing" || pendingReasons.length === 0) return "";
+  return `It waits for a host: ${pendingReasons.map(({ host, why }) => (host === "" ? why : `${host}: ${why}`)).join("; ")}.`;
 }
 
 export function renderAgentCatalog(types: readonly AgentType[]) {

@@ -15,8 +15,8 @@ const hosts = Array.from({ length: 101 }, (_, n) =>
   }),
 );
 
-it("tells what stands in the way of what is asked for now, though the fleet and the memory needed are the same", async () => {
-  const chooser = createHostChooser({
+const newChooser = () =>
+  createHostChooser({
     snapshot: async () => hosts,
     hostState: () => "live",
     reserves: {
@@ -26,11 +26,21 @@ it("tells what stands in the way of what is asked for now, though the fleet and 
     monotonicMs: () => 0,
     resyncMs: 5_000,
   });
-  const alone = deployment({ numGpus: 1, memoryBytes: 10 * gib });
+const alone = deployment({ numGpus: 1, memoryBytes: 10 * gib });
+
+it("tells what stands in the way of what is asked for now, though the fleet and the memory needed are the same", async () => {
+  const chooser = newChooser();
   const why = async (isMemoryBound: boolean) =>
     (await chooser.choose({ ...alone, isMemoryBound }, [], 1)).reasons.map((reason) => reason.why);
   const taken = "0 of 1 H100-80GB GPUs are free";
   expect(await why(false)).toEqual([`${taken}; 1 needed`]);
   expect(await why(true)).toEqual([`${taken}, and no room beside your other models; 1 needed`]);
   expect(await why(false)).toEqual([`${taken}; 1 needed`]);
+});
+
+it("tells of the one host that may have it, where that is there, and of none besides", async () => {
+  const reasons = async (host: string) =>
+    (await newChooser().choose({ ...alone, weights: { ...alone.weights, host } }, [], 1)).reasons;
+  expect(await reasons("host-7")).toEqual([{ host: "host-7", why: "0 of 1 H100-80GB GPUs are free; 1 needed" }]);
+  expect(await reasons("gone")).toEqual([{ host: "101 hosts", why: "not the host that was asked for (gone)" }]);
 });
