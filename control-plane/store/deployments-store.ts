@@ -62,8 +62,10 @@ export function createDeploymentStore(db: Kysely<Database>): DeploymentStore {
     async active(ids) {
       const rows = await selectDeployments(db)
         .$if(ids !== undefined, (query) => query.where("d.deploy_id", "in", [...(ids ?? [])]))
-        .where(sql<boolean>`(d.status not in ('stopped', 'failed', 'deleted') or exists (
-          select 1 from instance i where i.deploy_id = d.deploy_id and i.tombstoned_at is null))`)
+        // Found by their indexes: those that ended long ago are many, and every look would read all of them.
+        .where(sql<boolean>`d.deploy_id in (
+          select deploy_id from deployment where status not in ('stopped', 'failed', 'deleted')
+          union select deploy_id from instance where tombstoned_at is null)`)
         .orderBy("d.created_at")
         .execute();
       if (rows.length === 0) return [];

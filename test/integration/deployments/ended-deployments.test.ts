@@ -1,0 +1,45 @@
+// A look costs by what is to run, whatever was deployed and deleted before.
+import { sql } from "kysely";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { createDeploymentStore } from "../../../control-plane/store/deployments-store.ts";
+import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { type Replica, startReplica } from "../fleet/replica.ts";
+
+const ended = 5_000;
+let postgres: TestPostgres;
+let replica: Replica;
+
+beforeAll(async () => {
+  postgres = await startPostgres();
+  replica = await startReplica(await postgres.migratedDatabase());
+});
+afterAll(async () => {
+  await replica?.stop();
+  await postgres?.stop();
+});
+
+it("finds what is to run without reading thousands that ended", async () => {
+  const wanted = await replica.deploy();
+  const found = await replica.db.transaction().execute(async (trx) => {
+    const { rows: columns } = await sql<{ name: string }>`
+      select column_name as name from information_schema.columns where table_name = 'deployment'`.execute(trx);
+    const names = columns.map(({ name }) => name);
+    const values = names.map((name) => {
+      if (name === "deploy_id" || name === "model_name") return sql`d.deploy_id || n`;
+      return name === "status" ? sql`'deleted'` : sql.ref(`d.${name}`);
+    });
+    await sql`insert into deployment (${sql.join(names.map((name) => sql.ref(name)))})
+      select ${sql.join(values)} from deployment d, generate_series(1, ${ended}) n`.execute(trx);
+    await sql`analyze deployment`.execute(trx);
+    const read = async () => {
+      const { rows } = await sql<{ tuples: string }>`
+        select seq_tup_read as tuples from pg_stat_xact_user_tables where relname = 'deployment'`.execute(trx);
+      return Number(rows[0]?.tuples);
+    };
+    const before = await read();
+    const active = await createDeploymentStore(trx).active(undefined);
+    return { ids: active.map(({ deployment }) => deployment.id), tuples: (await read()) - before };
+  });
+  expect(found.ids).toEqual([wanted.id]);
+  expect(found.tuples).toBeLessThan(ended / 10);
+});
