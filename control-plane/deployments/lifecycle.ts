@@ -28,20 +28,23 @@ export function statusAfter(standing: Standing, instances: readonly PlacedInstan
     const broken = brokenUpdate(standing, live);
     if (broken) return { ...same, spec: servingSpec, updateError: reasonOf(broken) };
   }
-  const failed = (): Outcome => ({ ...same, status: "failed", failReason: reasonOf(live[0] as PlacedInstance) });
+  // A copy on a lost host holds up no verdict, but for one that served and may come back.
+  const hasServed = status === "deployed" || status === "updating";
+  const judged = live.filter((one) => !one.isHostLost || hasFailed(one) || (hasServed && one.phase === "ready"));
+  const failed = (): Outcome => ({ ...same, status: "failed", failReason: reasonOf(judged[0] as PlacedInstance) });
   const upToDate = live.filter((one) => one.spec === spec && isUpToDate(one));
   const deployed = (): Outcome => ({ ...same, status: "deployed", failReason: "", ...servedBy(standing, upToDate) });
   switch (status) {
     case "initializing":
     case "downloading":
     case "deploying":
-      if (allFailed(live)) return failed();
+      if (allFailed(judged)) return failed();
       if (upToDate.length > 0) return deployed();
       return { ...same, status: furthest(status, live), failReason: "" };
     case "deployed":
-      return allFailed(live) ? failed() : { ...same, ...servedBy(standing, upToDate) };
+      return allFailed(judged) ? failed() : { ...same, ...servedBy(standing, upToDate) };
     case "updating": {
-      if (allFailed(live)) return failed();
+      if (allFailed(judged)) return failed();
       const isDone = upToDate.length >= standing.target && upToDate.length === live.length;
       return isDone ? deployed() : same;
     }

@@ -22,7 +22,7 @@ export interface WantedInstances {
   readonly status: DeploymentStatus;
   readonly target: number;
   readonly spec: number;
-  /** One that failed while others serve may be replaced now: its back-off is over. */
+  /** One that failed while others serve, or may again, may be replaced now: its back-off is over. */
   readonly mayReplace: boolean;
 }
 
@@ -39,7 +39,9 @@ export function planInstances(want: WantedInstances, instances: readonly PlacedI
   const current = here.filter(isCurrent);
   const kept = current.slice(0, target);
   const surplus = current.slice(target);
-  const broken = want.mayReplace && here.some((one) => one.phase === "ready") ? kept.filter(hasFailed) : [];
+  // While another serves, or may come back with its host, one that failed is not the end of the deployment.
+  const isCovered = live.some((one) => one.phase === "ready");
+  const broken = want.mayReplace && isCovered ? kept.filter(hasFailed) : [];
   const staying = kept.length - broken.length;
 
   const old = here.filter((one) => !isCurrent(one));

@@ -28,6 +28,11 @@ describe("the status of a deployment", () => {
     ["deploying", [{ phase: "ready", isHostLost: true }], "deploying"],
     ["initializing", [broken], "failed"],
     ["deploying", [broken, { phase: "loading" }], "deploying"],
+    // What never served and does not come up elsewhere either has had its try; what served may come back.
+    ["deploying", [{ phase: "loading", isHostLost: true }, broken], "failed"],
+    ["deploying", [{ ...broken, isHostLost: true }], "failed"],
+    ["deployed", [{ phase: "ready", isHostLost: true }, broken], "deployed"],
+    ["deployed", [{ phase: "loading", isHostLost: true }, broken], "failed"],
     ["deployed", [{ phase: "loading" }], "deployed"],
     ["deployed", [], "deployed"],
     ["deployed", [broken], "failed"],
@@ -49,6 +54,8 @@ describe("the status of a deployment", () => {
   it("carries the instance's code and words as the reason of a failure", () => {
     const { failReason } = statusAfter(standing("downloading"), [i("a", broken)]);
     expect(failReason).toBe("hub_repo_not_found: no such repository");
+    const lost = i("b", { phase: "loading", isHostLost: true });
+    expect(statusAfter(standing("deploying"), [lost, i("a", broken)]).failReason).toBe(failReason);
   });
 
   it("is updating until every instance serves what is wanted, and an old generation's failure is no verdict on it", () => {

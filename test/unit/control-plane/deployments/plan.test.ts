@@ -37,6 +37,12 @@ describe("the plan of a deployment's instances", () => {
     expect(plan({}, [old, ready("new")])).toMatchObject({ place: 0, tombstone: ["old"] });
   });
 
+  it("tries the replacement of a copy on a lost host again, once its back-off is over: nobody else serves", () => {
+    const both = [ready("old", { isHostLost: true }), failed("new")];
+    expect(plan({}, both)).toMatchObject({ place: 1, tombstone: ["new"], replaced: 1 });
+    expect(plan({ mayReplace: false }, both)).toMatchObject({ place: 0, tombstone: [], replaced: 0 });
+  });
+
   it("keeps the copy that serves when its host returns before the replacement is ready", () => {
     expect(plan({}, [ready("old"), i("new", { phase: "loading" })]).tombstone).toEqual(["new"]);
   });
