@@ -90,10 +90,9 @@ export class ChatTemplate {
     const messages = continued
       ? [...prompt.messages.slice(0, -1), { ...last, content: marked(last.content) }]
       : prompt.messages;
+    const told = { ...prompt.templateArguments, messages, ...(prompt.tools ? { tools: prompt.tools } : {}) };
     const text = this.#template.render({
-      ...prompt.templateArguments,
-      messages,
-      ...(prompt.tools ? { tools: prompt.tools } : {}),
+      ...(inDoubles(told) as typeof told),
       add_generation_prompt: !continued,
       bos_token: this.#texts.bos,
       eos_token: this.#texts.eos,
@@ -114,6 +113,14 @@ export class ChatTemplate {
       return false;
     }
   }
+}
+
+/** Templates know no bigint, which is how an integer that no double holds is read (server/parse-json.ts). */
+function inDoubles(value: unknown): unknown {
+  if (typeof value === "bigint") return Number(value);
+  if (typeof value !== "object" || value === null) return value;
+  if (Array.isArray(value)) return value.map(inDoubles);
+  return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, inDoubles(one)]));
 }
 
 function marked(content: ChatMessage["content"]): ChatMessage["content"] {

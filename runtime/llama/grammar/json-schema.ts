@@ -86,10 +86,10 @@ class SchemaWriter {
       case "$ref":
         return this.#reference(String(s["$ref"]), path);
       case "const":
-        return add(literal(JSON.stringify(s["const"])));
+        return add(literal(jsonOf(s["const"])));
       case "enum": {
         const values = this.#choices(s["enum"], `${path}.enum`);
-        return add(values.map((v) => literal(JSON.stringify(v))).join(" | "));
+        return add(values.map((v) => literal(jsonOf(v))).join(" | "));
       }
       case "anyOf": {
         const key = ["anyOf", "oneOf", "allOf"].find((k) => k in s) as string;
@@ -309,6 +309,12 @@ function list(value: unknown, path: string, min = 1): readonly unknown[] {
   if (!Array.isArray(value) || value.length < min)
     throw new UnsupportedConstraint(`${path} in the schema must be a list${min > 0 ? " that is not empty" : ""}`);
   return value;
+}
+
+/** Digit by digit: an integer that no double holds is read as a bigint (server/parse-json.ts). */
+function jsonOf(value: unknown): string {
+  const { rawJSON } = JSON as JSON & { rawJSON(text: string): object };
+  return JSON.stringify(value, (_key, one: unknown) => (typeof one === "bigint" ? rawJSON(String(one)) : one));
 }
 
 function count(value: unknown, path: string): number | undefined {

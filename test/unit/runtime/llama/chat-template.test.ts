@@ -33,6 +33,22 @@ describe("a chat template", () => {
     expect(text).toBe("<system>be kind</system><user>hi</user><assistant>");
   });
 
+  it("writes numbers that no double holds as the nearest one, wherever they stand", () => {
+    const source = `{{ tools | tojson }}{{ messages | tojson }}{{ depth | tojson }}${plain}`;
+    const most = { type: "integer", maximum: 2n ** 63n - 1n };
+    const text = new ChatTemplate(source, texts).render({
+      messages: [
+        { role: "user", content: "hi", tool_calls: [{ function: { name: "f", arguments: { n: -(2n ** 63n) } } }] },
+      ],
+      tools: [{ type: "function", function: { name: "f", parameters: { properties: { n: most } } } }],
+      continuesLastMessage: false,
+      templateArguments: { depth: 2n ** 60n },
+    });
+    expect(text).toContain('"maximum": 9223372036854776000');
+    expect(text).toContain('"n": -9223372036854776000');
+    expect(text).toContain("1152921504606847000");
+  });
+
   it("refuses with the template's own words", () => {
     const never = new ChatTemplate('{{ raise_exception("no chats today") }}', texts);
     expect(() => never.render(prompt)).toThrow(/no chats today/);

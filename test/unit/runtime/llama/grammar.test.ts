@@ -95,6 +95,11 @@ describe("the grammar of a JSON schema", () => {
   });
 });
 
+it("holds an answer to a value that no double holds, digit by digit", () => {
+  expect(jsonSchemaGrammar({ const: 2n ** 63n - 1n })).toContain('"9223372036854775807"');
+  expect(jsonSchemaGrammar({ enum: [{ id: 2n ** 60n }] })).toContain(String.raw`"{\"id\":1152921504606846976}"`);
+});
+
 describe("properties with the names of a grammar's own rules", () => {
   it.each(["root", "value", "object", "array"])("leave %s to the grammar, whatever comes first", (name) => {
     const bounded = { type: "integer", minimum: 3, maximum: 7 };
