@@ -2,6 +2,7 @@
 // costs and what was held for it.
 import OpenAI, { toFile } from "openai";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { streamedWavHeader } from "../../runtime/audio/wav.ts";
 import { apiKey } from "../fakes/ports.ts";
 import { form, startTaskEdge, type TaskEdge, wav } from "../fakes/task-edge.ts";
 
@@ -128,6 +129,17 @@ describe("speech", () => {
     const answer = await tasks.edge.post("/v1/text-to-speech/af_bella", { text: "Hi", model_id: "org/model" });
     expect(answer.headers.get("content-length")).toBe(String(Buffer.concat(audio).length));
     expect(await answer.text()).toBe(audio.join(""));
+  });
+
+  it("in one piece says in a wav how long it is; a stream cannot", async () => {
+    const made = { contentType: "audio/wav", pieces: [streamedWavHeader(24_000), Buffer.alloc(10)] };
+    const lengthIn = async (path: string) => {
+      tasks.engine.answer(made);
+      const answer = await tasks.edge.post(path, { text: "Hi", model_id: "org/model" });
+      return Buffer.from(await answer.arrayBuffer()).readUInt32LE(40);
+    };
+    expect(await lengthIn("/v1/text-to-speech/af_bella")).toBe(10);
+    expect(await lengthIn("/v1/text-to-speech/af_bella/stream")).toBe(0xffffffff);
   });
 
   it("is spoken by the model whose only voice was asked for", async () => {

@@ -1,6 +1,7 @@
 // An engine's answer in OpenAI's shape, as native inference gives it. Pure; throws where an engine answered something else.
 import type { Trace } from "../../inference/completion.ts";
 import type { WholeAnswer } from "../buffered-sink.ts";
+import { wholeWav } from "../whole-wav.ts";
 import { dataUri } from "./media.ts";
 
 export type Told = Readonly<Record<string, unknown>>;
@@ -52,8 +53,8 @@ export const transcriptionAnswer = ofJson(({ text, segments = [], language = nul
 
 export const speechAnswer =
   (characters: number, format: string): RenderNative =>
-  ({ contentType, body }) => ({
-    audio: dataUri(contentType, body),
+  (answer) => ({
+    audio: dataUri(answer.contentType, wholeWav(answer).body),
     input_character_length: characters,
     output_format: format,
     words: [],

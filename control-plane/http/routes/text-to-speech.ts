@@ -15,6 +15,7 @@ import { AudioBytes, TextToSpeechRequest } from "../schemas/tasks.ts";
 import type { OwnVoice } from "../tasks/own-voice.ts";
 import { charactersOf, speech, speechFormat } from "../tasks/speech.ts";
 import { speechModel } from "../tasks/speech-model.ts";
+import { wholeWav } from "../whole-wav.ts";
 
 export function addTextToSpeechRoutes(
   endpoints: Endpoints,
@@ -42,7 +43,7 @@ export function addTextToSpeechRoutes(
     { ...common, path: "/v1/text-to-speech/:voice_id", summary: "Speak a text; the audio in one piece" },
     taskRoute(spine, async (request, state) => ({
       ...(await read(request, state)),
-      through: (client) => new BufferedSink(client, spine.answers),
+      through: (client) => new BufferedSink(client, spine.answers, wholeWav),
     })),
   );
 }
