@@ -7,6 +7,7 @@ import { ledgerFacts, usageOf } from "../e2e/spine/database.ts";
 import type { Stack } from "../fakes/processes.ts";
 import { startTinyStack } from "./tiny-stack.ts";
 
+const patient = { timeout: 60_000, interval: 100 };
 const fuse = join(tmpdir(), `stoker-fuse-${process.pid}`);
 let stack: Stack;
 let model: string;
@@ -29,13 +30,10 @@ it("is tried on the other host, billed once, and the first attempt is voided whe
     const [one] = stack.agents.filter((agent) => !agent.isRunning);
     expect(one).toBeDefined();
     return one;
-  });
+  }, patient);
   dead?.start();
   const requestId = answer.headers.get("x-stoker-request-id") ?? "";
-  await vi.waitFor(async () => expect(await usageOf(stack.databaseUrl, requestId)).toHaveLength(2), {
-    timeout: 60_000,
-    interval: 200,
-  });
+  await vi.waitFor(async () => expect(await usageOf(stack.databaseUrl, requestId)).toHaveLength(2), patient);
   const rows = await usageOf(stack.databaseUrl, requestId);
   expect(rows.find((row) => row.attempt === 1)).toMatchObject({ voided: true, charge: 0 });
   const kept = rows.find((row) => row.attempt === 2);

@@ -239,11 +239,13 @@ describe.runIf(hasModel("completions and chat of the model server"))("the model 
     isOver = true;
     await watch;
     expect(answers.map((answer) => answer.body.usage.completion_tokens)).toEqual(Array(8).fill(40));
-    expect(Math.max(...seen)).toBe(4);
+    expect(Math.max(...seen)).toBeLessThanOrEqual(4);
+    // By the engine's own count: a look from outside may miss the moment.
     const { body } = await runtime.get("/metrics");
-    expect(body).toMatch(
-      /stoker_runtime_batch_size_bucket\{le="4"\} (\d+)\n[\s\S]*_batch_size_bucket\{le="\+Inf"\} \1\n/,
-    );
+    const runs = (most: string) =>
+      Number(new RegExp(`^stoker_runtime_batch_size_bucket\\{le="${most}"\\} (\\d+)$`, "m").exec(body)?.[1]);
+    expect(runs("4")).toBe(runs("\\+Inf"));
+    expect(runs("4")).toBeGreaterThan(runs("2"));
   });
 
   it("stops within a second when the client hangs up and says what was used", async () => {
@@ -262,7 +264,7 @@ describe.runIf(hasModel("completions and chat of the model server"))("the model 
     const usage = (await runtime.get("/usage/hang-up-1")).body;
     expect(usage.output_tokens).toBeGreaterThan(0);
     expect(usage.output_tokens).toBeLessThan(200);
-    expect((await runtime.get("/health")).body.num_running).toBe(0);
+    await expect.poll(async () => (await runtime.get("/health")).body.num_running).toBe(0);
     expect((await runtime.get("/usage/nobody")).status).toBe(404);
   });
 

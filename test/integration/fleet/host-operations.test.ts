@@ -168,7 +168,12 @@ it("has a host end what no deployment knows, and nothing else; it is audited", a
   one.report([running(known, 0)], ["stranger-2"]);
   await vi.waitFor(async () => expect((await view("host-1"))?.condition).toBe(""), wait);
   expect(one.desired?.instances.map((want) => want.instanceId)).toEqual([known]);
-  const rows = await replica.db.selectFrom("audit").select("after").where("action", "=", "node.end_unknown").execute();
+  const rows = await replica.db
+    .selectFrom("audit")
+    .select("after")
+    .where("action", "=", "node.end_unknown")
+    .orderBy("audit_id")
+    .execute();
   expect(rows.map((row) => row.after)).toEqual([{ instances: ["stranger-1"] }, { instances: ["stranger-2"] }]);
   await expect(replica.hostOperations.endUnknown("host-9", undefined, act)).rejects.toThrow(NodeNotFound);
 });

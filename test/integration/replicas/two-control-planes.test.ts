@@ -30,7 +30,8 @@ function holder(): { holds: ControlPlane; other: ControlPlane } {
   return newestEpoch(one) > newestEpoch(two) ? { holds: one, other: two } : { holds: two, other: one };
 }
 
-const placed = () => query(world.stack.databaseUrl, "select instance_id, host_id, generation from instance");
+const placed = () =>
+  query(world.stack.databaseUrl, "select instance_id, host_id, generation from instance order by instance_id");
 
 const ask = async (at: ControlPlane, model = world.model) =>
   (await world.stack.call("POST", "/v1/completions", { model, prompt: "hello", max_tokens: 2 }, {}, at)).status;
