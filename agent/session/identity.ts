@@ -59,6 +59,8 @@ export function createIdentity(options: IdentityOptions): Identity {
   /** A token that was refused is not tried again while there is a certificate to go on with. */
   let refusedToken: string | undefined;
   let joining: Promise<void> | undefined;
+  /** What `certificate.json` is to hold and does not: the disk was full. */
+  let unkept: string | undefined;
   const listeners: (() => void)[] = [];
 
   function load(): Held | undefined {
@@ -76,9 +78,24 @@ export function createIdentity(options: IdentityOptions): Identity {
 
   function keep(given: GivenCertificate, tokenHash: string): void {
     const kept = { ...given, issuedMs: nowMs(), tokenHash };
-    write(file("certificate.json"), `${JSON.stringify(kept)}\n`);
+    unkept = `${JSON.stringify(kept)}\n`;
+    writeUnkept();
     held = { ...kept, notAfterMs: new X509Certificate(given.certificatePem).validToDate.getTime() };
     for (const listener of listeners) listener();
+  }
+
+  /** Used all the same where it cannot be written: without it this host would be out for want of disk space. */
+  function writeUnkept(): void {
+    if (unkept === undefined) return;
+    try {
+      write(file("certificate.json"), unkept);
+      unkept = undefined;
+    } catch (error) {
+      log.error(
+        { err: error },
+        "this host's new certificate could not be written down: a restart would begin with the one before",
+      );
+    }
   }
 
   const current = (): OwnCertificate | undefined =>
@@ -155,6 +172,7 @@ export function createIdentity(options: IdentityOptions): Identity {
         if (held && dueInMs <= 0 && held.notAfterMs > nowMs() && !(await renewOnce()))
           // Many tries fit into the last third, and agents do not come together.
           pauseMs = Math.max(minWaitMs, options.random() * Math.min(maxRetryMs, life / 30));
+        writeUnkept();
         await wait(pauseMs, undefined, { signal }).catch(() => {});
       }
     },

@@ -1,5 +1,5 @@
 // Hosts come in and stay by certificates: a real authority, real mutual TLS, the real database.
-import { mkdtempSync, rmSync, statSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pino from "pino";
@@ -161,6 +161,24 @@ describe("a certificate", () => {
       ending.abort();
       await running;
     }
+  });
+
+  it("is used though it cannot be written down, and is written once it can", async () => {
+    const replica = await start();
+    const path = join(folder, "identity", "certificate.json");
+    // What a full disk does to a file that is to be written.
+    mkdirSync(`${path}.new`, { recursive: true });
+    const one = identity(replica);
+    expect(await sessionWith(replica, await one.tls(replica.address, limit()))).toBe("welcomed");
+    expect(existsSync(path)).toBe(false);
+    rmSync(`${path}.new`, { recursive: true });
+    const ending = new AbortController();
+    const running = one.run(ending.signal);
+    await vi.waitFor(() => expect(existsSync(path)).toBe(true), wait);
+    ending.abort();
+    await running;
+    const later = await identity(replica, { readToken: async () => undefined }).tls(replica.address, limit());
+    expect(later).toEqual(await one.tls(replica.address, limit()));
   });
 
   it("that has expired opens no session; the host joins again with its old key", async () => {
