@@ -75,7 +75,13 @@ describe("a host that is drained", () => {
     const id = await serving(one);
     const two = await host("host-2");
     await replica.hostOperations.drain("host-1", 600_000, act);
-    expect(await replica.hostOperations.progress("host-1")).toEqual({ total: 1, left: 1, fixed: 0, inFlight: 0 });
+    expect(await replica.hostOperations.progress("host-1")).toEqual({
+      host: "host-1",
+      total: 1,
+      left: 1,
+      fixed: 0,
+      inFlight: 0,
+    });
     await vi.waitFor(() => expect(two.desired?.instances).toHaveLength(1), wait);
     // The host hears by when it is to be empty: requests may run until then.
     await vi.waitFor(() => expect(Number(one.desired?.emptiedByMs)).toBeGreaterThan(Date.now() + 500_000), wait);
@@ -87,7 +93,13 @@ describe("a host that is drained", () => {
     expect(one.desired?.moved).toEqual(one.desired?.tombstones);
     one.obey("ready");
     await vi.waitFor(async () => {
-      expect(await replica.hostOperations.progress("host-1")).toEqual({ total: 1, left: 0, fixed: 0, inFlight: 0 });
+      expect(await replica.hostOperations.progress("host-1")).toEqual({
+        host: "host-1",
+        total: 1,
+        left: 0,
+        fixed: 0,
+        inFlight: 0,
+      });
     }, wait);
     expect(await hostsOf(id)).toEqual(["host-2"]);
   });
