@@ -6,7 +6,7 @@ import { writeAudit } from "./audit-rows.ts";
 import { announce } from "./change-feed.ts";
 import { inTransaction, uniqueViolation } from "./database.ts";
 import { asDeployment, asInstance, selectDeployments } from "./deployment-rows.ts";
-import { addSpec, columnsOf, memoryColumnsOf } from "./deployment-specs.ts";
+import { addSpec, columnsOf, memoryColumnsOf, servingAs } from "./deployment-specs.ts";
 import { lockAccount, readGpuUse } from "./limit-rows.ts";
 import type { Database } from "./schema.ts";
 
@@ -40,7 +40,9 @@ export async function changeIn(
   if (change.endsAdapters && (await hasAdapters(trx, id))) return "has_adapters";
   // Before the deployment's row: the order of everybody who counts GPUs.
   if (check) await lockAccount(trx, account);
-  const nextSpec = change.spec ? await addSpec(trx, id, change.spec) : 0;
+  // An update that its owner takes back leaves what serves as it is.
+  const serving = change.spec && (await servingAs(trx, id, ifRevision, change.spec));
+  const nextSpec = serving ?? (change.spec ? await addSpec(trx, id, change.spec) : 0);
   const moved = await trx
     .updateTable("deployment")
     .set((eb) => ({
@@ -66,7 +68,7 @@ export async function changeIn(
     .executeTakeFirst();
   // A number that nothing points at would be harmless, but the write is to leave nothing behind.
   if (!moved) {
-    if (change.spec)
+    if (change.spec && serving === undefined)
       await trx.deleteFrom("deployment_spec").where("deploy_id", "=", id).where("spec", "=", nextSpec).execute();
     return false;
   }

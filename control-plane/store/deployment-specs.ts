@@ -1,4 +1,5 @@
 // What a deployment is to run, by number. Rows are never changed: instances of an older one keep what they were started with.
+import { isDeepStrictEqual } from "node:util";
 import type { Kysely, Transaction } from "kysely";
 import type { DeploymentId } from "../../proto/ids.ts";
 import type { MemoryClaim, StandardArgs } from "../deployments/store.ts";
@@ -51,6 +52,26 @@ export async function addSpec(trx: Transaction<Database>, id: DeploymentId, next
   await insertSpec(trx, id, last + 1, next);
   return last + 1;
 }
+
+/** The number of what serves, where an update is under way and `next` is what served before it; undefined: it is something else. */
+export async function servingAs(
+  trx: Transaction<Database>,
+  id: DeploymentId,
+  ifRevision: bigint,
+  next: Spec,
+): Promise<number | undefined> {
+  const now = await trx
+    .selectFrom("deployment")
+    .select(["spec", "serving_spec"])
+    .where("deploy_id", "=", id)
+    .where("revision", "=", ifRevision)
+    .executeTakeFirst();
+  if (!now || now.serving_spec === now.spec) return undefined;
+  const before = (await readSpecs(trx, [id])).get(`${id}/${now.serving_spec}`);
+  return before && isDeepStrictEqual(runOf(before), runOf(next)) ? now.serving_spec : undefined;
+}
+
+const runOf = ({ extraArgs, standardArgs = {}, contextLength }: Spec) => ({ extraArgs, standardArgs, contextLength });
 
 /** By `deploy_id/spec`. */
 export async function readSpecs(

@@ -90,7 +90,25 @@ describe("an update", () => {
     expect(await record(id)).toMatchObject({ status: "updating", running: 1 });
     expect(agent.desired?.instances).toEqual([before]);
     await putTaking(4 * 1024 ** 3, id, []);
+    await vi.waitFor(async () => expect(await record(id)).toMatchObject({ status: "deployed", spec: 1 }), wait);
+    // It runs just that: nothing starts anew.
+    expect(agent.desired?.instances).toEqual([before]);
+  });
+
+  it("that is taken back by its owner ends what came up for it, and what serves is not touched", async () => {
+    const id = await deployed(1);
+    const [before] = agent.desired?.instances ?? [];
+    newOnes({ phase: "loading" });
+    await change(id, { standardArgs: { maxContextSize: 1024, kvCacheDtype: "auto" } });
+    await vi.waitFor(() => expect(agent.desired?.instances).toHaveLength(2), wait);
+    await change(id, { standardArgs: {} });
+    await vi.waitFor(async () => expect(await record(id)).toMatchObject({ status: "deployed", spec: 1 }), wait);
+    await vi.waitFor(() => expect(agent.desired?.instances).toEqual([before]), wait);
+    // The next one has a number of its own again.
+    agent.obey("ready");
+    await put(id, ["--max-model-len=512"]);
     await vi.waitFor(async () => expect(await record(id)).toMatchObject({ status: "deployed", servingSpec: 3 }), wait);
+    expect(argsOf(0)).toEqual(["--max-model-len=512"]);
   });
 
   it("that gives up costs nothing: the old instance serves on, the new one goes, the reason is told", async () => {
