@@ -26,6 +26,9 @@ export interface EngineListener {
   closed(): void;
 }
 
+/** What is above it no gateway takes for an answer. */
+const mostStatus = 599;
+
 export class EngineCall implements Dispatcher.DispatchHandler {
   /** Nothing more comes from the engine. */
   isClosed = false;
@@ -79,7 +82,7 @@ export class EngineCall implements Dispatcher.DispatchHandler {
 
   onResponseStart(_: Controller, status: number, headers: Record<string, string | string[] | undefined>): void {
     if (status < 200 || this.#isOver) return;
-    this.#status = status;
+    this.#status = status > mostStatus ? 502 : status;
     this.#contentType = String(headers["content-type"] ?? "application/json");
     this.#readUnits(headers[unitsHeader]);
     if (status >= 300) return;

@@ -40,7 +40,12 @@ export class SharedCall implements UpstreamCall {
     this.#isPaused = false;
     const kept = this.#kept;
     this.#kept = [];
-    for (const { kind, payload } of kept) this.take(kind, payload);
+    try {
+      for (const { kind, payload } of kept) this.take(kind, payload);
+    } catch (error) {
+      // As for a frame that comes: here it is the client's connection that called, and nobody there would catch it.
+      this.#frames.close(error as Error);
+    }
   }
 
   // The agent's side.

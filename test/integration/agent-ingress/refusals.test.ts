@@ -129,6 +129,12 @@ it("passes an engine's own refusal with its body and bills nothing", async () =>
   expect([broken.status, broken.usage?.endReason, broken.usage?.output]).toEqual([500, "engine_error", 0]);
 });
 
+it("passes no status that HTTP does not have: at a gateway it would end the connection of everybody", async () => {
+  engine.behave({ status: 777 });
+  const reply = await call(path.port);
+  expect([reply.status, reply.usage?.endReason]).toEqual([502, "engine_error"]);
+});
+
 it("proves its address to who can sign, and lists an instance's logs", async () => {
   const proof = await call(path.port, { path: "/prove" });
   expect(JSON.parse(proof.text)).toEqual({ host_id: "host000000000001", node_epoch: "3" });
