@@ -90,10 +90,14 @@ describe("native inference", () => {
 
   it("lets a line of an engine's stream that is no event of text say nothing", async () => {
     tasks.offer({ rates: servedModel().rates });
-    const event = JSON.stringify({ choices: [{ index: 0, text: "a", finish_reason: "stop" }] });
-    const odd = ["null", "5", "no json", '{"choices":null}', '{"choices":{}}', "{}"].map(
-      (line) => `data: ${line}\r\n\r\n`,
-    );
+    const event = JSON.stringify({
+      choices: [{ index: 0, text: "a", finish_reason: "stop", logprobs: { tokens: [5] } }],
+    });
+    const choices = [null, { text: "a", logprobs: { tokens: 7 } }, { text: "a", logprobs: { token_logprobs: {} } }];
+    const odd = [
+      ...["null", "5", "no json", '{"choices":null}', '{"choices":{}}', "{}"],
+      ...[...choices, { text: { toString: 1 } }, { text: ["a"] }].map((one) => JSON.stringify({ choices: [one] })),
+    ].map((line) => `data: ${line}\r\n\r\n`);
     tasks.engine.answer({
       contentType: "text/event-stream",
       pieces: [...odd, `data: ${event}\n\n`, "data: [DONE]\n\n"],

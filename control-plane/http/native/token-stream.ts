@@ -3,11 +3,11 @@ import type { RewriteEvent } from "../rewritten-stream.ts";
 
 interface Choice {
   readonly index?: number;
-  readonly text?: string;
+  readonly text?: string | null;
   readonly finish_reason?: string | null;
   readonly logprobs?: {
-    readonly tokens?: readonly string[];
-    readonly token_logprobs?: readonly (number | null)[];
+    readonly tokens?: readonly unknown[] | null;
+    readonly token_logprobs?: readonly (number | null)[] | null;
   } | null;
 }
 
@@ -26,13 +26,18 @@ interface Response {
 export function tokenEvents(seed: unknown, responses: number): RewriteEvent {
   const known = new Map<number, Response>();
 
-  function eventOf({ index = 0, text = "", logprobs, finish_reason: reason }: Choice, usage: Chunk["usage"]): string {
+  function eventOf(
+    { index = 0, text: written, logprobs, finish_reason: reason }: Choice,
+    usage: Chunk["usage"],
+  ): string {
+    const text = written ?? "";
     const response = known.get(index) ?? { text: "", tokens: 0 };
     known.set(index, response);
     response.text += text;
     if (text !== "") response.tokens += logprobs?.tokens?.length || 1;
     // `token_id:123`, as it was asked for.
-    const id = Number(logprobs?.tokens?.at(-1)?.split(":")[1] ?? 0);
+    const last = logprobs?.tokens?.at(-1);
+    const id = typeof last === "string" ? Number(last.split(":")[1] ?? 0) : 0;
     // The engine's figure is of all responses together.
     const counted = responses === 1 ? usage?.completion_tokens : undefined;
     return JSON.stringify({
@@ -59,6 +64,7 @@ export function tokenEvents(seed: unknown, responses: number): RewriteEvent {
       });
     }
     const events = (Array.isArray(choices) ? choices : [])
+      .filter(isChoice)
       .filter(({ text, finish_reason: reason }) => text || reason)
       .map((choice) => eventOf(choice, usage));
     // One event each.
@@ -66,7 +72,18 @@ export function tokenEvents(seed: unknown, responses: number): RewriteEvent {
   };
 }
 
-/** What an engine wrote that is no object says nothing. */
+/**
+ * What an engine wrote that is none says nothing. An error thrown of it would end the connection that all requests at its host
+ * share.
+ */
+function isChoice(one: unknown): one is Choice {
+  if (typeof one !== "object" || one === null) return false;
+  const { text, logprobs } = one as Choice;
+  const lists = [logprobs?.tokens, logprobs?.token_logprobs];
+  return (text == null || typeof text === "string") && lists.every((list) => list == null || Array.isArray(list));
+}
+
+/** Likewise what is no object. */
 function chunkOf(data: string): Chunk {
   try {
     return (JSON.parse(data) ?? {}) as Chunk;
