@@ -120,7 +120,8 @@ interface ErrorBody {
 /** Says the field once: some sentences begin with it themselves, and some are about the request as a whole. */
 function fieldText({ loc, msg }: { readonly loc: readonly string[]; readonly msg: string }): string {
   const field = loc.slice(1).join(".");
-  return field === "" || msg.startsWith(`${field}: `) ? msg : `${field}: ${msg}`;
+  const isNamed = [": ", " "].some((end) => msg.replaceAll("`", "").startsWith(`${field}${end}`));
+  return field === "" || isNamed ? msg : `${field}: ${msg}`;
 }
 
 /** The sentence in an error body, whichever of the API's dialects it has; validation names each field. */

@@ -146,8 +146,8 @@ async function create(terminal: Terminal, model: string, flags: CreateFlags): Pr
               ...place,
               extra_args: flags.arg,
             },
-            // Without any of them the name says it, which may be a model whose files are known.
-            ...((flags.hfRepo ?? flags.hfRevision ?? token) !== undefined && {
+            // Without any of them the name says it, which may be a model whose files are known; one without an owner is refused at once.
+            ...(((flags.hfRepo ?? flags.hfRevision ?? token) !== undefined || !model.includes("/")) && {
               hf: { repo: flags.hfRepo ?? model, revision: flags.hfRevision, token },
             }),
           },

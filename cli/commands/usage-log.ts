@@ -64,7 +64,7 @@ export async function showUsageDays(terminal: Terminal, by: "model" | "key" | "t
   const lines = days.flatMap(({ day, items }) => items.map((item) => ({ ...item, day })));
   terminal[csv ? "csv" : "rows"](lines, ["DAY", by.toUpperCase(), "REQUESTS", "TOKENS", "USD"], (item) => [
     item.day,
-    by === "token" ? `${item.id.slice(0, 12)} of ${item.name}` : item.name || item.id || "-",
+    by === "token" ? `${item.id.slice(0, 12)} of ${item.name}` : item.name || item.id || "no key",
     String(item.requests),
     `${item.input_tokens}+${item.output_tokens}`,
     usd(item.cost),

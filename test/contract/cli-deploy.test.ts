@@ -90,6 +90,8 @@ it("asks for a repository only where one was named: a model whose files are know
   expect(wanted?.hf).toBeUndefined();
   await stoker("deploy", "create-llm", "org/w", "--gpu", "other", "--hf-revision", "v2");
   expect(wanted?.hf).toEqual({ repo: "org/w", revision: "v2" });
+  await stoker("deploy", "create-llm", "w", "--gpu", "other");
+  expect(wanted?.hf).toEqual({ repo: "w" });
 }, 60_000);
 
 it("lists what is or comes to be served, and says what else there is", async () => {

@@ -19,6 +19,11 @@ describe("an error answer becomes one sentence in every dialect of the API", () 
       "hf.repo: There is no such repository.",
     ],
     [
+      "validation whose sentence begins with its field",
+      { detail: [{ loc: ["query", "from"], msg: "`from` is not a period. Use YYYY.MM." }] },
+      "`from` is not a period. Use YYYY.MM.",
+    ],
+    [
       "validation of the request as a whole",
       { detail: [{ loc: ["body"], msg: "The account has spent more." }] },
       "The account has spent more.",
