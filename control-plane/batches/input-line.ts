@@ -13,6 +13,12 @@ const mostCustomId = 512;
 type Problem = Omit<BatchError, "line">;
 const problem = (code: string, message: string, param: string | null = null): Problem => ({ code, message, param });
 
+/** Read all the same, it would ask the model something else. */
+export const notUtf8 = problem(
+  "invalid_encoding",
+  "The line holds bytes that are no character in UTF-8. Write the file in UTF-8.",
+);
+
 export function readInputLine(text: string | undefined, endpoint: BatchEndpoint): InputLine | Problem {
   if (text === undefined) return problem("line_too_large", "The line is longer than 10 MiB, the limit of a request.");
   let value: unknown;

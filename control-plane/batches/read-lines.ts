@@ -1,3 +1,4 @@
+import { isUtf8 } from "node:buffer";
 import type { Readable } from "node:stream";
 
 export interface Line {
@@ -5,6 +6,8 @@ export interface Line {
   readonly line: number;
   /** Undefined: longer than the limit. */
   readonly text: string | undefined;
+  /** False: some of its characters were lost. */
+  readonly isUtf8: boolean;
 }
 
 const newline = 10;
@@ -15,10 +18,12 @@ export async function* readLines(body: Readable, mostBytes: number): AsyncGenera
   let bytes = 0;
   let line = 1;
   const take = (): Line | undefined => {
-    const text = bytes > mostBytes ? undefined : Buffer.concat(parts).toString();
+    const whole = bytes > mostBytes ? undefined : Buffer.concat(parts);
     parts = [];
     bytes = 0;
-    return text?.trim() === "" ? undefined : { line, text };
+    // Some programs begin a file with a mark of its encoding, which is no part of its text.
+    const text = line === 1 ? whole?.toString().replace(/^\uFEFF/, "") : whole?.toString();
+    return text?.trim() === "" ? undefined : { line, text, isUtf8: whole === undefined || isUtf8(whole) };
   };
   for await (const chunk of body as AsyncIterable<Buffer>) {
     let from = 0;

@@ -1,6 +1,6 @@
 import type { Readable } from "node:stream";
 import { type BatchEndpoint, type BatchError, mostLines } from "./batch.ts";
-import { isProblem, mostLineBytes, quoted, readInputLine } from "./input-line.ts";
+import { isProblem, mostLineBytes, notUtf8, quoted, readInputLine } from "./input-line.ts";
 import { readLines } from "./read-lines.ts";
 
 /** Told; the rest is like them. */
@@ -28,14 +28,14 @@ export async function validate(
   const seen = new Set<string>();
   let model: string | undefined;
   let total = 0;
-  for await (const { line, text } of readLines(body, mostLineBytes)) {
+  for await (const { line, text, isUtf8 } of readLines(body, mostLineBytes)) {
     total += 1;
     if (total > mostLines) {
       const message = `The file has more than ${mostLines} lines, the limit of a batch. Split it.`;
       errors.push({ code: "too_many_lines", line, message, param: null });
       break;
     }
-    const read = readInputLine(text, endpoint);
+    const read = isUtf8 ? readInputLine(text, endpoint) : notUtf8;
     if (isProblem(read)) errors.push({ ...read, line });
     else {
       if (seen.has(read.customId)) {

@@ -27,3 +27,15 @@ it.each([
 it("blank lines beside a request are passed over", async () => {
   expect(await check(`\n${line}\n\n`)).toEqual({ ok: true, total: 1, model: "org/model" });
 });
+
+it("a mark of its encoding before the first line is no part of it", async () => {
+  expect(await check(`\uFEFF${line}\r\n`)).toEqual({ ok: true, total: 1, model: "org/model" });
+});
+
+it("a line in another encoding is refused: read all the same, it would ask something else", async () => {
+  const [latin, good] = [Buffer.from(line.replace("org/model", "org/modèle"), "latin1"), Buffer.from(`\n${line}`)];
+  expect(await validate(Readable.from([latin, good]), "/v1/chat/completions", () => true)).toMatchObject({
+    ok: false,
+    errors: [{ code: "invalid_encoding", line: 1, message: expect.stringContaining("Write the file in UTF-8") }],
+  });
+});
