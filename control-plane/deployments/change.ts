@@ -68,7 +68,9 @@ export async function updateDeployment(
     const minInstances = update.minInstances ?? now.minInstances;
     const maxInstances = update.maxInstances ?? now.maxInstances;
     if (minInstances > maxInstances)
-      throw new DeploymentRefused("settings: min_instances is above max_instances.", { param: "settings" });
+      throw new DeploymentRefused("settings: min_instances is above max_instances; raise the one or lower the other.", {
+        param: "settings",
+      });
     const { standardArgs = {}, extraArgs } = argsAfter(now, update);
     const contextLength = contextLengthAfter(now, extraArgs);
     const maxBatchSize = batchSizeOf({ ...now, standardArgs });

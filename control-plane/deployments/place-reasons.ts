@@ -44,7 +44,8 @@ export function whyNot(want: Want, host: HostView): string | undefined {
     const [largest] = most;
     if (count === 1 && largest && isSlice(largest.gpu))
       return `the largest of its free GPUs is a slice (${largest.gpu.migProfile}) of ${mib(bytes)} MiB; about ${mib(want.memoryBytes)} MiB needed`;
-    return `its ${count} largest free GPUs have ${mib(bytes)} MiB; about ${mib(want.memoryBytes)} MiB needed`;
+    const largestOnes = count === 1 ? "largest free GPU has" : `${count} largest free GPUs have`;
+    return `its ${largestOnes} ${mib(bytes)} MiB; about ${mib(want.memoryBytes)} MiB needed`;
   }
   return `${mib(freeMemory)} of its ${mib(inventory.memoryBytes)} MiB of memory are free, which is less than goes with ${count} of its GPUs`;
 }

@@ -115,7 +115,9 @@ describe("place", () => {
     };
     expect(why({ gpu: "H100-80GB" }, hostView("a"))).toContain("no H100-80GB");
     expect(why({ gpusPerInstance: 5 }, hostView("a"))).toContain("4 of 4 other GPUs are free; 5 needed");
-    expect(why({ memoryBytes: 2 * gib }, hostView("a"))).toContain("about 2048 MiB needed");
+    expect(why({ memoryBytes: 2 * gib }, hostView("a"))).toBe(
+      "its largest free GPU has 1024 MiB; about 2048 MiB needed",
+    );
     expect(why({}, hostView("a", { state: "unreachable", silentMs: 25_000 }))).toBe("unreachable: silent for 25 s");
     expect(why({}, hostView("a", { schedulable: false, condition: "data_path_unreachable: x" }))).toContain(
       "data_path",
