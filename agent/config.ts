@@ -134,7 +134,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): A
     );
   if (!ingressTls && advertise?.startsWith("https:"))
     problems.push(
-      "STOKER_ADVERTISE begins with https://, but this data path speaks no TLS: leave STOKER_INGRESS_TLS out, or write http://",
+      `STOKER_ADVERTISE begins with https://, but this data path speaks no TLS: ${tls === "off" ? "leave STOKER_INGRESS_TLS out" : "on this machine alone it does with STOKER_INGRESS_TLS=on"}, or write http://`,
     );
   const blockedNetworks = networksIn(text("STOKER_WEBHOOK_BLOCK") ?? "");
   if (!blockedNetworks)

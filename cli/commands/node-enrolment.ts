@@ -1,10 +1,11 @@
 import { spawn } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
-import { homedir } from "node:os";
+import { homedir, networkInterfaces } from "node:os";
 import { join, resolve } from "node:path";
 import { connect } from "node:tls";
 import type { Command } from "commander";
 import { CliError, exitCode } from "../cli-error.ts";
+import { dataPathSettings } from "../data-path.ts";
 import { readLocalFile } from "../local-file.ts";
 import { nodeGroup } from "../node-group.ts";
 import { hostName, seconds } from "../option-values.ts";
@@ -48,7 +49,10 @@ export function addNodeEnrolment(program: Command): void {
     .option("--token-file <file>", "where the token stands instead; - reads it from standard input")
     .requiredOption("--control <host:port>", "of the control plane's port for agents; several with commas between")
     .option("--data <folder>", "the agent's state, key and certificate", join(homedir(), ".stoker-agent"))
-    .option("--advertise <origin>", "where gateways reach this host's data path, such as https://10.0.0.7:9100")
+    .option(
+      "--advertise <origin>",
+      "where control planes reach this host, and where its data path listens, such as https://10.0.0.7:9100",
+    )
     .action(async (token: string | undefined, flags: JoinFlags) => {
       // Other users of this machine may read the arguments of a process, for as long as they stand there.
       process.title = "stoker node join";
@@ -165,6 +169,7 @@ function runAgent(token: string, flags: JoinFlags): Promise<void> {
   const tokenFile = join(data, "join.token");
   // In a file, not in the environment: other users of the machine may read that of a process.
   writeFileSync(tokenFile, `${token}\n`, { mode: 0o600 });
+  const own = Object.values(networkInterfaces()).flatMap((one) => (one ?? []).map(({ address }) => address));
   return new Promise((done, fail) => {
     const child = spawn(
       process.execPath,
@@ -172,6 +177,8 @@ function runAgent(token: string, flags: JoinFlags): Promise<void> {
       {
         stdio: "inherit",
         env: {
+          // What the operator sets by hand stays: ports may be forwarded.
+          ...dataPathSettings(flags.advertise, own),
           ...process.env,
           STOKER_CONTROL: flags.control,
           STOKER_AGENT_DATA: data,

@@ -46,6 +46,9 @@ describe("the data path of an agent", () => {
     expect(() => announced({ ...far, STOKER_ADVERTISE: "https://10.0.0.7:9100", STOKER_INGRESS_TLS: "off" })).toThrow(
       "STOKER_ADVERTISE begins with https://, but this data path speaks no TLS",
     );
+    expect(() => announced({ ...near, STOKER_ADVERTISE: "https://127.0.0.1:9100" })).toThrow(
+      "on this machine alone it does with STOKER_INGRESS_TLS=on",
+    );
     expect(() => announced({ STOKER_INGRESS_TLS: "maybe" })).toThrow("STOKER_INGRESS_TLS must be one of auto, on, off");
   });
 

@@ -1,0 +1,22 @@
+import { expect, it } from "vitest";
+import { dataPathSettings } from "../../../cli/data-path.ts";
+
+const own = ["127.0.0.1", "10.0.0.7", "fd00::7"];
+
+it.each([
+  ["https://10.0.0.7:9100", "10.0.0.7", "9100"],
+  ["https://[fd00::7]:9100", "fd00::7", "9100"],
+  ["http://127.0.0.1:9100/", "127.0.0.1", "9100"],
+  // The address of a router in front, and a name.
+  ["https://203.0.113.9:9100", "0.0.0.0", "9100"],
+  ["https://gpu-7.example:9443", "0.0.0.0", "9443"],
+])("a host that is reached at %s listens at %s, port %s", (advertise, host, port) => {
+  expect(dataPathSettings(advertise, own)).toEqual({ STOKER_INGRESS_HOST: host, STOKER_INGRESS_PORT: port });
+});
+
+it.each([undefined, "https://10.0.0.7", "10.0.0.7:9100", "nonsense"])(
+  "%s says of no port where to listen",
+  (advertise) => {
+    expect(dataPathSettings(advertise, own)).toEqual({});
+  },
+);
