@@ -49,7 +49,7 @@ export function addBillingCommands(program: Command): void {
         given === undefined
           ? await terminal.api.call<{ limit: number }>("GET", "/payment/config")
           : await terminal.api.call<{ limit: number }>("POST", "/payment/config", { limit: usdOrNone(given) });
-      terminal.show(config, ({ limit }) => (limit < 0 ? "none" : limit.toFixed(2)));
+      terminal.show(config, ({ limit }) => (limit < 0 ? "none" : exact(limit)));
     });
 
   billing
@@ -102,7 +102,7 @@ export function addBillingCommands(program: Command): void {
       terminal.rows(limits, ["KEY", "NAME", "LIMIT", "SPENT"], (one) => [
         one.token_id,
         one.name,
-        one.limit === null ? "none" : one.limit.toFixed(2),
+        one.limit === null ? "none" : exact(one.limit),
         one.spend.toFixed(6),
       ]);
     });
@@ -111,6 +111,9 @@ export function addBillingCommands(program: Command): void {
 /** Cents: the bounds of the API, which would tell them in cents. */
 const leastFunds = 100;
 const mostFunds = 100_000_000;
+
+/** Cents, and what is below them: a limit of a thousandth is not one of nothing. */
+const exact = (amount: number): string => amount.toFixed(9).replace(/(\.\d\d\d*?)0+$/, "$1");
 
 function usdAtMost(text: string): number {
   const value = usd(text);

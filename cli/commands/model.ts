@@ -4,11 +4,20 @@ import { readLocalFile } from "../local-file.ts";
 import { collect } from "../option-values.ts";
 import { openTerminal } from "../terminal.ts";
 
+/** USD: per million tokens, per million characters, per second of audio, per image. */
+interface Pricing {
+  readonly input_tokens?: number;
+  readonly output_tokens?: number;
+  readonly input_characters?: number;
+  readonly input_seconds?: number;
+  readonly per_image_unit?: number;
+}
+
 interface Model {
   readonly id: string;
   readonly metadata?: {
     readonly context_length?: number;
-    readonly pricing?: { readonly input_tokens?: number; readonly output_tokens?: number };
+    readonly pricing?: Pricing;
   } | null;
 }
 
@@ -46,12 +55,22 @@ interface Field {
 const recordPath = (name: string): string => `/models/${encodeURIComponent(modelName(name))}`;
 const lists: Readonly<Record<string, string>> = { public: "/models/list", private: "/models/private/list" };
 
+/** Input and output. What is paid by another unit has no price of tokens, and is not free. */
+function prices({ input_tokens: input, output_tokens: output, ...units }: Pricing): [string, string] {
+  const { input_characters: characters, input_seconds: seconds, per_image_unit: image } = units;
+  if (characters) return [`${characters} per 1M characters`, ""];
+  // A single second's price is too small a number to read.
+  if (seconds) return [`${Number((seconds * 1000).toFixed(9))} per 1000 seconds`, ""];
+  if (image) return ["", `${image} per image`];
+  return [String(input ?? ""), String(output ?? "")];
+}
+
 export function addModel(program: Command): void {
   const model = program.command("model").description("models that can be called");
 
   model
     .command("list")
-    .description("all of them, with prices in USD per million tokens")
+    .description("all of them, with prices in USD per million tokens where no other unit is named")
     .option("--search <text>", "only names that contain it")
     .addOption(new Option("--visibility <which>", "whose").choices(["private", "public", "all"]).default("all"))
     .action(async (flags: { search?: string; visibility: string }, command: Command) => {
@@ -68,12 +87,7 @@ export function addModel(program: Command): void {
       terminal.rows(
         data.filter((one) => one.id.toLowerCase().includes(wanted)),
         ["MODEL", "CONTEXT", "INPUT", "OUTPUT"],
-        ({ id, metadata }) => [
-          id,
-          String(metadata?.context_length ?? ""),
-          String(metadata?.pricing?.input_tokens ?? ""),
-          String(metadata?.pricing?.output_tokens ?? ""),
-        ],
+        ({ id, metadata }) => [id, String(metadata?.context_length || ""), ...prices(metadata?.pricing ?? {})],
       );
     });
 

@@ -3,6 +3,7 @@ import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { nano } from "../../proto/money.ts";
 import { type Edge, startEdge } from "../fakes/edge.ts";
 import { ada, adminKey, apiKey } from "../fakes/ports.ts";
 import { dayOfUse } from "../fakes/usage-log-ports.ts";
@@ -41,6 +42,14 @@ it("sets an account's terms and leaves what was not named", async () => {
   const done = await stoker(adminKey, "admin", "terms", "set", ada.account, "--due-days", "30", "--note", "net 30");
   expect(done.out, done.err).toMatch(/invoices are due after \d+ days/);
   expect(sent).toEqual([{ account: ada.account, terms: { ...before, dueDays: 30 }, note: "net 30" }]);
+});
+
+it.each([
+  [25_000_000_000n, "25.00\n"],
+  [10_000n, "0.00001\n"],
+])("shows a monthly limit of %s nano-USD as it was set, also below a cent", async (limit, shown) => {
+  edge.deps.limits.ofAccount = () => Promise.resolve(nano(limit));
+  expect(await stoker(apiKey, "billing", "limit")).toMatchObject({ out: shown, err: "", code: 0 });
 });
 
 it("lets an operator fulfil a top-up that was asked for, and nobody else see it", async () => {

@@ -104,6 +104,25 @@ describe("the command line", () => {
     expect((await stoker("model info org/none")).code).toBe(4);
   });
 
+  it("lists prices by the unit that each model is paid in", { timeout: 120_000 }, async () => {
+    const tokens = { input: 0n, cachedInput: 0n, output: 0n };
+    const units = { characters: 0n, audio: 0n, images: 0n, imageUnit: 0n };
+    const paidIn = (name: string, changed: Partial<typeof units>) =>
+      servedModel({ name, contextLength: 0, rates: { ...tokens, units: { ...units, ...changed } } });
+    const usd = 1_000_000_000n;
+    tasks.edge.models.models = [
+      servedModel({ name: "org/writes", contextLength: 4096 }),
+      paidIn("org/speaks", { characters: 2n * usd }),
+      paidIn("org/hears", { audio: usd / 10n }),
+      paidIn("org/paints", { images: (usd / 1000n) * 1_000_000n }),
+    ];
+    const { out, err } = await stoker("model list");
+    expect(out.replaceAll(/ +$/gm, ""), err).toMatch(/^org\/writes +4096 +0\.02 +0\.04$/m);
+    expect(out).toMatch(/^org\/speaks +2 per 1M characters *$/m);
+    expect(out).toMatch(/^org\/hears +0\.1 per 1000 seconds *$/m);
+    expect(out).toMatch(/^org\/paints +0\.001 per image *$/m);
+  });
+
   it("lists one's own, describes and shows them", { timeout: 120_000 }, async () => {
     tasks.edge.models.models = [servedModel({ name: "ada/own", owner: ada.account, isPublic: false })];
     expect((await stoker("model list --visibility private")).out).toMatch(/ada\/own +text-generation/);
