@@ -34,7 +34,9 @@ export async function openPhonemizer(): Promise<Phonemizer> {
       }
       let out = "";
       let isSpoken = false;
-      for (const [index, part] of text.normalize("NFC").split(marks).entries()) {
+      // A text of eSpeak's ends at a 0 byte.
+      const whole = text.replaceAll("\0", " ").normalize("NFC");
+      for (const [index, part] of whole.split(marks).entries()) {
         if (index % 2 === 1) out += `${part.trim()}${/\s$/.test(part) ? " " : ""}`;
         else if (/[\p{L}\p{N}\p{S}]/u.test(part)) {
           out += `${/^\s/.test(part) ? " " : ""}${say(part)}`;

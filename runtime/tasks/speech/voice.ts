@@ -13,7 +13,7 @@ export function readVoice(text: string, presets: readonly string[]): Voice | und
     return { preset: presetOf(name, presets), weight: weight === undefined ? 1 : Number(weight) };
   });
   const total = parts.reduce((sum, { weight }) => sum + weight, 0);
-  if (total <= 0 || parts.length > 16) return undefined;
+  if (total <= 0 || !Number.isFinite(total) || parts.length > 16) return undefined;
   const voice: VoicePart[] = [];
   for (const { preset, weight } of parts) {
     if (preset === undefined) return undefined;

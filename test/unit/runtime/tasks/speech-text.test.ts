@@ -45,6 +45,7 @@ describe("phonemes", () => {
     expect(phonemizer.phonemes("It is 3.50.", "en-us")).toMatch(/^ɪ. ɪz θɹˈiː pɔɪnt fˈaɪv .*\.$/);
     expect(phonemizer.phonemes("Hola mundo", "es")).toBe("ˈola mˈundo");
     expect(phonemizer.phonemes("!!! …", "en-us")).toBe("");
+    expect(phonemizer.phonemes("Hola\0mundo", "es")).toBe("ˈola mˈundo");
     expect(() => phonemizer.phonemes("a", "xx")).toThrow(RangeError);
   });
 
@@ -76,9 +77,12 @@ describe("a voice", () => {
     expect(voiceText(readVoice("af_heart:3,am_adam:1", presets) ?? [])).toBe("af_heart:0.75,am_adam:0.25");
   });
 
-  test.each(["nobody", "alpha", "", "af_heart:0", "af_heart,", "af_heart;am_adam"])("%j is none", (text) => {
-    expect(readVoice(text, presets)).toBeUndefined();
-  });
+  test.each(["nobody", "alpha", "", "af_heart:0", `af_heart:${"9".repeat(400)}`, "af_heart,", "af_heart;am_adam"])(
+    "%j is none",
+    (text) => {
+      expect(readVoice(text, presets)).toBeUndefined();
+    },
+  );
 
   test("for a low and for a high speaker lies on its side of the presets' mean", () => {
     const mean = [...kokoroPitchHz.values()].reduce((sum, hz) => sum + hz, 0) / kokoroPitchHz.size;
