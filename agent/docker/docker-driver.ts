@@ -140,7 +140,11 @@ export function createDockerDriver(options: DockerDriverOptions): ContainerDrive
     await client.call(
       signal,
       async (docker, bound) => {
-        const running = (await containersOf(docker, id, bound)).filter((one) => one.state === "running");
+        const here = await containersOf(docker, id, bound);
+        // Whoever froze it copies what it wrote, and wakes it: to be asked again then, and not at once for as long as that takes.
+        if (here.some((one) => one.state === "paused"))
+          throw new DriverError("start_failed", "its container stands still for a backup", { retryable: true });
+        const running = here.filter((one) => one.state === "running");
         await Promise.all(
           running.map((one) => {
             const container = docker.getContainer(one.id);
