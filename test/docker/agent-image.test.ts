@@ -150,8 +150,9 @@ describe.skipIf(!host.ok)("an agent in a container", () => {
 
   it("finishes what runs when it is stopped, and leaves its model server running", async () => {
     const answer = await complete(
-      { max_tokens: 300, ignore_eos: true, stream: true },
-      { stream: true, maxTokens: 300 },
+      // Still at it when the engine has been asked for the agent's end.
+      { max_tokens: 700, ignore_eos: true, stream: true },
+      { stream: true, maxTokens: 700 },
     );
     expect(answer.status).toBe(200);
     let text = "";

@@ -17,7 +17,7 @@ export const runtimeImage = "stoker-runtime:test";
 export const agentImage = "stoker-agent:test";
 export const tinyImage = "stoker-tiny-runtime:test";
 /** Of the files that run beside each other, from 0 on: each has its own share of what an engine has once. */
-const lane = (Number(process.env["VITEST_POOL_ID"] ?? 1) - 1) % 4;
+export const lane = (Number(process.env["VITEST_POOL_ID"] ?? 1) - 1) % 4;
 /** `subnetOf(233)` and the like: networks of a Stoker that runs here do not meet the tests', nor those of two files. */
 export const subnetOf = (second: number): string => `10.${second}.${lane * 16}.0/20`;
 export const testSubnet = subnetOf(233);
@@ -80,6 +80,22 @@ export async function leftOf(nodeName: string): Promise<string[]> {
   const containers = await docker("ps", "-aq", "--filter", filter);
   const networks = await docker("network", "ls", "-q", "--filter", filter);
   return `${containers}\n${networks}`.split("\n").filter((line) => line !== "");
+}
+
+/** Names of the volumes that containers of the node have mounted. */
+export async function volumesOf(nodeName: string): Promise<string[]> {
+  const containers = (await docker("ps", "-aq", "--filter", `label=stoker.node=${nodeName}`))
+    .split("\n")
+    .filter(Boolean);
+  if (containers.length === 0) return [];
+  const names = '{{range .Mounts}}{{if eq .Type "volume"}}{{println .Name}}{{end}}{{end}}';
+  return (await docker("inspect", "--format", names, ...containers)).split("\n").filter(Boolean);
+}
+
+/** Those of the volumes that are there. Of a node's own: files that run beside each other have volumes on one engine. */
+export async function stillThere(volumes: readonly string[]): Promise<string[]> {
+  const all = new Set((await docker("volume", "ls", "-q")).split("\n"));
+  return volumes.filter((name) => all.has(name));
 }
 
 export async function clear(nodeName: string): Promise<void> {

@@ -3,6 +3,7 @@
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { promisify } from "node:util";
+import { lane } from "./docker-host.ts";
 
 const run = promisify(execFile);
 const script = `
@@ -24,7 +25,8 @@ export interface Outside {
 /** Throws where network namespaces cannot be made. */
 export async function startOutside(): Promise<Outside> {
   const name = `stkr${process.pid}`;
-  const part = (process.pid % 63) * 4;
+  // Of each of the files that run beside each other its own, and after one that broke off another one.
+  const part = ((process.pid % 15) * 4 + lane) * 4;
   const [host, address] = [`203.0.113.${part + 1}`, `203.0.113.${part + 2}`];
   const [insideHost, inside] = [`198.18.113.${part + 1}`, `198.18.113.${part + 2}`];
   const [near, far] = [`skh${process.pid}`, `skf${process.pid}`];
