@@ -27,6 +27,8 @@ export function banner(running: Running, cwd: string): string {
     lines.push("A first recording, heard:", "", transcriptionCall(running.url, keyFile, running.model));
   else if (running.task === "text-to-image")
     lines.push("A first picture, painted:", "", imageCall(running.url, keyFile, running.model));
+  else if (running.task === "embeddings")
+    lines.push("Two first vectors:", "", embeddingsCall(running.url, keyFile, running.model));
   else lines.push("A first answer, streamed:", "", streamingCall(running.url, keyFile, running.model));
   return [...lines, "", "Ctrl-C stops everything.", ""].join("\n");
 }
@@ -36,35 +38,35 @@ export const joinedBanner = (url: string): string =>
   ["", `This control plane is ready at ${url}, beside those of its database.`, "", "Ctrl-C stops it.", ""].join("\n");
 
 function streamingCall(url: string, keyFile: string, model: string): string {
-  const body = JSON.stringify({
+  return jsonCall("-N ", keyFile, `${url}/v1/compat/chat/completions`, {
     model,
     stream: true,
     temperature: 0,
     max_tokens: 60,
     messages: [{ role: "user", content: "Tell me the capital of France." }],
   });
-  return [
-    `  ${curl("-N ", keyFile, `${url}/v1/compat/chat/completions`)} \\`,
-    `    -H 'Content-Type: application/json' \\`,
-    `    -d '${body.replaceAll("'", "'\\''")}'`,
-  ].join("\n");
 }
 
 function speechCall(url: string, keyFile: string, model: string): string {
-  const body = JSON.stringify({ model, input: "Hello, I am running on your machine.", response_format: "mp3" });
-  return [
-    `  ${curl("-o hello.mp3 ", keyFile, `${url}/v1/audio/speech`)} \\`,
-    `    -H 'Content-Type: application/json' \\`,
-    `    -d '${body}'`,
-  ].join("\n");
+  const body = { model, input: "Hello, I am running on your machine.", response_format: "mp3" };
+  return jsonCall("-o hello.mp3 ", keyFile, `${url}/v1/audio/speech`, body);
 }
 
 function imageCall(url: string, keyFile: string, model: string): string {
-  const body = JSON.stringify({ model, prompt: "a handwritten seven", size: "64x64" });
+  const body = { model, prompt: "a handwritten seven", size: "64x64" };
+  return jsonCall("", keyFile, `${url}/v1/images/generations`, body);
+}
+
+function embeddingsCall(url: string, keyFile: string, model: string): string {
+  const body = { model, input: ["The capital of France.", "Paris"] };
+  return jsonCall("", keyFile, `${url}/v1/embeddings`, body);
+}
+
+function jsonCall(flags: string, keyFile: string, url: string, body: object): string {
   return [
-    `  ${curl("", keyFile, `${url}/v1/images/generations`)} \\`,
+    `  ${curl(flags, keyFile, url)} \\`,
     `    -H 'Content-Type: application/json' \\`,
-    `    -d '${body}'`,
+    `    -d '${JSON.stringify(body).replaceAll("'", "'\\''")}'`,
   ].join("\n");
 }
 

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { demoModels } from "../../../control-plane/catalog/demo-models.ts";
 import { refusal } from "../../../scripts/supervisor/api.ts";
 import { banner } from "../../../scripts/supervisor/banner.ts";
 
@@ -25,6 +26,14 @@ test("without a model it offers a call that works", () => {
   expect(banner({ ...running, task: "text-to-speech" }, "/")).toContain("/v1/audio/speech");
   expect(banner({ ...running, task: "text-to-image" }, "/")).toContain("/v1/images/generations");
   expect(banner({ ...running, task: "automatic-speech-recognition" }, "/")).toContain("-F file=@recording.wav");
+});
+
+test("a chat is offered of no demo model but those that write", () => {
+  for (const { key, task } of demoModels) {
+    const text = banner({ ...running, task }, "/");
+    expect(text.includes("chat/completions"), key).toBe(task === "text-generation");
+  }
+  expect(banner({ ...running, task: "embeddings" }, "/")).toMatch(/\/v1\/embeddings .*"input":\[/s);
 });
 
 test("a refusal of the API is told in its own words", () => {
