@@ -15,7 +15,11 @@ describe.skipIf(browserPath === undefined)("the console on a way that is cut for
     await edge?.close();
   });
 
-  const newPage = async () => (await browser.newContext()).newPage();
+  const newPage = async () => {
+    const page = await (await browser.newContext()).newPage();
+    page.setDefaultTimeout(60_000);
+    return page;
+  };
   /** The first request for it reaches nobody. */
   async function cutOnce(page: Page, pattern: string): Promise<() => number> {
     let asked = 0;
