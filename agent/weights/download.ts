@@ -17,7 +17,7 @@ export interface Content {
   readonly isUnannounced?: boolean;
 }
 
-export type SourceName = "hub" | "registry" | "neighbour" | "url";
+export type SourceName = "hub" | "registry" | "peer" | "url";
 
 export interface DownloadSource {
   readonly name: SourceName;

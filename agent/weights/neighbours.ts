@@ -88,7 +88,7 @@ export function createNeighbourhood(web: Web, ways: NeighbourWays, askNeighbours
 
   function sourceOf(one: Neighbour, sha256: string): DownloadSource {
     return {
-      name: "neighbour",
+      name: "peer",
       async open(from, _tag, signal) {
         const range = from > 0 ? { range: `bytes=${from}-` } : {};
         const answer = await open(one, `/weights/blobs/${sha256}`, "GET", range, signal);

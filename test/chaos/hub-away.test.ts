@@ -63,7 +63,7 @@ describe("with the hub down", () => {
     expect(model.equals(readFileSync(join(folder, copy)))).toBe(true);
     const { metrics_port } = JSON.parse(readFileSync(join(folder, "agent.json"), "utf8"));
     const text = await page(metrics_port);
-    expect(bytesFrom(text, "neighbour")).toBe(model.length);
+    expect(bytesFrom(text, "peer")).toBe(model.length);
     expect(bytesFrom(text, "hub")).toBe(0);
     expect(hub.sentBytes).toBe(model.length);
 
