@@ -4,18 +4,25 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { afterEach, describe, expect, it, vi } from "vitest";
+import { createCanary } from "../../../agent/reconcile/canary.ts";
 import { createProbe } from "../../../agent/reconcile/health.ts";
+import { longer } from "../../fakes/nightly.ts";
 import { type ReconciledHost, startReconciledHost } from "../../fakes/reconciled-host.ts";
 
-const patient = { timeout: 55_000, interval: 100 };
+const patient = { timeout: 90_000, interval: 100 };
 const gib = 1024 ** 3;
+/** Suspected in seconds; the one token may still take a slow machine three, or its sound neighbour would count as frozen. */
+const progress = {
+  canary: createCanary(3_000),
+  limits: { stallMs: 1_000, perPromptTokenMs: 1, longestMs: 60_000, idleMs: 3_000 },
+};
 
 describe("a model server that is frozen", () => {
   let host: ReconciledHost | undefined;
   afterEach(async () => host?.close());
 
   it("is noticed with requests in flight or without, ended and started again, and its neighbour is left alone", async () => {
-    const one = startReconciledHost({});
+    const one = startReconciledHost({ progress });
     host = one;
     const [busyFile, idleFile] = ["busy", "idle"].map((name) => join(one.folder, name)) as [string, string];
     const busy = one.spec({ freezeFile: busyFile });
@@ -36,11 +43,11 @@ describe("a model server that is frozen", () => {
       for (const { instanceId } of [busy, idle])
         expect(one.report(instanceId)).toMatchObject({ failCode: "engine_frozen", restarts: 1 });
     }, patient);
-    expect(performance.now() - at).toBeLessThan(45_000);
+    expect(performance.now() - at).toBeLessThan(longer(90_000, 45_000));
     expect(one.report(busy.instanceId)?.failMessage).toMatch(
       /answers \/health and made no token for \d+ s with 2 requests in flight/,
     );
-    expect(one.report(idle.instanceId)?.failMessage).toMatch(/not answered within 1 s/);
+    expect(one.report(idle.instanceId)?.failMessage).toMatch(/not answered within 3 s/);
     expect(one.report(sound.instanceId)).toMatchObject({ phase: "ready", restarts: 0 });
     expect(one.pid(sound.instanceId)).toBe(pids[2]);
 
@@ -50,10 +57,10 @@ describe("a model server that is frozen", () => {
       for (const { instanceId } of [busy, idle]) expect(one.report(instanceId)?.phase).toBe("ready");
     }, patient);
     expect(one.pid(busy.instanceId)).not.toBe(pids[0]);
-  });
+  }, 180_000);
 
   it("from its start never counts as ready", async () => {
-    const one = startReconciledHost({});
+    const one = startReconciledHost({ progress });
     host = one;
     const file = join(one.folder, "frozen");
     writeFileSync(file, "");
@@ -61,7 +68,7 @@ describe("a model server that is frozen", () => {
     one.want(spec);
     await vi.waitFor(() => expect(one.report(spec.instanceId)?.failMessage).toContain("one token"), patient);
     expect(one.report(spec.instanceId)?.phase).toBe("loading");
-  });
+  }, 120_000);
 });
 
 describe("a GPU whose memory is not free yet", () => {
@@ -88,7 +95,7 @@ describe("a GPU whose memory is not free yet", () => {
       () => expect(one.report(spec.instanceId)).toMatchObject({ phase: "ready", failMessage: "" }),
       patient,
     );
-  });
+  }, 120_000);
 
   it("is said to be held when it never is, and the start is tried again", async () => {
     const gpu = {
@@ -106,7 +113,7 @@ describe("a GPU whose memory is not free yet", () => {
       expect({ phase, failCode }).toEqual({ phase: "pending", failCode: "gpu_memory_held" });
       expect(failMessage).toContain("process 7 (old)");
     }, patient);
-  });
+  }, 120_000);
 });
 
 describe("a server that is not ours", () => {
