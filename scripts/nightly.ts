@@ -2,31 +2,12 @@
 // docs/NIGHTLY.md. Usage: npm run test:nightly [FILE ...]
 import { cpus, totalmem } from "node:os";
 import { join } from "node:path";
+import { nightlyFiles } from "./suites/nightly-files.ts";
 import { root, runNode } from "./suites/run-tool.ts";
 import { installTestNpm } from "./suites/test-npm.ts";
 
-/** Each reads test/fakes/nightly.ts, directly or by what it starts. */
-const files = [
-  "test/chaos/agent-stopped.test.ts",
-  "test/chaos/batch-killed.test.ts",
-  "test/chaos/control-plane-away.test.ts",
-  "test/chaos/random-kills.test.ts",
-  "test/chaos/webhooks.test.ts",
-  "test/e2e/runtime/demo-lines.test.ts",
-  "test/e2e/runtime/images.test.ts",
-  "test/e2e/scaling/scaling.test.ts",
-  "test/integration/agent-ingress/idle-connections.test.ts",
-  "test/integration/billing/settle-plain.test.ts",
-  "test/integration/clients/clients.test.ts",
-  "test/integration/deployments/gpu-claims.test.ts",
-  "test/integration/fleet/herd.test.ts",
-  "test/integration/fleet/process.test.ts",
-  "test/integration/webhooks/delivery.test.ts",
-  "test/unit/runtime/audio/recording.test.ts",
-];
-
 const vitest = join(root, "node_modules/vitest/vitest.mjs");
-const chosen = process.argv.length > 2 ? process.argv.slice(2) : files;
+const chosen = process.argv.length > 2 ? process.argv.slice(2) : nightlyFiles(root);
 await installTestNpm();
 const rows: string[] = [];
 let failed = 0;
