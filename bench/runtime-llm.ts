@@ -4,6 +4,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { getLlama, type LlamaContextSequence, LlamaLogLevel, type Token } from "node-llama-cpp";
 import { Pool } from "undici";
+import { cpuTextPool } from "../agent/engines/plan-stoker.ts";
 import { median } from "./load.ts";
 import { residentMiB } from "./process-usage.ts";
 import { say, startServer } from "./runtime-server.ts";
@@ -25,7 +26,7 @@ export async function benchLlm({ rounds }: { readonly rounds: number }): Promise
     return;
   }
   const most = Math.max(...streams);
-  const server = await startServer(file, most, { STOKER_CONTEXT_LENGTH: String(contextSize) });
+  const server = await startServer(file, most, { STOKER_CONTEXT_LENGTH: String(contextSize), ...cpuTextPool });
   const pool = new Pool(server.url, { connections: most });
   const bare = await openBare(most);
   const ratios = new Map(streams.map((n) => [n, [] as number[]]));

@@ -14,6 +14,13 @@ const containerPort = 8000;
 const templateTarget = "/etc/stoker/chat-template.jinja";
 /** A child that hears nothing from its agent for so long stops itself. */
 const orphanTimeoutMs = 600_000;
+/**
+ * Node's pool of threads (four) for a language model on processors. llama.cpp starts its helper thread anew for every token,
+ * beside whichever of the four has the token's turn, and Linux then often puts both on one core, where they wait for each
+ * other by spinning: two to three times as slow (docs/BENCH.md). One thread keeps its core. With a GPU the pool samples for many
+ * streams at a time and stays as it is.
+ */
+export const cpuTextPool = { UV_THREADPOOL_SIZE: "1" } as const;
 
 export function planStoker(
   spec: InstanceSpec__Output,
@@ -50,6 +57,7 @@ export function planStoker(
     STOKER_MAX_BATCH_SIZE: String(Math.max(1, spec.maxBatchSize)),
     STOKER_CONTEXT_LENGTH: String(spec.contextLength),
     STOKER_GPU_LAYERS: realGpus.length > 0 ? "auto" : "0",
+    ...(realGpus.length === 0 && /\.gguf$/i.test(modelPath) ? cpuTextPool : {}),
     STOKER_HOST: isProcess ? "127.0.0.1" : "0.0.0.0",
     STOKER_PORT: isProcess ? "0" : String(containerPort),
     STOKER_LOG_LEVEL: host.logLevel,

@@ -33,6 +33,7 @@ describe("our own runtime", () => {
           STOKER_MAX_BATCH_SIZE: "4",
           STOKER_CONTEXT_LENGTH: "2048",
           STOKER_GPU_LAYERS: "0",
+          UV_THREADPOOL_SIZE: "1",
           STOKER_HOST: "127.0.0.1",
           STOKER_PORT: "0",
           STOKER_LOG_LEVEL: "info",
@@ -111,6 +112,7 @@ describe("our own runtime", () => {
     if (!outcome.ok) throw new Error(outcome.message);
     expect(outcome.plan.gpuUuids).toEqual(["GPU-1", "GPU-2"]);
     expect(outcome.plan.env).toMatchObject({ STOKER_GPU_LAYERS: "auto", CUDA_VISIBLE_DEVICES: "GPU-1,GPU-2" });
+    expect(outcome.plan.env).not.toHaveProperty("UV_THREADPOOL_SIZE");
     expect(outcome.plan.shmBytes).toBe(16 * 1024 ** 3);
   });
 
