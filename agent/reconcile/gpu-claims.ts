@@ -49,12 +49,20 @@ function hasItNow(view: Seen, id: InstanceId, begun: ReadonlySet<InstanceId>): b
 }
 
 /**
- * What ended and is to come back keeps its GPUs meanwhile: whoever was first must not lose them to a restart. Where both ended,
- * the first by its id counts as that, or each would wait for the other until both have failed.
+ * What ended and is to come back keeps its GPUs meanwhile, also while a newer generation of it takes the place of an older one
+ * and no container stands for it: whoever was first must not lose them to a restart. Of two the first by its id counts as
+ * that where nothing else tells, or each would wait for the other until both have failed.
  */
 function keepsIt(view: Seen, id: InstanceId, own: InstanceId): boolean {
-  if (!view.observed.has(id) || view.facts.get(id)?.failure) return false;
-  return !view.observed.has(own) || id < own;
+  if (view.facts.get(id)?.failure) return false;
+  const [its, ours] = [claimOf(view, id), claimOf(view, own)];
+  return its > 0 && (its > ours || (its === ours && id < own));
+}
+
+/** 2: it ran in this agent's life; 1: what is left of it is here; 0: it was never here, as far as anybody knows. */
+function claimOf(view: Seen, id: InstanceId): number {
+  if (view.facts.get(id)?.life) return 2;
+  return view.observed.has(id) ? 1 : 0;
 }
 
 /** The control plane shares a GPU among instances of one account alone, and then tells each of them its part. */

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { diff } from "../../../../agent/reconcile/diff.ts";
 import type { Observed } from "../../../../agent/reconcile/driver.ts";
-import { type Facts, freshFacts, sighted } from "../../../../agent/reconcile/facts.ts";
+import { type Facts, forGeneration, freshFacts, sighted } from "../../../../agent/reconcile/facts.ts";
 import type { View } from "../../../../agent/reconcile/view.ts";
 import type { InstanceSpec__Output } from "../../../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import type { InstanceId } from "../../../../proto/ids.ts";
@@ -87,6 +87,26 @@ describe("an instance whose GPU another one has", () => {
     expect(withB({ specs: wants, observed, facts: { a: { ...counted, notBeforeMs: nowMs + 1 }, b: counted } })).toEqual(
       [refused],
     );
+  });
+
+  it("is refused while the other's older generation is gone and its newer one not begun, and started once that failed", () => {
+    const specs = [spec("b", ["GPU-2"]), spec("c", ["GPU-1", "GPU-2"])];
+    const ran = sighted(freshFacts(1, 0), seen("c", "running", []), 0);
+    // As the book has it when a specification of a newer generation has come and the older container was removed.
+    const between = { ...forGeneration(ran, 2, nowMs), weights: here };
+    const given = { specs, facts: { c: between } };
+    const steps = diff(view(given)).map(({ id, kind }) => [id, kind]);
+    expect(steps).toEqual([
+      ["b", "refuse"],
+      ["c", "start"],
+    ]);
+    const waits = { ...between, weights: { kind: "unknown" }, notBeforeMs: nowMs + 1 } as const;
+    expect(withB({ specs, facts: { c: waits } })).toEqual([{ ...refused, holder: "c" }]);
+    // An older container of its own, which ended before this agent began, is no better claim.
+    const observed = [seen("b", "exited", ["GPU-2"])];
+    expect(withB({ specs, observed, facts: { b: counted, c: waits } })).toEqual([{ ...refused, holder: "c" }]);
+    const failure = { code: "start_failed", message: "" };
+    expect(withB({ specs, facts: { c: { ...between, failure } } })).toMatchObject([{ kind: "start" }]);
   });
 
   it("is refused beside one that nobody told of: it has what its label says", () => {
