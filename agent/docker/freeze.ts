@@ -1,56 +1,123 @@
 // Freezes the processes of a deployment's containers, so that what they write is of one moment.
 import type Docker from "dockerode";
+import type { Logger } from "pino";
 import { createEngineClient } from "./engine-client.ts";
 import { statusOf } from "./engine-fault.ts";
 import { labelFilter } from "./labels.ts";
 
 export interface Freezer {
-  /** Runs `work` while every running container of the deployment stands still. They go on when it has ended, however. */
+  /**
+   * Runs `work` while every running container of the deployment stands still. They go on when it has ended, however; one that
+   * the engine does not wake in time is no failure of `work`, and is left to `wakeLeft`.
+   */
   frozen<T>(deployId: string, work: () => Promise<T>, signal: AbortSignal): Promise<T>;
   /** Wakes every container of the node that stands still: whoever froze it is gone. */
   thawAll(signal: AbortSignal): Promise<void>;
+  /** Tries once more to wake what could not be woken; done at once where there is nothing, or where a try still runs. */
+  wakeLeft(): Promise<void>;
 }
 
-const thawLimitMs = 30_000;
+export interface FreezerOptions {
+  readonly nodeName: string;
+  readonly log: Logger;
+  readonly socketPath?: string;
+  /** 30 s; tests cannot wait that long. */
+  readonly thawLimitMs?: number;
+}
 
-export function createFreezer(options: { readonly nodeName: string; readonly socketPath?: string }): Freezer {
+export function createFreezer(options: FreezerOptions): Freezer {
+  const { log, thawLimitMs = 30_000 } = options;
   const client = createEngineClient(options.socketPath);
+  /** Containers that stand still and are to run. */
+  const left = new Set<string>();
+  /** Containers that a copy is being made of. */
+  const held = new Set<string>();
+  /** The engine could not be asked what an earlier life of the agent left asleep. */
+  let owesAll = false;
+  /** Freezes that are about to say which containers they hold. */
+  let choosing = 0;
+  let waking: Promise<void> | undefined;
 
   /** A container that ended meanwhile, or stands as wanted, is as good as done. */
-  async function each(ids: readonly string[], verb: "pause" | "unpause", signal: AbortSignal): Promise<void> {
-    for (const id of ids)
-      await client.call(signal, async (docker, abortSignal) => {
-        await docker
-          .getContainer(id)
-          [verb]({ abortSignal })
-          .catch((error: unknown) => {
-            if (
-              ![404, 409, 500].includes(statusOf(error) ?? 0) ||
-              !/not running|not paused|already paused|no such/i.test(String(error))
-            )
-              throw error;
-          });
-      });
+  async function turn(id: string, verb: "pause" | "unpause", signal: AbortSignal): Promise<void> {
+    await client.call(signal, async (docker, abortSignal) => {
+      await docker
+        .getContainer(id)
+        [verb]({ abortSignal })
+        .catch((error: unknown) => {
+          if (
+            ![404, 409, 500].includes(statusOf(error) ?? 0) ||
+            !/not running|not paused|already paused|no such/i.test(String(error))
+          )
+            throw error;
+        });
+    });
   }
 
-  const containers = (status: string, labels: readonly string[], signal: AbortSignal): Promise<string[]> =>
+  const containers = (status: readonly string[], labels: readonly string[], signal: AbortSignal): Promise<string[]> =>
     client.call(signal, async (docker: Docker, abortSignal) => {
-      const filters = { status: [status], label: [...labelFilter(options.nodeName).label, ...labels] };
+      const filters = { status: [...status], label: [...labelFilter(options.nodeName).label, ...labels] };
       return (await docker.listContainers({ filters, abortSignal })).map((one) => one.Id);
     });
 
+  /** Whatever holds one of them up holds no other up. */
+  async function wake(ids: readonly string[], signal: AbortSignal): Promise<void> {
+    await Promise.all(
+      ids.map(async (id) => {
+        try {
+          await turn(id, "unpause", signal);
+          if (left.delete(id)) log.info({ container: id }, "a container that stood still was woken");
+        } catch (err) {
+          if (!left.has(id))
+            log.error({ container: id, err }, "a container stands still and could not be woken; it is tried again");
+          left.add(id);
+        }
+      }),
+    );
+  }
+
+  /** What stands still on the node, but for what a copy is being made of. */
+  async function wakeAll(signal: AbortSignal): Promise<void> {
+    owesAll = true;
+    const found = await containers(["paused"], [], signal);
+    owesAll = false;
+    await wake(
+      found.filter((id) => !held.has(id)),
+      signal,
+    );
+  }
+
   return {
     async frozen(deployId, work, signal) {
-      const ids = await containers("running", [`stoker.deploy=${deployId}`], signal);
+      // One that is woken in the middle of the copy would write into it.
+      while (waking) await waking;
+      choosing += 1;
+      let ids: readonly string[] = [];
       try {
-        await each(ids, "pause", signal);
+        ids = await containers(["running", "paused"], [`stoker.deploy=${deployId}`], signal);
+        for (const id of ids) {
+          left.delete(id);
+          held.add(id);
+        }
+      } finally {
+        choosing -= 1;
+      }
+      try {
+        for (const id of ids) await turn(id, "pause", signal);
         return await work();
       } finally {
-        await each(ids, "unpause", AbortSignal.timeout(thawLimitMs));
+        for (const id of ids) held.delete(id);
+        await wake(ids, AbortSignal.timeout(thawLimitMs));
       }
     },
-    async thawAll(signal) {
-      await each(await containers("paused", [], signal), "unpause", signal);
+    thawAll: wakeAll,
+    async wakeLeft() {
+      if (waking || choosing > 0 || (left.size === 0 && !owesAll)) return;
+      const signal = AbortSignal.timeout(thawLimitMs);
+      // An engine that does not even say what stands still is asked again.
+      waking = (owesAll ? wakeAll(signal) : wake([...left], signal)).catch(() => {});
+      await waking;
+      waking = undefined;
     },
   };
 }

@@ -11,6 +11,7 @@ import { createFilesystemBlobs } from "../backups/filesystem-blobs.ts";
 import { createVolumes, type Volumes } from "../backups/volume.ts";
 import { volumeCommands } from "../backups/volume-commands.ts";
 import type { AgentConfig } from "../config.ts";
+import type { Freezer } from "../docker/freeze.ts";
 import type { ContainerDriver } from "../reconcile/driver.ts";
 import type { Reconciler } from "../reconcile/loop.ts";
 import { type CommandExecutor, CommandFailed } from "../session/commands.ts";
@@ -23,7 +24,7 @@ type BackupDone = (op: "create" | "restore", seconds: number) => void;
 
 export interface HostVolumes {
   readonly folder: string;
-  /** The same driver; a volume is there before the container that wants it starts. */
+  /** The same driver; a volume is there before the container that wants it starts, and a look wakes what a backup left asleep. */
   withVolumes(driver: ContainerDriver): ContainerDriver;
   /** `done`: told of each backup and restore that succeeded. */
   backups(reconciler: () => Pick<Reconciler, "whileEnded">, done: BackupDone): Promise<Backups>;
@@ -33,10 +34,16 @@ export function hostVolumes(config: AgentConfig, driver: string, hostId: HostId,
   if (whyNoVolumes(driver) !== "") return undefined;
   const folder = join(config.dataDir, "volumes");
   const volumes: Volumes = createVolumes(folder);
+  let freezer: Freezer | undefined;
   return {
     folder,
     withVolumes: (inner) => ({
       ...inner,
+      list(signal) {
+        // Not waited for: an engine that does not wake it must not hold up what there is to see.
+        void freezer?.wakeLeft();
+        return inner.list(signal);
+      },
       async start(plan, signal) {
         if (plan.volume !== undefined) await volumes.ensure(plan.volume, owner);
         await inner.start(plan, signal);
@@ -44,9 +51,10 @@ export function hostVolumes(config: AgentConfig, driver: string, hostId: HostId,
     }),
     async backups(reconciler, done) {
       const { createFreezer } = await import("../docker/freeze.ts");
-      const freezer = createFreezer({ nodeName: hostId });
+      const made = createFreezer({ nodeName: hostId, log });
+      freezer = made;
       const users = {
-        ...freezer,
+        ...made,
         ended: <T>(volume: string, work: () => Promise<T>, signal: AbortSignal) =>
           reconciler().whileEnded(volume, work, signal),
       };
