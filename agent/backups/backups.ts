@@ -58,9 +58,18 @@ export function createBackups({ volumes, blobs, users, done, log }: BackupsDeps)
       log.warn({ volume, err: fault, ms: Math.round(performance.now() - beganMs) }, `${what} failed`);
       throw fault;
     } finally {
-      await volumes.sweep(volume).catch((err) => log.warn({ volume, err }, "a volume could not be swept"));
+      await swept(volume);
       busy.delete(volume);
     }
+  }
+
+  /** What cannot be deleted takes room and harms nothing: the next work on the volume and the next start try it again. */
+  async function swept(volume: string): Promise<void> {
+    await volumes
+      .sweep(volume)
+      .catch((err) =>
+        log.warn({ volume, err }, "a volume could not be swept: what is left beside its content takes room"),
+      );
   }
 
   async function unpacked(volume: string, key: string, expected: Digest, signal: AbortSignal): Promise<string> {
@@ -98,7 +107,7 @@ export function createBackups({ volumes, blobs, users, done, log }: BackupsDeps)
 
     async recover(signal) {
       await users.thawAll(signal);
-      for (const volume of await volumes.list()) await volumes.sweep(volume);
+      for (const volume of await volumes.list()) await swept(volume);
     },
   };
 }

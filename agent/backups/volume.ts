@@ -25,7 +25,7 @@ export interface Volumes {
   stage(id: string): Promise<string>;
   /** A copy of the content; shares blocks with it where the file system can. Throws BackupError `volume_missing`. */
   copyTo(id: string, folder: string, signal: AbortSignal): Promise<void>;
-  /** Makes a staged folder the content, in one step that a crash finds done or not done; removes the old content. */
+  /** Makes a staged folder the content, in one step that a crash finds done or not done; the old content is left to `sweep`. */
   swap(id: string, staged: string, signal: AbortSignal): Promise<void>;
   /** Removes what work that was cut off has left. Not while work runs on the volume. */
   sweep(id: string): Promise<void>;
@@ -88,10 +88,8 @@ export function createVolumes(root: string): Volumes {
     async swap(id, staged, signal) {
       // Else a power cut could leave the new name with old zeroes behind it.
       await run("sync", ["--file-system", staged], { signal });
-      const old = await contentOf(id);
       signal.throwIfAborted();
       await point(id, basename(staged));
-      if (old) await rm(join(folderOf(id), old), { recursive: true, force: true });
     },
 
     async sweep(id) {

@@ -1,7 +1,8 @@
 // F8: a real disk without a byte left under the agent's usage spool, its volumes and its backups.
+import { execFileSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { readdir, writeFile } from "node:fs/promises";
+import { mkdir, readdir, realpath, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pino from "pino";
@@ -120,5 +121,38 @@ describe.skipIf(!here)("a disk without a byte left", () => {
     disk.free();
     await backups.restore("vol-1", key, made, signal);
     expect(readFileSync(file).length).toBe(3 * 1024 * 1024);
+  });
+
+  it("in the old content: a restore that cannot delete that is done all the same, and a later work deletes it", async () => {
+    const volumes = createVolumes(join(elsewhere, "volumes"));
+    const backups = createBackups({
+      volumes,
+      blobs: createFilesystemBlobs(disk.folder, "host", 0),
+      users: nobodyUses,
+      log,
+    });
+    await volumes.ensure("vol-1", self);
+    const file = join(volumes.pathOf("vol-1"), "file");
+    await writeFile(file, "first");
+    const made = await backups.backup("vol-1", key, signal);
+    await writeFile(file, "second");
+    // What is mounted cannot be deleted, by nobody.
+    const inside = join(await realpath(volumes.pathOf("vol-1")), "inside");
+    await mkdir(inside);
+    execFileSync("mount", ["-t", "tmpfs", "-o", "size=1m", "tmpfs", inside]);
+    try {
+      await backups.restore("vol-1", key, made, signal);
+      // Nor does it keep an agent that starts from its other volumes.
+      await volumes.ensure("vol-2", self);
+      await volumes.stage("vol-2");
+      await backups.recover(signal);
+      expect(await readdir(join(elsewhere, "volumes/vol-2"))).toHaveLength(2);
+    } finally {
+      execFileSync("umount", ["--lazy", inside]);
+    }
+    expect(readFileSync(file, "utf8")).toBe("first");
+    expect(await readdir(join(elsewhere, "volumes/vol-1"))).toHaveLength(3);
+    await backups.tryRestore("vol-1", key, made, signal);
+    expect(await readdir(join(elsewhere, "volumes/vol-1"))).toHaveLength(2);
   });
 });
