@@ -1,4 +1,5 @@
 // LoRA adapters of an account: made, shown, changed, dropped. Hosts hear of them by the desired state of the base's instances.
+import { noAdapters } from "../../proto/engine-args.ts";
 import { type AccountId, type AdapterId, randomId } from "../../proto/ids.ts";
 import type { LookAtRepo, RepoLook } from "../catalog/hub-look.ts";
 import type { ServedModel } from "../catalog/served-model.ts";
@@ -137,6 +138,11 @@ export function createAdapters(deps: {
         throw new AdapterRefused(
           fields.name,
           `an account has at most ${mostOfAccount} adapters; delete one that is not used any more.`,
+        );
+      if (created === "base_takes_none")
+        throw new AdapterRefused(
+          fields.base,
+          `${base.name} is to run with ${noAdapters}; update it without that, or name another base.`,
         );
       return created;
     },

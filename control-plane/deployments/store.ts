@@ -356,15 +356,15 @@ export type NewAdapter = Pick<
   | "description"
 > & { readonly isBasePublic: boolean; readonly url: Buffer | null; readonly token: Buffer | null };
 
+/** `name_taken`: a live deployment or adapter of the account has it; `too_many`: above `most` of the account. */
+export type AdapterRefusal = "name_taken" | "account_gone" | "too_many" | "base_takes_none";
+
 /** Where an adapter stands for callers that wait for it. `full`: all places are taken by adapters that were used just now. */
 export type AdapterStanding = "wanted" | "trouble" | "full" | "failed" | "gone";
 
 export interface AdapterStore {
-  /**
-   * `name_taken`: a live deployment or adapter of the account has it; `too_many`: above `most` of the account. It is wanted at
-   * once while the base has fewer than `room`.
-   */
-  insert(next: NewAdapter, most: number, room: number): Promise<Adapter | "name_taken" | "account_gone" | "too_many">;
+  /** It is wanted at once while the base has fewer than `room`. */
+  insert(next: NewAdapter, most: number, room: number): Promise<Adapter | AdapterRefusal>;
   /** By name the live one, or else the last that failed. */
   find(name: string, account: AccountId): Promise<Adapter | undefined>;
   get(id: AdapterId, account: AccountId): Promise<Adapter | undefined>;

@@ -1,4 +1,5 @@
 import { type Kysely, type Selectable, sql, type Transaction } from "kysely";
+import { noAdapters } from "../../proto/engine-args.ts";
 import { isGpuType } from "../../proto/gpu.ts";
 import type { AccountId, AdapterId, DeploymentId } from "../../proto/ids.ts";
 import type { Adapter, AdapterStanding, AdapterStore, Deployment } from "../deployments/store.ts";
@@ -25,6 +26,7 @@ export function createAdapterStore(db: Kysely<Database>): AdapterStore {
           if (!(await lockAccount(trx, next.account))) return "account_gone";
           if (await isDeploymentName(trx, next.account, next.name)) return "name_taken";
           if ((await countLive(trx, next.account)) >= most) return "too_many";
+          if (await takesNone(trx, next.baseDeployId)) return "base_takes_none";
           const hosts = await lockHostsOf(trx, [next.baseDeployId]);
           await trx
             .insertInto("adapter")
@@ -298,6 +300,20 @@ function tended({ why, next_base }: DueRow) {
         fail_reason: "base_gone: the deployment of its base model was deleted; put the adapter on another one.",
       };
   }
+}
+
+/**
+ * Its owner may have said so a moment ago, or be saying so: the row is held until the adapter is there. Before hosts: the order of
+ * everybody who writes both.
+ */
+async function takesNone(trx: Transaction<Database>, base: DeploymentId): Promise<boolean> {
+  const row = await trx
+    .selectFrom("deployment")
+    .select("extra_args")
+    .where("deploy_id", "=", base)
+    .forShare()
+    .executeTakeFirst();
+  return row?.extra_args.includes(noAdapters) ?? false;
 }
 
 async function isDeploymentName(trx: Transaction<Database>, account: AccountId, name: string): Promise<boolean> {

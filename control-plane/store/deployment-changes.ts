@@ -37,9 +37,9 @@ export async function changeIn(
   change: Change,
   check: GpuCheck | undefined,
 ): Promise<boolean | "has_adapters"> {
-  if (change.endsAdapters && (await hasAdapters(trx, id))) return "has_adapters";
   // Before the deployment's row: the order of everybody who counts GPUs.
   if (check) await lockAccount(trx, account);
+  if (change.endsAdapters && (await hasAdapters(trx, id))) return "has_adapters";
   // An update that its owner takes back leaves what serves as it is.
   const serving = change.spec && (await servingAs(trx, id, ifRevision, change.spec));
   const nextSpec = serving ?? (change.spec ? await addSpec(trx, id, change.spec) : 0);
@@ -85,7 +85,9 @@ export async function changeIn(
   return true;
 }
 
+/** Holds off adapters that are made meanwhile: whoever makes one reads the base's row once this write is through. */
 async function hasAdapters(trx: Transaction<Database>, base: DeploymentId): Promise<boolean> {
+  await trx.selectFrom("deployment").select("deploy_id").where("deploy_id", "=", base).forNoKeyUpdate().execute();
   const found = await trx
     .selectFrom("adapter")
     .select("adapter_id")

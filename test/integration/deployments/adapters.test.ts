@@ -1,4 +1,5 @@
 // LoRA adapters on a real database: what hosts are told, which instances callers are sent to, and whose place is given away.
+import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { createDirectory } from "../../../control-plane/catalog/directory.ts";
 import { mostHeld } from "../../../control-plane/deployments/adapter.ts";
@@ -254,6 +255,46 @@ describe("a LoRA adapter", () => {
     await deleteDeployment(replica.deploymentStore, ada.account, id);
     await asVllm(base, "stoker");
     await adapters.remove(ada, made.id);
+  });
+
+  it("is not made on a base whose update to none was committed since, nor is the update while one is being made", async () => {
+    const { adapters, directory } = parts();
+    const { id } = await replica.deploy({ modelName: "ada/fourth" });
+    await vi.waitFor(() => expect(replica.routing.ready(id)).toHaveLength(1), wait);
+    await replica.db.updateTable("deployment").set({ engine: "vllm" }).where("deploy_id", "=", id).execute();
+    // As a replica knows it that has not heard of the update.
+    await directory.refresh();
+    const update = (extraArgs: string[]) =>
+      updateDeployment(replica.deploymentStore, ada.account, id, { extraArgs }, gpuDefaults);
+    const make = () => adapters.create(ada, wish("late", { baseModel: "ada/fourth" }));
+    await update([noAdapters]);
+    await expect(make()).rejects.toMatchObject({ message: expect.stringContaining(noAdapters) });
+    await update([]);
+
+    /** For a row of that table. */
+    const isWaiting = (table: string) =>
+      vi.waitFor(async () => {
+        const { rows } = await sql`select from pg_stat_activity where datname = current_database()
+          and wait_event_type = 'Lock' and query like ${`select % from "${table}" where %for no key update`}`.execute(
+          replica.db,
+        );
+        expect(rows).toHaveLength(1);
+      }, wait);
+    const { making, refusing } = await replica.db.transaction().execute(async (trx) => {
+      await trx.selectFrom("host").select("host_id").where("host_id", "=", "host-1").forUpdate().execute();
+      const making = make();
+      await isWaiting("host");
+      const refusing = update([noAdapters]).then(
+        () => "updated",
+        (error: Error) => error.message,
+      );
+      await isWaiting("deployment");
+      return { making, refusing };
+    });
+    const [made, refused] = await Promise.all([making, refusing]);
+    expect(refused).toContain("Delete them first");
+    await adapters.remove(ada, made.id);
+    await deleteDeployment(replica.deploymentStore, ada.account, id);
   });
 
   it("costs half as much again as an offered base, follows it to another deployment, and fails with it", async () => {
