@@ -40,6 +40,15 @@ export class NodeInUse extends ServiceError {
   }
 }
 
+export class NodeDraining extends ServiceError {
+  readonly code = "node_draining";
+  constructor(host: string) {
+    super(
+      `${host} is being drained, so it gets nothing new already; a cordon would end the drain and keep what is there. If that is what you want, put it back into use (\`stoker node uncordon ${host}\`) and cordon it then.`,
+    );
+  }
+}
+
 export class NodeConnected extends ServiceError {
   readonly code = "node_connected";
   constructor(host: string) {

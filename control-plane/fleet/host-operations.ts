@@ -1,6 +1,6 @@
 // An operator takes hosts out of use: nothing new, then nothing at all, then the host is forgotten.
 import type { HostId, InstanceId } from "../../proto/ids.ts";
-import { NodeConnected, NodeInUse, NodeNotFound } from "./errors.ts";
+import { NodeConnected, NodeDraining, NodeInUse, NodeNotFound } from "./errors.ts";
 import { hostNamed } from "./find-host.ts";
 import type { HostView } from "./host.ts";
 import { type AgedLive, requestsAt } from "./live.ts";
@@ -25,6 +25,7 @@ export interface EndedUnknown {
 
 /** All take an id or a name and throw NodeNotFound, or NodeNameShared for a name that several have. */
 export interface HostOperations {
+  /** Throws NodeDraining. */
   cordon(node: string, act: FleetAct): Promise<HostId>;
   /** Whether there was anything to end. */
   end(node: string, act: FleetAct): Promise<boolean>;
@@ -55,8 +56,10 @@ export function createHostOperations(deps: {
   }
 
   async function begin(node: string, deadlineMs: number | undefined, act: FleetAct): Promise<HostId> {
-    const { id } = await find(node);
-    if (!(await store.begin({ host: id, deadlineMs }, act))) throw new NodeNotFound(node);
+    const { id, hostname } = await find(node);
+    const outcome = await store.begin({ host: id, deadlineMs }, act);
+    if (outcome === "unknown") throw new NodeNotFound(node);
+    if (outcome === "draining") throw new NodeDraining(hostname);
     return id;
   }
 

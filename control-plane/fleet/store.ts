@@ -71,8 +71,14 @@ export interface GpuUncordon {
 }
 
 export interface HostOperationStore {
-  /** Cordons the host, or drains it where a deadline is given; the newest wins, audited. False: unknown. */
-  begin(wish: { readonly host: HostId; readonly deadlineMs: number | undefined }, act: FleetAct): Promise<boolean>;
+  /**
+   * Cordons the host, or drains it where a deadline is given; the newest wins, audited. `draining`: it was only to be cordoned,
+   * which would end its drain; nothing was written.
+   */
+  begin(
+    wish: { readonly host: HostId; readonly deadlineMs: number | undefined },
+    act: FleetAct,
+  ): Promise<"begun" | "draining" | "unknown">;
   /** False when there is nothing to end. */
   end(host: HostId, act: FleetAct): Promise<boolean>;
   /** Hosts that are being emptied, and in how many ms that may take no longer; not above 0: now. */

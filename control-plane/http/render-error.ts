@@ -137,6 +137,7 @@ const statusOf = new Map<ErrorClass, number>([
   [fleet.NodeNotBehind, 409],
   [fleet.NodeRevoked, 409],
   [fleet.NodeInUse, 409],
+  [fleet.NodeDraining, 409],
   [fleet.NodeConnected, 409],
   [fleet.NothingCordoned, 409],
   [agents.AgentInstanceNotFound, 404],

@@ -17,7 +17,8 @@ export function createHostOperationStore(db: Kysely<Database>): HostOperationSto
   return asked<HostOperationStore>({
     begin: ({ host, deadlineMs }, act) =>
       inTransaction(db, async (trx) => {
-        if (!(await lockHost(trx, host))) return false;
+        if (!(await lockHost(trx, host))) return "unknown";
+        if (deadlineMs === undefined && (await isDraining(trx, host))) return "draining";
         const kind = deadlineMs === undefined ? "cordon" : "drain";
         const values = {
           kind,
@@ -33,7 +34,7 @@ export function createHostOperationStore(db: Kysely<Database>): HostOperationSto
           .onConflict((at) => at.column("host_id").doUpdateSet(values))
           .execute();
         await moved(trx, host, act, `node.${kind}`, deadlineMs === undefined ? {} : { deadline_ms: deadlineMs });
-        return true;
+        return "begun";
       }),
 
     end: (host, act) =>
@@ -163,6 +164,11 @@ const asOperation = (row: Row): HostOperation => ({
 async function lockHost(trx: Transaction<Database>, host: HostId): Promise<boolean> {
   const row = await trx.selectFrom("host").select("host_id").where("host_id", "=", host).forUpdate().executeTakeFirst();
   return row !== undefined;
+}
+
+async function isDraining(trx: Transaction<Database>, host: HostId): Promise<boolean> {
+  const query = trx.selectFrom("host_operation").select("host_id");
+  return (await query.where("host_id", "=", host).where("kind", "=", "drain").executeTakeFirst()) !== undefined;
 }
 
 async function instancesOn(trx: Transaction<Database>, host: HostId): Promise<number> {

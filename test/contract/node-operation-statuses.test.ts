@@ -1,6 +1,6 @@
 import { describe, it } from "vitest";
 import { DeploymentStoreAway } from "../../control-plane/deployments/errors.ts";
-import { NodeConnected, NodeInUse } from "../../control-plane/fleet/errors.ts";
+import { NodeConnected, NodeDraining, NodeInUse } from "../../control-plane/fleet/errors.ts";
 import { adminKey } from "../fakes/ports.ts";
 import { check, type Row, refuse } from "./status-row.ts";
 
@@ -63,6 +63,30 @@ const rows: readonly Row[] = [
     key: adminKey,
     body: { note: 5 },
     holds: { detail: [{ loc: ["body", "note"] }] },
+  },
+  ...(
+    [
+      ["cordon", { gpu: "GPU-0" }],
+      ["uncordon", { gpus: ["GPU-0"] }],
+      ["drain", { deadline: 60 }],
+      ["end-unknown", { instances: ["stranger"] }],
+    ] as const
+  ).map(
+    ([act, body]): Row => ({
+      call: `POST /v1/admin/nodes/node-1/${act}`,
+      status: 422,
+      key: adminKey,
+      body,
+      holds: { detail: [{ loc: ["body", Object.keys(body)[0]], type: "extra_forbidden" }] },
+    }),
+  ),
+  {
+    call: "POST /v1/admin/nodes/node-1/cordon",
+    status: 409,
+    key: adminKey,
+    body: {},
+    given: refuse("hosts", "cordon")(new NodeDraining("node-1")),
+    holds: { code: "node_draining" },
   },
   ...[new NodeConnected("node-1"), new NodeInUse("node-1")].map(
     (error): Row => ({

@@ -49,7 +49,7 @@ export function addNodeOperationRoutes(endpoints: Endpoints, { hosts }: Pick<Htt
     params: NodeId,
     body: Cordon,
     answer: NodeActed,
-    refusals: [404, 503],
+    refusals: [404, 409, 503],
     handler: async ({ params, body, caller, reply }) => ({
       node_id: await hosts.cordon(params.id, actOf(caller, reply, body.note ?? "")),
     }),

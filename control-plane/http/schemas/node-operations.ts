@@ -1,24 +1,33 @@
 import { Type } from "typebox";
 import { nullable } from "./sampling.ts";
 
-export const Cordon = Type.Object({
-  note: Type.Optional(
-    nullable.string({ maxLength: 500, description: "Why; shown beside the host, and in the audit log" }),
-  ),
-});
+/** What is misspelled would act on more than was meant: on the host and not one GPU of it, on all and not those that were named. */
+export const closed = { additionalProperties: false } as const;
 
-export const Drain = Type.Object({
-  deadline_seconds: Type.Optional(
-    Type.Integer({
-      minimum: 0,
-      maximum: 604_800,
-      default: 600,
-      description:
-        "When the host is empty at the latest. What could not be replaced elsewhere takes nothing new for the last 30 s (or half of a shorter time); requests that still run then are cut. 0: at once",
-    }),
-  ),
-  note: Cordon.properties.note,
-});
+export const Cordon = Type.Object(
+  {
+    note: Type.Optional(
+      nullable.string({ maxLength: 500, description: "Why; shown beside the host, and in the audit log" }),
+    ),
+  },
+  closed,
+);
+
+export const Drain = Type.Object(
+  {
+    deadline_seconds: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: 604_800,
+        default: 600,
+        description:
+          "When the host is empty at the latest. What could not be replaced elsewhere takes nothing new for the last 30 s (or half of a shorter time); requests that still run then are cut. 0: at once",
+      }),
+    ),
+    note: Cordon.properties.note,
+  },
+  closed,
+);
 
 export const DrainProgress = Type.Object({
   node_id: Type.String(),
@@ -30,16 +39,19 @@ export const DrainProgress = Type.Object({
   in_flight: Type.Integer({ description: "Requests that run or wait there" }),
 });
 
-export const EndUnknown = Type.Object({
-  instance_ids: Type.Optional(
-    Type.Array(Type.String({ minLength: 1, maxLength: 64 }), {
-      minItems: 1,
-      maxItems: 256,
-      description: "Of those that no deployment knows; absent: all of them",
-    }),
-  ),
-  note: Cordon.properties.note,
-});
+export const EndUnknown = Type.Object(
+  {
+    instance_ids: Type.Optional(
+      Type.Array(Type.String({ minLength: 1, maxLength: 64 }), {
+        minItems: 1,
+        maxItems: 256,
+        description: "Of those that no deployment knows; absent: all of them",
+      }),
+    ),
+    note: Cordon.properties.note,
+  },
+  closed,
+);
 
 export const UnknownEnded = Type.Object({
   node_id: Type.String(),

@@ -1,5 +1,6 @@
 // Hosts as the operator sees them. What a host does not tell is null; figures come with their age.
 import { type Static, type TSchema, Type } from "typebox";
+import { closed } from "./node-operations.ts";
 import { nullable } from "./sampling.ts";
 
 const ratio = (description: string) => nullable.number({ description: `${description}, 0 to 1` });
@@ -118,7 +119,10 @@ export const NodeDetail = Type.Object({
 });
 export type NodeDetail = Static<typeof NodeDetail>;
 
-export const Uncordon = Type.Object({
-  gpu: Type.Optional(nullable.string({ description: "Its uuid; all GPUs of the host without it" })),
-  note: Type.Optional(nullable.string({ maxLength: 2_000, description: "Why it is sound; kept in the audit log" })),
-});
+export const Uncordon = Type.Object(
+  {
+    gpu: Type.Optional(nullable.string({ description: "Its uuid; all GPUs of the host without it" })),
+    note: Type.Optional(nullable.string({ maxLength: 2_000, description: "Why it is sound; kept in the audit log" })),
+  },
+  closed,
+);

@@ -1,6 +1,6 @@
 // Hosts that an operator takes out of use, over real sessions and PostgreSQL.
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { NodeConnected, NodeNotFound } from "../../../control-plane/fleet/errors.ts";
+import { NodeConnected, NodeDraining, NodeNotFound } from "../../../control-plane/fleet/errors.ts";
 import type { DeploymentId } from "../../../proto/ids.ts";
 import { type FakeAgent, startFakeAgent } from "../../fakes/agent-session.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
@@ -102,6 +102,19 @@ describe("a host that is drained", () => {
       });
     }, wait);
     expect(await hostsOf(id)).toEqual(["host-2"]);
+  });
+
+  it("stays one when it is to be cordoned as well: that is refused, and is done once the drain is ended", async () => {
+    await host("host-1");
+    await replica.hostOperations.cordon("host-1", act);
+    await replica.hostOperations.drain("host-1", 600_000, act);
+    const before = await view("host-1");
+    await expect(replica.hostOperations.cordon("host-1", { ...act, note: "" })).rejects.toThrow(NodeDraining);
+    expect(await view("host-1")).toMatchObject({ operation: before?.operation });
+    expect(before?.operation).toMatchObject({ kind: "drain", note: "new fans" });
+    await replica.hostOperations.end("host-1", act);
+    await replica.hostOperations.cordon("host-1", act);
+    expect(await view("host-1")).toMatchObject({ operation: { kind: "cordon" } });
   });
 
   it("lets go at the deadline of what could be placed nowhere else", async () => {

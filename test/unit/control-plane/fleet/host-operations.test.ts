@@ -10,7 +10,7 @@ function world() {
   const store: Pick<HostOperationStore, "begin" | "end" | "left" | "remove" | "endUnknown"> = {
     async begin({ host }) {
       done.push(`begin ${host}`);
-      return true;
+      return "begun";
     },
     end: async (host) => done.push(`end ${host}`) > 0,
     left: async () => ({ all: 2, fixed: 0 }),
