@@ -14,6 +14,7 @@ import type { DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 import { signTicket, type Ticket } from "../../proto/ticket.ts";
 import { decodeUsage, refusalHeader, type UsageFigures, usageHeader } from "../../proto/usage.ts";
 import { plainDial } from "./peers.ts";
+import { atWorkerEnd } from "./worker-end.ts";
 
 export const ticketKey = Buffer.alloc(32, 7);
 export const instanceId = "instance00000001" as InstanceId;
@@ -60,6 +61,8 @@ export interface DataPath {
 
 export async function startDataPath(origin: string, options: Partial<IngressOptions> = {}): Promise<DataPath> {
   const folder = mkdtempSync(join(tmpdir(), "stoker-ingress-"));
+  const remove = () => rmSync(folder, { recursive: true, force: true });
+  const forget = atWorkerEnd(remove);
   const log = options.log ?? pino({ level: "silent" });
   const state = options.spool ? undefined : await openState(join(folder, "state.db"), log);
   const spool = options.spool ?? (state as NonNullable<typeof state>).spool;
@@ -90,7 +93,8 @@ export async function startDataPath(origin: string, options: Partial<IngressOpti
     close: async () => {
       await ingress.close(0);
       await state?.close();
-      rmSync(folder, { recursive: true, force: true });
+      remove();
+      forget();
     },
   };
 }

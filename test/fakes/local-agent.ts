@@ -15,6 +15,7 @@ import { join } from "node:path";
 import type { InstanceSpec } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import { randomId } from "../../proto/ids.ts";
 import { signTicket, type Ticket } from "../../proto/ticket.ts";
+import { atWorkerEnd } from "./worker-end.ts";
 
 const root = join(import.meta.dirname, "../..");
 
@@ -62,6 +63,20 @@ export function makeLocalAgent(): LocalAgent {
       .filter(existsSync)
       .map((path) => Number(readJson(path).pid));
   };
+  const clear = (maxRetries: number) => {
+    for (const pid of pids()) {
+      try {
+        process.kill(pid, "SIGKILL");
+      } catch {
+        // Gone already.
+      }
+    }
+    rmSync(folder, { recursive: true, force: true, maxRetries });
+  };
+  const forget = atWorkerEnd(() => {
+    child?.kill("SIGKILL");
+    clear(3);
+  });
   return {
     folder,
     get pid() {
@@ -142,14 +157,8 @@ export function makeLocalAgent(): LocalAgent {
         child.kill("SIGKILL");
         await end;
       }
-      for (const pid of pids()) {
-        try {
-          process.kill(pid, "SIGKILL");
-        } catch {
-          // Gone already.
-        }
-      }
-      rmSync(folder, { recursive: true, force: true, maxRetries: 10 });
+      clear(10);
+      forget();
     },
   };
 }

@@ -20,6 +20,7 @@ import pg from "pg";
 import { pino } from "pino";
 import { migrateDatabase } from "../../control-plane/store/migrate.ts";
 import { freePort } from "./free-port.ts";
+import { atWorkerEnd } from "./worker-end.ts";
 
 const run = promisify(execFile);
 /** Where Linux offers memory as files. */
@@ -68,6 +69,7 @@ export async function startPostgres(options: { readonly onDisk?: boolean } = {})
   const binaries = await findBinaries();
   const isInMemory = !options.onDisk && hasMemoryToSpare();
   const folder = makeFolder(join(isInMemory ? memory : tmpdir(), "stoker-pg-"), binaries);
+  const forget = atWorkerEnd(() => rmSync(folder, { recursive: true, force: true, maxRetries: 3 }));
   const data = join(folder, "data");
   const made = await preparedCluster(binaries);
   await run("cp", ["-R", "-p", made, data], { ...binaries.who, cwd: folder });
@@ -100,6 +102,7 @@ export async function startPostgres(options: { readonly onDisk?: boolean } = {})
       await server.end("SIGQUIT");
       // After a kill -9 its children may write until they see that it is gone.
       rmSync(folder, { recursive: true, force: true, maxRetries: 10 });
+      forget();
     },
   };
 }
@@ -110,13 +113,20 @@ async function createServer(data: string, { bin, who }: Binaries) {
   const port = await freePort();
   const url = `postgresql://stoker@127.0.0.1:${port}/postgres`;
   let server: ChildProcess | undefined;
-  const onExit = () => server?.kill("SIGINT");
+  let forget = () => {};
 
   return {
     url,
     /** Returns when it answers. */
     async start(): Promise<void> {
-      process.on("exit", onExit);
+      forget();
+      forget = atWorkerEnd(() => {
+        server?.kill("SIGQUIT");
+        // It removes this file last; until then it writes to the folder that is removed next.
+        const blink = new Int32Array(new SharedArrayBuffer(4));
+        for (let tries = 0; tries < 20 && existsSync(join(data, "postmaster.pid")); tries++)
+          Atomics.wait(blink, 0, 0, 10);
+      });
       const deadline = Date.now() + 60_000;
       for (;;) {
         const child = spawn(
@@ -137,7 +147,7 @@ async function createServer(data: string, { bin, who }: Binaries) {
     },
     /** Returns when it is gone. */
     async end(signal: NodeJS.Signals): Promise<void> {
-      process.off("exit", onExit);
+      forget();
       const child = server;
       server = undefined;
       if (!child || child.exitCode !== null || child.signalCode !== null) return;

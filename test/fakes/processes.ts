@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { expect, vi } from "vitest";
 import { freePort } from "./free-port.ts";
 import { startPostgres, type TestPostgres } from "./postgres.ts";
+import { atWorkerEnd } from "./worker-end.ts";
 
 const waiting = { timeout: 150_000, interval: 200 };
 const root = join(import.meta.dirname, "../..");
@@ -60,6 +61,7 @@ export interface StackOptions {
 
 function part(name: string, script: string, logFile: string, base: Readonly<Record<string, string>>): Part {
   let child: ChildProcess | undefined;
+  atWorkerEnd(() => child?.kill("SIGKILL"));
   const gone = (c: ChildProcess) => c.exitCode !== null || c.signalCode !== null;
   const end = async (signal: NodeJS.Signals) => {
     const c = child;
@@ -94,6 +96,14 @@ function part(name: string, script: string, logFile: string, base: Readonly<Reco
 
 export async function startStack(options: StackOptions = {}): Promise<Stack> {
   const folder = mkdtempSync(join(tmpdir(), "stoker-e2e-"));
+  const agentFolder = (n: number) => join(folder, "agents", String(n));
+  // Model servers outlive their agent by design; a test that ends must end them too.
+  const clear = (maxRetries: number) => {
+    for (let n = 1; n <= (options.agents ?? 1); n++) for (const pid of instancePids(agentFolder(n))) endProcess(pid);
+    // They are no children of ours: the last of them may write until it is gone.
+    rmSync(folder, { recursive: true, force: true, maxRetries });
+  };
+  const forget = atWorkerEnd(() => clear(3));
   const postgres = await startPostgres({ onDisk: true });
   const databaseUrl = await postgres.createDatabase();
   const keyFile = join(folder, "admin.key");
@@ -117,7 +127,6 @@ export async function startStack(options: StackOptions = {}): Promise<Stack> {
     controlPlanes.push(Object.assign(process, { url: `http://127.0.0.1:${httpPort}` }));
   }
   const controlPlane = controlPlanes[0] as ControlPlane;
-  const agentFolder = (n: number) => join(folder, "agents", String(n));
   const agents = Array.from({ length: options.agents ?? 1 }, (_, i) =>
     part(`agent ${i + 1}`, "agent/main.ts", join(folder, `agent-${i + 1}.log`), {
       STOKER_CONTROL: rpcPorts.map((port) => `127.0.0.1:${port}`).join(","),
@@ -146,15 +155,10 @@ export async function startStack(options: StackOptions = {}): Promise<Stack> {
     return { status: answer.status, body: text === "" ? undefined : JSON.parse(text) };
   };
   const stop = async () => {
-    // Model servers outlive their agent by design; a test that ends must end them too.
-    for (const [i, agent] of agents.entries()) {
-      await agent.kill9();
-      for (const pid of instancePids(agentFolder(i + 1))) endProcess(pid);
-    }
-    await Promise.all(controlPlanes.map((one) => one.kill9()));
+    await Promise.all([...agents, ...controlPlanes].map((one) => one.kill9()));
     await postgres.stop();
-    // Model servers that were killed are no children of ours: the last of them may write until it is gone.
-    rmSync(folder, { recursive: true, force: true, maxRetries: 10 });
+    clear(10);
+    forget();
   };
   try {
     const untilReady = async (one: ControlPlane) => {

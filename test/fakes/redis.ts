@@ -2,6 +2,7 @@
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { connect } from "node:net";
 import { freePort } from "./free-port.ts";
+import { atWorkerEnd } from "./worker-end.ts";
 
 export interface TestRedis {
   readonly url: string;
@@ -50,8 +51,7 @@ export async function startRedis(): Promise<TestRedis> {
     await gone;
   }
 
-  const onExit = () => server?.kill("SIGKILL");
-  process.on("exit", onExit);
+  const forget = atWorkerEnd(() => server?.kill("SIGKILL"));
   await start();
   return {
     url: `redis://127.0.0.1:${port}`,
@@ -64,7 +64,7 @@ export async function startRedis(): Promise<TestRedis> {
       await ask(port, "CLIENT KILL TYPE pubsub");
     },
     async stop() {
-      process.off("exit", onExit);
+      forget();
       await kill9();
     },
   };

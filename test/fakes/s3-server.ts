@@ -5,6 +5,7 @@ import { once } from "node:events";
 import { setTimeout as wait } from "node:timers/promises";
 import { promisify } from "node:util";
 import { freePort } from "./free-port.ts";
+import { atWorkerEnd } from "./worker-end.ts";
 
 export interface S3Server {
   readonly endpoint: string;
@@ -21,6 +22,7 @@ export async function startS3Server(): Promise<S3Server | undefined> {
   if (!found) return undefined;
   const port = await freePort();
   const child = spawn(python, ["-m", "moto.server", "-H", "127.0.0.1", "-p", String(port)], { stdio: "ignore" });
+  atWorkerEnd(() => child.kill("SIGKILL"));
   const endpoint = `http://127.0.0.1:${port}`;
   for (let tries = 0; ; tries++) {
     const answers = await fetch(endpoint, { signal: AbortSignal.timeout(2_000) }).then(

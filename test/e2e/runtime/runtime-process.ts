@@ -4,6 +4,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { vi } from "vitest";
+import { atWorkerEnd } from "../../fakes/worker-end.ts";
 
 const root = join(import.meta.dirname, "../../..");
 export const modelFile =
@@ -60,6 +61,7 @@ export function spawnRuntime(
     },
     stdio: ["ignore", "pipe", "pipe"],
   });
+  atWorkerEnd(() => child.kill("SIGKILL"));
   let log = "";
   for (const out of [child.stdout, child.stderr])
     out?.on("data", (bytes: Buffer) => {
@@ -74,15 +76,25 @@ export async function startRuntime(
   args: readonly string[] = [],
 ): Promise<RuntimeProcess> {
   const folder = mkdtempSync(join(tmpdir(), "stoker-runtime-"));
+  const remove = () => rmSync(folder, { recursive: true, force: true, maxRetries: 3 });
+  const forget = atWorkerEnd(remove);
   const addressFile = join(folder, "address.json");
   const { child, exited, log } = spawnRuntime(
-    { STOKER_ADDRESS_FILE: addressFile, STOKER_MAX_BATCH_SIZE: "4", STOKER_CONTEXT_LENGTH: "1024", ...env },
+    // What a killed one kept in files goes with its folder.
+    {
+      TMPDIR: folder,
+      STOKER_ADDRESS_FILE: addressFile,
+      STOKER_MAX_BATCH_SIZE: "4",
+      STOKER_CONTEXT_LENGTH: "1024",
+      ...env,
+    },
     args,
   );
   const stop = async () => {
     child.kill("SIGKILL");
     await exited;
-    rmSync(folder, { recursive: true, force: true });
+    remove();
+    forget();
   };
   const isAlive = () => {
     if (child.exitCode !== null) throw new Error(`the model server ended:\n${log()}`);

@@ -1,4 +1,5 @@
-import { readFileSync } from "node:fs";
+import { readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { hasProgram, runProgram, wordShare } from "../../fakes/audio-tools.ts";
@@ -43,10 +44,14 @@ describe.runIf(model)("a model server with a speech recognition model", () => {
   it.runIf(hasFfmpeg)("hears the same in a container whose index stands at its end", async () => {
     const [fox] = samples;
     const wav = bytesOf(fox?.file ?? "");
-    const coded = join(process.env["TMPDIR"] ?? "/tmp", `stoker-heard-${process.pid}.m4a`);
-    runProgram("ffmpeg", ["-v", "error", "-y", "-i", "pipe:0", "-c:a", "aac", coded], wav);
-    const { text } = await ask("transcriptions", readFileSync(coded), { response_format: "text" });
-    expect(wordShare(fox?.reference_fp32 ?? "", text)).toBeGreaterThanOrEqual(0.8);
+    const coded = join(tmpdir(), `stoker-heard-${process.pid}.m4a`);
+    try {
+      runProgram("ffmpeg", ["-v", "error", "-y", "-i", "pipe:0", "-c:a", "aac", coded], wav);
+      const { text } = await ask("transcriptions", readFileSync(coded), { response_format: "text" });
+      expect(wordShare(fox?.reference_fp32 ?? "", text)).toBeGreaterThanOrEqual(0.8);
+    } finally {
+      rmSync(coded, { force: true });
+    }
   });
 
   it("hears a recording longer than its window to the end", async () => {

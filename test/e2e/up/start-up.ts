@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { isAlive, type ProcessIdentity } from "../../../agent/process/process-identity.ts";
 import { endProcess } from "../../../scripts/supervisor/end-process.ts";
+import { atWorkerEnd } from "../../fakes/worker-end.ts";
 
 export const root = resolve(import.meta.dirname, "../../..");
 const startLimitMs = 180_000;
@@ -34,6 +35,8 @@ export function startUp(dataDir: string, port: number, flags: readonly string[],
     stdio: ["ignore", "pipe", "pipe"],
     env: { ...process.env, ...env },
   });
+  // It ends what it started by itself.
+  atWorkerEnd(() => child.kill("SIGTERM"));
   let text = "";
   const keep = (chunk: Buffer): void => {
     text += chunk.toString();

@@ -1,7 +1,7 @@
 // Plans of engines from elsewhere, each carried out once: a stand-in reads the real argv and speaks the engine's paths.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, it, vi } from "vitest";
@@ -19,6 +19,7 @@ afterEach(() => {
 
 async function run(engine: "vllm" | "sglang", version: string) {
   const folder = mkdtempSync(join(tmpdir(), "weights-"));
+  ends.push(() => rmSync(folder, { recursive: true, force: true }));
   const outcome = planInstance(instanceSpec({ engine, gpuUuids: ["GPU-1"] }), folder, {
     driver: "docker",
     runtimeImage: "",
