@@ -36,6 +36,7 @@ import { dropOldGraphs } from "./wiring/graph-caches.ts";
 import { inspection } from "./wiring/inspection.ts";
 import { gpuFaults, watchInventory } from "./wiring/inventory-watch.ts";
 import { measuredDriver } from "./wiring/measured-driver.ts";
+import { recordTrouble, recordTroubleChanges } from "./wiring/record-trouble.ts";
 import { createRentals } from "./wiring/rentals.ts";
 import { createSamples } from "./wiring/samples.ts";
 import { stopSignal } from "./wiring/stop-signal.ts";
@@ -76,9 +77,12 @@ async function main(): Promise<void> {
     containers: (dockerVersion) => containerRules(config, dockerVersion),
     isolation: (dockerVersion) => isolationTrouble(config, dockerVersion, hostId, log),
     metricsAddress: () => metricsAddress(config, metricsPort),
+    recordsUnavailable: () => recordTrouble(state.spool),
     log,
   });
-  const inventory = await watchInventory(fingerprint, xids.look, AbortSignal.timeout(30_000), () =>
+  const hasRecordNews = recordTroubleChanges(state.spool);
+  const lookForTrouble = async (signal: AbortSignal) => [await xids.look(signal), hasRecordNews()].includes(true);
+  const inventory = await watchInventory(fingerprint, lookForTrouble, AbortSignal.timeout(30_000), () =>
     control.reportSoon(),
   );
   if (config.driver === "auto") await inventory.untilClear(AbortSignal.timeout(120_000));

@@ -29,6 +29,8 @@ export interface InventoryOptions {
   readonly bootId?: string;
   /** host:port of the agent's own metrics page. */
   readonly metricsAddress?: () => string;
+  /** Why no usage can be recorded here; empty: it can. */
+  readonly recordsUnavailable?: () => string;
   /** What it rents out, asked at every reading; absent: nothing. */
   readonly rentals?: () => Promise<Pick<Inventory, "rentalImages" | "rentalsUnavailable">>;
   /** What is missing to isolate containers, asked at every reading; undefined: nothing. */
@@ -181,6 +183,7 @@ export function createInventory(options: InventoryOptions): HostInventory {
         cudaVersion: isNvidia ? last.cudaVersion : "",
         warnings: warnings(isNvidia, docker, rentals?.rentalsUnavailable),
         metricsAddress: options.metricsAddress?.() ?? "",
+        recordsUnavailable: options.recordsUnavailable?.() ?? "",
         ...rentals,
         ...(options.containers ? { containers: options.containers(docker.dockerVersion) } : {}),
       };

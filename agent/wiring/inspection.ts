@@ -50,7 +50,7 @@ export function inspection(parts: InspectionParts) {
     docker_version: inventory.dockerVersion ?? "",
     nvidia_driver_version: inventory.nvidiaDriverVersion ?? "",
     cuda_version: inventory.cudaVersion ?? "",
-    warnings: inventory.warnings ?? [],
+    warnings: [inventory.recordsUnavailable ?? "", ...(inventory.warnings ?? [])].filter((text) => text !== ""),
     load: load
       ? {
           cpu_ratio: load.cpuRatio,

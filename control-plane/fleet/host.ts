@@ -60,6 +60,8 @@ export interface Inventory {
   readonly rentalImages?: readonly string[];
   /** Why it offers none although its operator wants it to. */
   readonly rentalsUnavailable?: string;
+  /** Why it can write no usage records and so admits no request; empty or absent: it can. */
+  readonly recordsUnavailable?: string;
   /** Which images of deployments and agent instances it runs; absent where its agent does not tell. */
   readonly containers?: ContainerRules;
   readonly hasNvidiaRuntime: boolean;
@@ -118,9 +120,9 @@ export interface HostRecord {
   readonly generation: bigint;
   /** Moved by claims and inventory, never by heartbeats: a placement names the one it saw. */
   readonly revision: bigint;
-  /** Its data path was proven and nothing speaks against placing on it. */
+  /** Its data path was proven, it can record usage, and nothing else speaks against placing on it. */
   readonly schedulable: boolean;
-  /** Empty, or what is wrong: `data_path_unreachable: <address> <error>`. */
+  /** Empty, or what is wrong: `data_path_unreachable: <address> <error>`, `records_unwritable: <what to do>`. */
   readonly condition: string;
   readonly operation?: HostOperation;
   readonly agentVersion: string;

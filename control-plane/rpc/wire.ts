@@ -72,6 +72,7 @@ export function readInventory(wire: Inventory__Output): Inventory {
     cudaVersion: wire.cudaVersion,
     rentalImages: wire.rentalImages.slice(0, 100).map((name) => name.slice(0, 200)),
     rentalsUnavailable: wire.rentalsUnavailable.slice(0, 1_000),
+    recordsUnavailable: wire.recordsUnavailable.slice(0, 1_000),
     ...(wire.containers ? { containers: readContainers(wire.containers) } : {}),
     hasNvidiaRuntime: wire.hasNvidiaRuntime,
     cpuPhysicalCores: wire.cpuPhysicalCores,

@@ -282,9 +282,9 @@ function hostRecord(
     nodeEpoch: row.node_epoch,
     generation: row.generation,
     revision: row.revision,
-    schedulable: row.schedulable,
+    schedulable: row.schedulable && !inventory.recordsUnavailable,
     // Two agents of one identity are told of wherever the host is shown, also while one of them serves.
-    condition: [row.identity_alert, row.condition, unknownCondition(row.unknown_instances)]
+    condition: [row.identity_alert, row.condition, recordsCondition(inventory), unknownCondition(row.unknown_instances)]
       .filter((text) => text !== "")
       .join("; "),
     agentVersion: row.agent_version,
@@ -292,6 +292,9 @@ function hostRecord(
     createdAtMs: row.created_at.getTime(),
   };
 }
+
+const recordsCondition = ({ recordsUnavailable }: Inventory): string =>
+  recordsUnavailable ? `records_unwritable: ${recordsUnavailable}` : "";
 
 const claimOfNobody = (gpuUuid: string): GpuClaim => ({ gpuUuid, account: "" as AccountId });
 

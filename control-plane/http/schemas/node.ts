@@ -11,7 +11,7 @@ export const Node = Type.Object({
   node_id: Type.String(),
   name: Type.String(),
   pool: Type.String({ description: "Label of the token it joined with; empty: none" }),
-  state: Type.String({ description: "ready, data_path_unreachable, unreachable, lost" }),
+  state: Type.String({ description: "ready, data_path_unreachable, records_unwritable, unreachable, lost" }),
   condition: Type.String({ description: "What speaks against placing on it; empty: nothing" }),
   silent_seconds: Type.Number({ description: "Since its agent was heard" }),
   advertise: Type.String(),

@@ -51,6 +51,24 @@ const healthOf = async (id: HostId) => (await hostNow(id)).inventory.gpus.map((o
 const audit = (action: string, id: string) =>
   replica.db.selectFrom("audit").selectAll().where("action", "=", action).where("subject", "=", id).execute();
 
+describe("a host that cannot write usage records", () => {
+  it("is given nothing and says why, in its condition and to who waits for a place, until it can", async () => {
+    const host = await comes("full", gpu(0));
+    const want = { gpu: "other", gpusPerInstance: 1, memoryBytes: 0, engine: "stoker", host: undefined } as const;
+    const placed = async () =>
+      place(want as Parameters<typeof place>[0], [{ ...(await hostNow(host.hostId)), state: "live" }]);
+    expect(await placed()).toMatchObject({ ok: true });
+    const recordsUnavailable = "its disk is full: make room";
+    await replica.fleetStore.setInventory(host, { ...inventory({ gpus: [gpu(0)] }), recordsUnavailable });
+    const why = `records_unwritable: ${recordsUnavailable}`;
+    expect(await hostNow(host.hostId)).toMatchObject({ schedulable: false, condition: why });
+    expect(await placed()).toMatchObject({ ok: false, rejections: [{ host: "full", why }] });
+    await told(host, gpu(0));
+    expect(await hostNow(host.hostId)).toMatchObject({ schedulable: true, condition: "" });
+    expect(await placed()).toMatchObject({ ok: true });
+  });
+});
+
 describe("a GPU with a fault", () => {
   it("is given to nobody, also after it looks well again, until an operator lifts that fault", async () => {
     const host = await comes("faulty", gpu(0), gpu(1));

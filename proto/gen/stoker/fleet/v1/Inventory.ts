@@ -24,6 +24,7 @@ export interface Inventory {
   'hasNvidiaRuntime'?: (boolean);
   'warnings'?: (string)[];
   'metricsAddress'?: (string);
+  'recordsUnavailable'?: (string);
   'rentalImages'?: (string)[];
   'rentalsUnavailable'?: (string);
   'containers'?: (_stoker_fleet_v1_ContainerRules | null);
@@ -47,6 +48,7 @@ export interface Inventory__Output {
   'hasNvidiaRuntime': (boolean);
   'warnings': (string)[];
   'metricsAddress': (string);
+  'recordsUnavailable': (string);
   'rentalImages': (string)[];
   'rentalsUnavailable': (string);
   'containers': (_stoker_fleet_v1_ContainerRules__Output | null);
