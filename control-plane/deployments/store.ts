@@ -288,7 +288,7 @@ export interface DeploymentStore {
   refusalOf(deployment: NewDeployment, check: GpuCheck): Promise<InsertRefusal | undefined>;
   /** Of any kind. */
   get(id: DeploymentId, account: AccountId): Promise<Deployment | undefined>;
-  /** Of every kind and in every status without them. */
+  /** Of every kind and in every status without them; of those that were deleted the last 1,000 alone. */
   list(
     account: AccountId,
     kind: DeploymentKind | undefined,

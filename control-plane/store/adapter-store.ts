@@ -80,7 +80,7 @@ export function createAdapterStore(db: Kysely<Database>): AdapterStore {
 
     async list(account, baseModel) {
       const rows = await own(account)
-        .where("a.status", "!=", "deleted")
+        .where(sql<boolean>`a.status <> 'deleted'`)
         .$if(baseModel !== undefined, (query) => query.where("a.base_model", "=", baseModel as string))
         .orderBy("a.created_at", "desc")
         .execute();
@@ -249,25 +249,29 @@ function dueOnes(db: Kysely<Database>, idleMs: number) {
   const isGone = sql<boolean>`d.status = 'deleted'`;
   // A host said so; the others are not to try it any more.
   const hasFailed = sql<boolean>`(a.status = 'failed' and a.is_wanted)`;
-  return db
-    .selectFrom("adapter as a")
-    .innerJoin("deployment as d", "d.deploy_id", "a.base_deploy_id")
-    .leftJoin("public_model as p", (join) =>
-      join.onRef("p.model_name", "=", "a.base_model").on("a.is_base_public", "=", true),
-    )
-    .select(["a.adapter_id", "a.base_deploy_id", "p.deploy_id as next_base"])
-    .select(
-      sql<
-        DueRow["why"]
-      >`case when ${hasFailed} then 'failed' when ${isMoved} then 'moved' when ${isGone} then 'gone' else 'idle' end`.as(
-        "why",
-      ),
-    )
-    .where(
-      sql<boolean>`(${hasFailed} or (a.status not in ('failed', 'deleted') and (${isIdle} or ${isMoved} or ${isGone})))`,
-    )
-    .orderBy("a.adapter_id")
-    .limit(1_000);
+  return (
+    db
+      .selectFrom("adapter as a")
+      .innerJoin("deployment as d", "d.deploy_id", "a.base_deploy_id")
+      .leftJoin("public_model as p", (join) =>
+        join.onRef("p.model_name", "=", "a.base_model").on("a.is_base_public", "=", true),
+      )
+      .select(["a.adapter_id", "a.base_deploy_id", "p.deploy_id as next_base"])
+      .select(
+        sql<
+          DueRow["why"]
+        >`case when ${hasFailed} then 'failed' when ${isMoved} then 'moved' when ${isGone} then 'gone' else 'idle' end`.as(
+          "why",
+        ),
+      )
+      // Those that were deleted are many: their rows are not read.
+      .where(sql<boolean>`a.status <> 'deleted'`)
+      .where(
+        sql<boolean>`(${hasFailed} or (a.status not in ('failed', 'deleted') and (${isIdle} or ${isMoved} or ${isGone})))`,
+      )
+      .orderBy("a.adapter_id")
+      .limit(1_000)
+  );
 }
 
 /** Guarded by what was seen: another replica may have done it. */

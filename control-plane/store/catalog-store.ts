@@ -38,7 +38,8 @@ export function createCatalogStore(db: Kysely<Database>): CatalogStore {
             where i.deploy_id = d.deploy_id and i.tombstoned_at is null), 0)`.as("reported_length"),
         )
         .where("d.kind", "=", "model")
-        .where("d.status", "!=", "deleted")
+        // Said outright, here and below: the indexes of what is left are found by it.
+        .where(sql<boolean>`d.status <> 'deleted'`)
         .orderBy("d.created_at")
         .execute();
       return rows.map((row) => ({
@@ -84,7 +85,7 @@ export function createCatalogStore(db: Kysely<Database>): CatalogStore {
         .selectFrom("adapter")
         .select(["adapter_id", "account_id", "name", "revision", "description", "status", "created_at"])
         .select(["is_base_public", "base_model", "base_deploy_id"])
-        .where("status", "!=", "deleted")
+        .where(sql<boolean>`status <> 'deleted'`)
         .orderBy("created_at")
         .execute();
       return rows.map((row) => ({

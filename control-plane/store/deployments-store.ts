@@ -1,5 +1,5 @@
 import { type Kysely, sql } from "kysely";
-import type { DeploymentKind, DeploymentStore } from "../deployments/store.ts";
+import type { DeploymentStore } from "../deployments/store.ts";
 import { asked } from "./asked.ts";
 import { changeDeployment, claimDeployment, releaseClaim } from "./deployment-changes.ts";
 import { commitVerdict } from "./deployment-commit.ts";
@@ -9,6 +9,9 @@ import { desiredRows } from "./desired-rows.ts";
 import { writeObservations } from "./observations.ts";
 import type { Database } from "./schema.ts";
 import { coldStart, noteUse, wakeDeployment } from "./wake-deployment.ts";
+
+/** Of an account's deployments, those that are still listed after they were deleted. */
+const mostDeleted = 1_000;
 
 export function createDeploymentStore(db: Kysely<Database>): DeploymentStore {
   return asked<DeploymentStore>({
@@ -29,9 +32,13 @@ export function createDeploymentStore(db: Kysely<Database>): DeploymentStore {
     },
 
     async list(account, kind, statuses) {
+      const own = sql`account_id = ${account} and ${kind === undefined ? sql`true` : sql`kind = ${kind}`}`;
       const rows = await selectDeployments(db)
-        .where("d.account_id", "=", account)
-        .$if(kind !== undefined, (query) => query.where("d.kind", "=", kind as DeploymentKind))
+        // Found by their indexes, as in `active`.
+        .where(sql<boolean>`d.deploy_id in (
+          select deploy_id from deployment where ${own} and status <> 'deleted'
+          union all (select deploy_id from deployment where ${own} and status = 'deleted'
+            order by deleted_at desc limit ${mostDeleted}))`)
         .$if(statuses !== undefined, (query) => query.where("d.status", "in", [...(statuses ?? [])]))
         .orderBy("d.created_at", "desc")
         .execute();

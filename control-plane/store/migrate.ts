@@ -32,6 +32,7 @@ import * as deploymentUse from "./migrations/0031-deployment-use.ts";
 import * as leasesOfAttempts from "./migrations/0033-leases-of-attempts.ts";
 import * as dashboards from "./migrations/0034-dashboards.ts";
 import * as specMemory from "./migrations/0035-spec-memory.ts";
+import * as keptDeployments from "./migrations/0036-kept-deployments.ts";
 import { ensureMoneyMonths } from "./money-months.ts";
 
 /**
@@ -69,6 +70,7 @@ const migrations: Record<string, Migration> = {
   "0033-leases-of-attempts": leasesOfAttempts,
   "0034-dashboards": dashboards,
   "0035-spec-memory": specMemory,
+  "0036-kept-deployments": keptDeployments,
 };
 
 /** Public message: what happened, why, what to do. */

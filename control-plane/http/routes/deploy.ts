@@ -70,7 +70,7 @@ export function addDeployRoutes(
   endpoints.add({
     method: "GET",
     path: "/deploy/list",
-    summary: "Deployments of the account, failed and deleted ones included",
+    summary: "Deployments of the account, failed ones and the last 1,000 that were deleted included",
     tag,
     access: "key",
     query: Type.Object({ status: Type.Optional(Type.String({ description: "Comma list of statuses" })) }),

@@ -1,9 +1,10 @@
 // A look costs by what is to run, whatever was deployed and deleted before.
 import { sql } from "kysely";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { createCatalogStore } from "../../../control-plane/store/catalog-store.ts";
 import { createDeploymentStore } from "../../../control-plane/store/deployments-store.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
-import { type Replica, startReplica } from "../fleet/replica.ts";
+import { ada, type Replica, startReplica } from "../fleet/replica.ts";
 
 const ended = 5_000;
 let postgres: TestPostgres;
@@ -18,7 +19,7 @@ afterAll(async () => {
   await postgres?.stop();
 });
 
-it("finds what is to run without reading thousands that ended", async () => {
+it("finds what is to run, and what is served, without reading thousands that ended; lists the last of those", async () => {
   const wanted = await replica.deploy();
   const found = await replica.db.transaction().execute(async (trx) => {
     const { rows: columns } = await sql<{ name: string }>`
@@ -26,6 +27,7 @@ it("finds what is to run without reading thousands that ended", async () => {
     const names = columns.map(({ name }) => name);
     const values = names.map((name) => {
       if (name === "deploy_id" || name === "model_name") return sql`d.deploy_id || n`;
+      if (name === "deleted_at") return sql`now() - n * interval '1 minute'`;
       return name === "status" ? sql`'deleted'` : sql.ref(`d.${name}`);
     });
     await sql`insert into deployment (${sql.join(names.map((name) => sql.ref(name)))})
@@ -36,10 +38,17 @@ it("finds what is to run without reading thousands that ended", async () => {
         select seq_tup_read as tuples from pg_stat_xact_user_tables where relname = 'deployment'`.execute(trx);
       return Number(rows[0]?.tuples);
     };
+    const store = createDeploymentStore(trx);
     const before = await read();
-    const active = await createDeploymentStore(trx).active(undefined);
-    return { ids: active.map(({ deployment }) => deployment.id), tuples: (await read()) - before };
+    const active = await store.active(undefined);
+    const served = await createCatalogStore(trx).deployed();
+    const tuples = (await read()) - before;
+    const listed = await store.list(ada.account, "model", undefined);
+    return { active: active.map(({ deployment }) => deployment.id), served, tuples, listed };
   });
-  expect(found.ids).toEqual([wanted.id]);
+  expect(found.active).toEqual([wanted.id]);
+  expect(found.served.map(({ deployId }) => deployId)).toEqual([wanted.id]);
   expect(found.tuples).toBeLessThan(ended / 10);
+  const lastDeleted = Array.from({ length: 1_000 }, (_, n) => `${wanted.id}${n + 1}`);
+  expect(found.listed.map(({ id }) => id).toSorted()).toEqual([wanted.id, ...lastDeleted].toSorted());
 });
