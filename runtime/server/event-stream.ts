@@ -1,10 +1,9 @@
 // Server-sent events. Frames of one event-loop turn are written together; a client that does not read makes `send`
 // return a promise; the headers leave with the first frame or keep-alive, so a refusal before it has its own status.
 import type { ServerResponse } from "node:http";
+import { untilRead } from "./until-read.ts";
 
 const keepAliveMs = 15_000;
-/** A client that takes nothing for so long is gone. */
-const stallMs = 300_000;
 
 export class EventStream {
   readonly #response: ServerResponse;
@@ -58,19 +57,9 @@ export class EventStream {
     return this.#response.write(text);
   }
 
-  #drain(): Promise<void> {
-    return new Promise((resolve) => {
-      const stalled = setTimeout(() => this.#response.destroy(), stallMs);
-      const done = () => {
-        clearTimeout(stalled);
-        this.#response.off("drain", done);
-        this.#response.off("close", done);
-        this.#drained = undefined;
-        resolve();
-      };
-      this.#response.once("drain", done);
-      this.#response.once("close", done);
-    });
+  async #drain(): Promise<void> {
+    await untilRead(this.#response);
+    this.#drained = undefined;
   }
 
   #armKeepAlive(): void {

@@ -1,11 +1,11 @@
 // POST /v1/audio/speech: each piece of the text leaves as soon as it is made.
-import { once } from "node:events";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { unitsHeader } from "../../../proto/usage.ts";
 import { type AudioEncoder, contentTypes, openEncoder } from "../../audio/encoder.ts";
 import type { TaskCall, TaskRoute } from "../../server/engine.ts";
 import { readBody } from "../../server/read-body.ts";
 import { RequestError } from "../../server/request-error.ts";
+import { untilRead } from "../../server/until-read.ts";
 import { speechPieces } from "./pieces.ts";
 import { readSpeech } from "./request.ts";
 import type { Synthesiser } from "./synthesiser.ts";
@@ -51,7 +51,7 @@ async function answer(synthesiser: Synthesiser, call: TaskCall): Promise<void> {
 }
 
 async function send(
-  { response, signal, onFirstToken }: TaskCall,
+  { response, onFirstToken }: TaskCall,
   encoder: AudioEncoder,
   samples: Float32Array,
   contentType: string,
@@ -61,7 +61,7 @@ async function send(
     response.writeHead(200, { "content-type": contentType, trailer: unitsHeader });
   }
   const bytes = encoder.encode(samples);
-  if (bytes.length > 0 && !response.write(bytes)) await once(response, "drain", { signal }).catch(() => {});
+  if (bytes.length > 0 && !response.write(bytes)) await untilRead(response);
 }
 
 function nothingToSay(): RequestError {

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { Readable, Writable } from "node:stream";
-import { expect, it } from "vitest";
+import { afterEach, expect, it, vi } from "vitest";
 import type { TaskCall } from "../../../../runtime/server/engine.ts";
 import { speechRoute } from "../../../../runtime/tasks/speech/route.ts";
 import type { Synthesiser } from "../../../../runtime/tasks/speech/synthesiser.ts";
@@ -29,14 +29,23 @@ class Heard extends Writable {
   }
 }
 
+/** A request for ten seconds of sound. */
+const speak = (response: Writable, signal: AbortSignal) => {
+  const body = Buffer.from(JSON.stringify({ input: "Hello.", response_format: "pcm" }));
+  return speechRoute(speaker).run({
+    request: Object.assign(Readable.from([body]), { complete: true }) as unknown as IncomingMessage,
+    response: response as unknown as ServerResponse,
+    signal,
+    usage: {} as TaskCall["usage"],
+    model: "m",
+    formerAdapters: new Set(),
+    onFirstToken: () => {},
+  });
+};
+afterEach(() => vi.useRealTimers());
+
 it("is coded in slices, so that a long sentence keeps nobody waiting", async () => {
   const response = new Heard();
-  const request = Object.assign(
-    Readable.from([Buffer.from(JSON.stringify({ input: "Hello.", response_format: "pcm" }))]),
-    {
-      complete: true,
-    },
-  );
   let turns = 0;
   let isDone = false;
   const others = () => {
@@ -44,16 +53,27 @@ it("is coded in slices, so that a long sentence keeps nobody waiting", async () 
     if (!isDone) setImmediate(others);
   };
   others();
-  await speechRoute(speaker).run({
-    request: request as unknown as IncomingMessage,
-    response: response as unknown as ServerResponse,
-    signal: new AbortController().signal,
-    usage: {} as TaskCall["usage"],
-    model: "m",
-    formerAdapters: new Set(),
-    onFirstToken: () => {},
-  });
+  await speak(response, new AbortController().signal);
   isDone = true;
   expect(response.bytes).toBe(seconds * 24_000 * 2);
   expect(turns).toBeGreaterThanOrEqual(seconds * 5);
+});
+
+it("gives a client that takes nothing for five minutes up", async () => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  const gone = new AbortController();
+  const response = new Heard({ highWaterMark: 1 });
+  const isFull = new Promise<void>((resolve) => {
+    response._write = () => resolve();
+  });
+  response.once("close", () => gone.abort());
+  const answer = speak(response, gone.signal);
+  await isFull;
+  // The sender waits for the client from the turn after.
+  await new Promise(setImmediate);
+  await vi.advanceTimersByTimeAsync(299_000);
+  expect(response.destroyed).toBe(false);
+  await vi.advanceTimersByTimeAsync(2_000);
+  expect(response.destroyed).toBe(true);
+  await answer;
 });
