@@ -88,6 +88,7 @@ it("slices are placed by size, one account on each, and given to the container b
     gpus,
     rentalImages: [],
     rentalsUnavailable: "",
+    recordsUnavailable: "",
     disks: [],
     networks: [],
     warnings: [],
