@@ -255,13 +255,23 @@ export type ClaimOutcome =
   | { readonly kind: "claimed" }
   | { readonly kind: "other_request" }
   | { readonly kind: "running"; readonly forMs: number }
+  /** Its holder is gone, and nobody may take it over. */
+  | { readonly kind: "lost" }
   | { readonly kind: "answered"; readonly answer: Buffer };
 
 /** Throws as AccountStore does. */
 export interface IdempotencyStore {
   claim(
-    wish: IdempotencyClaim & { readonly bodyHash: Buffer; readonly lockMs: number; readonly keepMs: number },
+    wish: IdempotencyClaim & {
+      readonly bodyHash: Buffer;
+      readonly lockMs: number;
+      readonly keepMs: number;
+      /** From a holder whose lock has ended. */
+      readonly mayTakeOver: boolean;
+    },
   ): Promise<ClaimOutcome>;
+  /** Its holder lives: the lock ends so much later than now. */
+  renew(claim: IdempotencyClaim, lockMs: number): Promise<void>;
   /** Nothing when another attempt took over. */
   finish(claim: IdempotencyClaim, answer: Buffer): Promise<void>;
   /** Leaves the key as if it had never come. */

@@ -86,6 +86,27 @@ export class IdempotencyKeyInUse extends ServiceError {
   }
 }
 
+export class AnswerNotKept extends ServiceError {
+  readonly code = "already_completed";
+  constructor() {
+    super(
+      "The request with this Idempotency-Key has run, and its answer cannot be given again: it was a stream, was larger " +
+        "than what is kept, or its client went away. What it cost stands in your usage. Use a new key to run it again.",
+    );
+  }
+}
+
+/** Who ran it died, or the database was away when it ended. */
+export class AnswerLost extends ServiceError {
+  readonly code = "answer_lost";
+  constructor() {
+    super(
+      "The request with this Idempotency-Key began, and what became of it is not known: it may have run and cost " +
+        "something, which your usage shows. It is not run again by itself. Use a new key to run it again.",
+    );
+  }
+}
+
 export class BadIdempotencyKey extends ServiceError {
   readonly code = "bad_idempotency_key";
   constructor() {

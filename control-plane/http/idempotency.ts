@@ -3,9 +3,10 @@ import { createHash } from "node:crypto";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Logger } from "pino";
 import type { Caller } from "../accounts/caller.ts";
-import type { Idempotency, KeptAnswer } from "../accounts/idempotency.ts";
+import type { Claim, Idempotency, KeptAnswer } from "../accounts/idempotency.ts";
 import { BadIdempotencyKey } from "../accounts/token-errors.ts";
 import type { Dialect } from "./error-body.ts";
+import type { Refusal } from "./refusal.ts";
 import { refusalOf, renderError } from "./render-error.ts";
 
 const keyForm = /^[\x20-\x7e]{1,255}$/;
@@ -29,44 +30,71 @@ export async function once(
   caller: Caller,
   run: () => unknown,
 ): Promise<unknown> {
-  const key = request.headers["idempotency-key"];
-  if (key === undefined) return run();
-  if (typeof key !== "string" || !keyForm.test(key)) throw new BadIdempotencyKey();
-  const begun = await deps.idempotency.begin({
-    account: caller.account,
-    route: route.name,
-    key,
-    bodyHash: hashOf(request, caller),
-  });
-  if ("kept" in begun) return replay(begun.kept, reply);
+  if (!isKeyed(request)) return run();
+  const begun = await beginKeyed(deps, route.name, request, caller, false);
+  if ("kept" in begun) return replay(begun.kept, request, reply);
   const { claim } = begun;
-  // What was done is done and answered; a key that cannot be written down is free again when its lock ends.
-  const written = (work: Promise<void>) =>
-    work.catch((error) => deps.log.warn({ err: error, route: route.name }, "an idempotent answer was not kept"));
   try {
     const answer = await run();
     const headers = route.holdsSecrets ? [...json, "cache-control", "no-store"] : json;
-    await written(claim.finish({ status: 200, headers, body: JSON.stringify(answer) }));
+    await claim.finish({ status: 200, headers, body: JSON.stringify(answer) });
     return answer;
   } catch (error) {
-    const refusal = refusalOf(error);
-    if (refusal.status >= 500 || notKept.has(refusal.status)) await written(claim.abandon());
-    else await written(claim.finish(renderError(refusal, route.dialect, request.id)));
+    await endRefused(claim, refusalOf(error), route.dialect, request.id);
     throw error;
   }
 }
 
-function replay({ status, headers, body }: KeptAnswer, reply: FastifyReply): FastifyReply {
-  for (let i = 0; i < headers.length; i += 2) reply.header(headers[i] as string, headers[i + 1]);
+export const isKeyed = ({ headers }: FastifyRequest): boolean => headers["idempotency-key"] !== undefined;
+
+/**
+ * Throws BadIdempotencyKey, and as Idempotency does. The claim does not: what was done is done and answered, also where it
+ * cannot be written down.
+ */
+export async function beginKeyed(
+  { idempotency, log }: OnceDeps,
+  route: string,
+  request: FastifyRequest,
+  { account, spending }: Caller,
+  isPaid: boolean,
+): ReturnType<Idempotency["begin"]> {
+  const key = request.headers["idempotency-key"];
+  if (typeof key !== "string" || !keyForm.test(key)) throw new BadIdempotencyKey();
+  const bodyHash = hashOf(request, spending.token?.budget ?? null);
+  const begun = await idempotency.begin({ account, route, key, bodyHash, isPaid });
+  if ("kept" in begun) return begun;
+  const { claim } = begun;
+  const written = (work: Promise<void>) =>
+    work.catch((error) => log.warn({ err: error, route }, "an idempotent answer was not kept"));
+  return {
+    claim: {
+      finish: (answer) => written(claim.finish(answer)),
+      spend: () => written(claim.spend()),
+      abandon: () => written(claim.abandon()),
+    },
+  };
+}
+
+/** Before anything ran. */
+export const endRefused = (claim: Claim, refusal: Refusal, dialect: Dialect, requestId: string): Promise<void> =>
+  refusal.status >= 500 || notKept.has(refusal.status)
+    ? claim.abandon()
+    : claim.finish(renderError(refusal, dialect, requestId));
+
+/** In the headers of an answer that was given before. */
+export const replayed = ["idempotent-replayed", "true"] as const;
+
+function replay({ status, headers, body }: KeptAnswer, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  const all = [...headers, ...replayed, ...(request.state?.headers() ?? [])];
+  for (let i = 0; i < all.length; i += 2) reply.header(all[i] as string, all[i + 1]);
   // Serialised already: sent as it was.
-  return reply.code(status).header("idempotent-replayed", "true").serializer(String).send(body);
+  return reply.code(status).serializer(String).send(body);
 }
 
 /** Of all that the request says, and of the token it says it with: one token's answer is not for another. */
-function hashOf(request: FastifyRequest, caller: Caller): Buffer {
-  const { params, query } = request;
+function hashOf({ params, query, readBody }: FastifyRequest, budget: string | null): Buffer {
   return createHash("sha256")
-    .update(JSON.stringify([params, query, caller.spending.token?.budget ?? null]))
-    .update(request.readBody?.bytes ?? "")
+    .update(JSON.stringify([params, query, budget]))
+    .update(readBody?.bytes ?? "")
     .digest();
 }

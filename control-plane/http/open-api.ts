@@ -14,8 +14,8 @@ const idempotencyKey = {
     maxLength: 255,
     pattern: "^[ -~]+$",
     description:
-      "A repeat of the request with the same key within a day gets the answer of the first one; " +
-      "of native inference, where it names a webhook",
+      "A repeat of the request with the same key within a day gets the answer of the first one, and is not paid again. " +
+      "Of streams, and of answers above 4 MiB, a repeat is refused with 409 `already_completed`",
   },
 };
 const serviceSource = {

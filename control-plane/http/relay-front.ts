@@ -64,7 +64,7 @@ export class RelayFront {
   }
 }
 
-/** A body of a known, allowed length, said to be JSON or nothing. */
+/** A body of a known, allowed length, said to be JSON or nothing; nothing to be kept of its answer. */
 function isUsual({ headers }: IncomingMessage): boolean {
   const length = Number(headers["content-length"]);
   const type = headers["content-type"];
@@ -72,6 +72,7 @@ function isUsual({ headers }: IncomingMessage): boolean {
     length > 0 &&
     length <= bodyLimitBytes &&
     headers.expect === undefined &&
+    headers["idempotency-key"] === undefined &&
     headers["transfer-encoding"] === undefined &&
     headers["content-encoding"] === undefined &&
     (type === undefined || type.startsWith("application/json"))

@@ -53,6 +53,8 @@ const statusOf = new Map<ErrorClass, number>([
   [tokens.ScopedJwtNotFound, 404],
   [tokens.IdempotencyKeyReused, 422],
   [tokens.IdempotencyKeyInUse, 409],
+  [tokens.AnswerNotKept, 409],
+  [tokens.AnswerLost, 409],
   [tokens.BadIdempotencyKey, 422],
   [PrefetchNodeNotFound, 404],
   [PrefetchNotFound, 404],

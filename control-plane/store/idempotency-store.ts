@@ -5,7 +5,7 @@ import type { Database } from "./schema.ts";
 
 export function createIdempotencyStore(db: Kysely<Database>): IdempotencyStore {
   return asked<IdempotencyStore>({
-    async claim({ account, route, key, bodyHash, claim, lockMs, keepMs }) {
+    async claim({ account, route, key, bodyHash, claim, lockMs, keepMs, mayTakeOver }) {
       // One statement decides who runs it; a row that is finished, or whose holder may still live, stays as it is.
       const taken = await sql`
         insert into idempotency (account_id, route, key, body_hash, claim_id, locked_until, expires_at)
@@ -14,7 +14,8 @@ export function createIdempotencyStore(db: Kysely<Database>): IdempotencyStore {
         on conflict (account_id, route, key) do update set
           body_hash = excluded.body_hash, claim_id = excluded.claim_id, answer = null,
           locked_until = excluded.locked_until, expires_at = excluded.expires_at
-        where idempotency.expires_at <= now() or (idempotency.answer is null and idempotency.locked_until <= now())
+        where idempotency.expires_at <= now()
+          or (${mayTakeOver} and idempotency.answer is null and idempotency.locked_until <= now())
         returning claim_id`.execute(db);
       if (taken.rows.length > 0) return { kind: "claimed" };
       const row = await db
@@ -28,7 +29,19 @@ export function createIdempotencyStore(db: Kysely<Database>): IdempotencyStore {
       // Given up in between: whoever asks again gets it.
       if (!row) return { kind: "running", forMs: 1_000 };
       if (!row.body_hash.equals(bodyHash)) return { kind: "other_request" };
-      return row.answer ? { kind: "answered", answer: row.answer } : { kind: "running", forMs: row.locked_ms };
+      if (row.answer) return { kind: "answered", answer: row.answer };
+      return row.locked_ms <= 0 && !mayTakeOver ? { kind: "lost" } : { kind: "running", forMs: row.locked_ms };
+    },
+
+    async renew({ account, route, key, claim }, lockMs) {
+      await db
+        .updateTable("idempotency")
+        .set({ locked_until: sql`now() + make_interval(secs => ${lockMs / 1000})` })
+        .where("account_id", "=", account)
+        .where("route", "=", route)
+        .where("key", "=", key)
+        .where("claim_id", "=", claim)
+        .execute();
     },
 
     async finish({ account, route, key, claim }, answer) {

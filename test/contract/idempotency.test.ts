@@ -53,6 +53,7 @@ describe.each([
     expect(again.headers["cache-control"]).toBe(first.headers["cache-control"]);
     expect(again.headers["idempotent-replayed"]).toBe("true");
     expect(first.headers["idempotent-replayed"]).toBeUndefined();
+    expect(again.headers["x-stoker-request-id"]).toMatch(/^[A-Za-z0-9]{24}$/);
     expect(again.headers["x-stoker-request-id"]).not.toBe(first.headers["x-stoker-request-id"]);
   });
 

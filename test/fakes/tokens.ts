@@ -4,6 +4,7 @@ import type { Caller } from "../../control-plane/accounts/caller.ts";
 import type { Idempotency, KeptAnswer } from "../../control-plane/accounts/idempotency.ts";
 import type { ScopedJwts } from "../../control-plane/accounts/scoped-jwt.ts";
 import {
+  AnswerNotKept,
   IdempotencyKeyInUse,
   IdempotencyKeyReused,
   ScopedJwtNotFound,
@@ -58,19 +59,24 @@ export function fakeScopedJwts(owner: Caller): ScopedJwts {
 
 /** Keeps answers in memory, for ever. */
 export function fakeIdempotency(): Idempotency {
-  const rows = new Map<string, { readonly hash: Buffer; answer: KeptAnswer | undefined }>();
+  const rows = new Map<string, { readonly hash: Buffer; answer: KeptAnswer | "spent" | undefined }>();
   return {
     async begin({ account, route, key, bodyHash }) {
       const at = JSON.stringify([account, route, key]);
       const row = rows.get(at);
       if (row && !row.hash.equals(bodyHash)) throw new IdempotencyKeyReused();
+      if (row?.answer === "spent") throw new AnswerNotKept();
       if (row?.answer) return { kept: row.answer };
       if (row) throw new IdempotencyKeyInUse(1);
-      const own: { readonly hash: Buffer; answer: KeptAnswer | undefined } = { hash: bodyHash, answer: undefined };
+      const own: { readonly hash: Buffer; answer: KeptAnswer | "spent" | undefined } = {
+        hash: bodyHash,
+        answer: undefined,
+      };
       rows.set(at, own);
       return {
         claim: {
           finish: async (answer) => void Object.assign(own, { answer }),
+          spend: async () => void Object.assign(own, { answer: "spent" }),
           abandon: async () => void rows.delete(at),
         },
       };

@@ -1,12 +1,10 @@
 // Speech and transcriptions in OpenAI's shapes.
 import type { FastifyRequest } from "fastify";
-import type { Spine } from "../../inference/complete.ts";
 import type { Endpoints } from "../endpoint.ts";
 import { FileMissing } from "../errors.ts";
 import { FormFile } from "../form-body.ts";
 import { mediaLimitBytes } from "../json-body.ts";
-import type { RelayFront } from "../relay-front.ts";
-import { relayRoute, taskRoute } from "../relay-route.ts";
+import type { Relays } from "../relay-route.ts";
 import { inferenceRefusals } from "../schemas/error-responses.ts";
 import {
   AudioBytes,
@@ -24,10 +22,11 @@ const common = {
   tag: "inference",
   access: "inference",
   dialect: "compat",
+  idempotent: true,
   refusals: inferenceRefusals,
 } as const;
 
-export function addAudioRoutes(endpoints: Endpoints, spine: Spine, front: RelayFront, voices: OwnVoice): void {
+export function addAudioRoutes(endpoints: Endpoints, relays: Relays, voices: OwnVoice): void {
   endpoints.addRaw(
     {
       ...common,
@@ -36,18 +35,14 @@ export function addAudioRoutes(endpoints: Endpoints, spine: Spine, front: RelayF
       body: SpeechRequest,
       answer: AudioBytes,
     },
-    relayRoute(
-      spine,
-      (fields, _read, caller) => {
-        const body = fields as unknown as SpeechRequest;
-        const format = body.response_format ?? "wav";
-        const { model, input: text, voice, speed, extra_body: extra } = body;
-        const completion = (spoken: typeof voice) => speech({ model, text, voice: spoken, format, speed, extra });
-        const spoken = voice ? voices(caller, model, voice) : voice;
-        return spoken instanceof Promise ? spoken.then(completion) : completion(spoken);
-      },
-      front,
-    ),
+    relays.json((fields, _read, caller) => {
+      const body = fields as unknown as SpeechRequest;
+      const format = body.response_format ?? "wav";
+      const { model, input: text, voice, speed, extra_body: extra } = body;
+      const completion = (spoken: typeof voice) => speech({ model, text, voice: spoken, format, speed, extra });
+      const spoken = voice ? voices(caller, model, voice) : voice;
+      return spoken instanceof Promise ? spoken.then(completion) : completion(spoken);
+    }),
   );
 
   const forms = { ...common, takes: "forms", bodyLimitBytes: mediaLimitBytes, answer: TranscriptionAnswer } as const;
@@ -58,7 +53,7 @@ export function addAudioRoutes(endpoints: Endpoints, spine: Spine, front: RelayF
       summary: "What is said in a piece of audio",
       body: TranscriptionRequest,
     },
-    taskRoute(spine, (request) => ({ completion: read(request, "transcribe") })),
+    relays.task((request) => ({ completion: read(request, "transcribe") })),
   );
   endpoints.addRaw(
     {
@@ -67,7 +62,7 @@ export function addAudioRoutes(endpoints: Endpoints, spine: Spine, front: RelayF
       summary: "What is said in a piece of audio, in English",
       body: TranslationRequest,
     },
-    taskRoute(spine, (request) => ({ completion: read(request, "translate") })),
+    relays.task((request) => ({ completion: read(request, "translate") })),
   );
 }
 

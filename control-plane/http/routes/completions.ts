@@ -1,20 +1,25 @@
 import type { UsagePlacement } from "../../../proto/ticket.ts";
-import type { Spine } from "../../inference/complete.ts";
 import type { Completion } from "../../inference/completion.ts";
 import { isForwardable } from "../../inference/forward-body.ts";
 import type { Endpoints } from "../endpoint.ts";
 import { BodyTooLarge } from "../errors.ts";
 import { bodyLimitBytes, mediaLimitBytes, type ReadBody } from "../json-body.ts";
-import type { RelayFront } from "../relay-front.ts";
-import { relayRoute } from "../relay-route.ts";
+import type { Relays } from "../relay-route.ts";
 import { ChatRequest } from "../schemas/chat-request.ts";
 import { ChatAnswer, CompletionAnswer, CompletionRequest } from "../schemas/completion-request.ts";
 import { inferenceRefusals } from "../schemas/error-responses.ts";
 
 const refusals = [...inferenceRefusals, 405];
 
-export function addCompletionRoutes(endpoints: Endpoints, spine: Spine, front: RelayFront): void {
-  const common = { method: "POST", tag: "inference", access: "inference", dialect: "compat", refusals } as const;
+export function addCompletionRoutes(endpoints: Endpoints, relays: Relays): void {
+  const common = {
+    method: "POST",
+    tag: "inference",
+    access: "inference",
+    dialect: "compat",
+    idempotent: true,
+    refusals,
+  } as const;
   endpoints.addRaw(
     {
       ...common,
@@ -24,7 +29,7 @@ export function addCompletionRoutes(endpoints: Endpoints, spine: Spine, front: R
       body: CompletionRequest,
       answer: CompletionAnswer,
     },
-    relayRoute(spine, readTextCompletion, front),
+    relays.json(readTextCompletion),
   );
   endpoints.addRaw(
     {
@@ -35,7 +40,7 @@ export function addCompletionRoutes(endpoints: Endpoints, spine: Spine, front: R
       body: ChatRequest,
       answer: ChatAnswer,
     },
-    relayRoute(spine, readChat, front),
+    relays.json(readChat),
   );
 }
 

@@ -1,13 +1,11 @@
 // Pictures in OpenAI's shapes.
 import type { FastifyRequest } from "fastify";
-import type { Spine } from "../../inference/complete.ts";
 import type { Endpoints } from "../endpoint.ts";
 import { FileMissing, PartRepeated, PartTooLarge } from "../errors.ts";
 import { FormFile } from "../form-body.ts";
 import { mediaLimitBytes } from "../json-body.ts";
 import { fileOf } from "../native/media.ts";
-import type { RelayFront } from "../relay-front.ts";
-import { relayRoute, taskRoute } from "../relay-route.ts";
+import type { Relays } from "../relay-route.ts";
 import { inferenceRefusals } from "../schemas/error-responses.ts";
 import { ImageEditRequest, ImageRequest, ImagesAnswer, ImageVariationRequest } from "../schemas/tasks.ts";
 import { images, sizeFrom } from "../tasks/images.ts";
@@ -17,31 +15,28 @@ const common = {
   tag: "inference",
   access: "inference",
   dialect: "compat",
+  idempotent: true,
   refusals: inferenceRefusals,
   answer: ImagesAnswer,
 } as const;
 
-export function addImageRoutes(endpoints: Endpoints, spine: Spine, front: RelayFront): void {
+export function addImageRoutes(endpoints: Endpoints, relays: Relays): void {
   endpoints.addRaw(
     { ...common, path: "/v1/compat/images/generations", summary: "Paint a text", body: ImageRequest },
-    relayRoute(
-      spine,
-      (fields) => {
-        const { model, prompt, n, size, user, quality, style } = fields as unknown as ImageRequest;
-        return images({ model, n: n ?? 1, ...sizeFrom(size), prompt, fields: { user, quality, style } });
-      },
-      front,
-    ),
+    relays.json((fields) => {
+      const { model, prompt, n, size, user, quality, style } = fields as unknown as ImageRequest;
+      return images({ model, n: n ?? 1, ...sizeFrom(size), prompt, fields: { user, quality, style } });
+    }),
   );
 
   const forms = { ...common, takes: "forms", wrappedIn: "inp", bodyLimitBytes: mediaLimitBytes } as const;
   endpoints.addRaw(
     { ...forms, path: "/v1/compat/images/variations", summary: "Paint a picture anew", body: ImageVariationRequest },
-    taskRoute(spine, (request) => ({ completion: read(request, "/v1/images/variations") })),
+    relays.task((request) => ({ completion: read(request, "/v1/images/variations") })),
   );
   endpoints.addRaw(
     { ...forms, path: "/v1/compat/images/edits", summary: "Change a picture as a text says", body: ImageEditRequest },
-    taskRoute(spine, (request) => ({ completion: read(request, "/v1/images/edits") })),
+    relays.task((request) => ({ completion: read(request, "/v1/images/edits") })),
   );
 }
 

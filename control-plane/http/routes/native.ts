@@ -15,7 +15,7 @@ import { keptBody } from "../native/native-jobs.ts";
 import { prepare } from "../native/prepare.ts";
 import { tokenEvents } from "../native/token-stream.ts";
 import { originOf } from "../origin.ts";
-import { type Relayed, taskRoute } from "../relay-route.ts";
+import type { Relayed, Relays } from "../relay-route.ts";
 import { refusalOf, renderError } from "../render-error.ts";
 import type { RequestState } from "../request-state.ts";
 import { RewrittenStream } from "../rewritten-stream.ts";
@@ -27,18 +27,22 @@ import type { HttpDeps } from "../verbs.ts";
 type NativeDeps = OnceDeps & Pick<HttpDeps, "webhooks" | "publicUrl">;
 type RouteDeps = NativeDeps & { readonly voices: OwnVoice };
 
-export function addNativeRoutes(endpoints: Endpoints, spine: Spine, voices: OwnVoice, given: NativeDeps): void {
+export function addNativeRoutes(
+  endpoints: Endpoints,
+  spine: Spine,
+  relays: Relays,
+  voices: OwnVoice,
+  given: NativeDeps,
+): void {
   const deps = { ...given, voices };
   const common = {
     method: "POST",
     tag: "inference",
     access: "inference",
     takes: "both",
-    // With a webhook: see nativeRoute.
     idempotent: true,
     bodyLimitBytes: mediaLimitBytes,
-    // In flight under the same idempotency key.
-    refusals: [...inferenceRefusals, 409],
+    refusals: inferenceRefusals,
     body: NativeRequest,
     answer: NativeAnswer,
   } as const;
@@ -50,7 +54,7 @@ export function addNativeRoutes(endpoints: Endpoints, spine: Spine, voices: OwnV
       summary: "Ask a model in the fields of its own task",
       params: Type.Object({ "*": Type.String({ description: "The model's name" }) }),
     },
-    nativeRoute(spine, deps, "POST /v1/inference/*", (request) => {
+    nativeRoute(spine, relays, deps, "POST /v1/inference/*", (request) => {
       const { "*": name } = request.params as { readonly "*": string };
       return name.replace(/\/$/, "");
     }),
@@ -62,7 +66,7 @@ export function addNativeRoutes(endpoints: Endpoints, spine: Spine, voices: OwnV
       summary: "Ask a deployment in the fields of its model's task",
       params: Type.Object({ deploy_id: Type.String({ minLength: 1 }) }),
     },
-    nativeRoute(spine, deps, "POST /v1/inference/deploy/:deploy_id", (request) => {
+    nativeRoute(spine, relays, deps, "POST /v1/inference/deploy/:deploy_id", (request) => {
       const { deploy_id: id } = request.params as { readonly deploy_id: string };
       return `deploy_id:${id}`;
     }),
@@ -70,8 +74,14 @@ export function addNativeRoutes(endpoints: Endpoints, spine: Spine, voices: OwnV
 }
 
 /** Answered over the connection or, where the body names a webhook, there. */
-function nativeRoute(spine: Spine, deps: RouteDeps, route: string, nameOf: (request: FastifyRequest) => string) {
-  const relay = taskRoute(spine, (request, state) =>
+function nativeRoute(
+  spine: Spine,
+  relays: Relays,
+  deps: RouteDeps,
+  route: string,
+  nameOf: (request: FastifyRequest) => string,
+) {
+  const relay = relays.task((request, state) =>
     spoken(deps.voices, nameOf(request), request, state, (model) => read(spine, model, request, state)),
   );
   return (request: FastifyRequest, reply: FastifyReply): unknown => {

@@ -6,8 +6,7 @@ import type { Spine } from "../../inference/complete.ts";
 import { BufferedSink } from "../buffered-sink.ts";
 import type { Endpoints } from "../endpoint.ts";
 import { SpeechFormatUnknown } from "../errors.ts";
-import type { Relayed } from "../relay-route.ts";
-import { taskRoute } from "../relay-route.ts";
+import type { Relayed, Relays } from "../relay-route.ts";
 import type { RequestState } from "../request-state.ts";
 import { inferenceRefusals } from "../schemas/error-responses.ts";
 import { nullable } from "../schemas/sampling.ts";
@@ -20,6 +19,7 @@ import { wholeWav } from "../whole-wav.ts";
 export function addTextToSpeechRoutes(
   endpoints: Endpoints,
   spine: Spine,
+  relays: Relays,
   voices: OwnVoice,
   chosenModel: string | undefined,
 ): void {
@@ -29,6 +29,7 @@ export function addTextToSpeechRoutes(
     tag: "inference",
     access: "inference",
     dialect: "voices",
+    idempotent: true,
     refusals: inferenceRefusals,
     params: Type.Object({ voice_id: Type.String({ minLength: 1 }) }),
     query: Type.Object({ output_format: Type.Optional(nullable.string()) }),
@@ -37,11 +38,11 @@ export function addTextToSpeechRoutes(
   } as const;
   endpoints.addRaw(
     { ...common, path: "/v1/text-to-speech/:voice_id/stream", summary: "Speak a text; audio as it is made" },
-    taskRoute(spine, read),
+    relays.task(read),
   );
   endpoints.addRaw(
     { ...common, path: "/v1/text-to-speech/:voice_id", summary: "Speak a text; the audio in one piece" },
-    taskRoute(spine, async (request, state) => ({
+    relays.task(async (request, state) => ({
       ...(await read(request, state)),
       through: (client) => new BufferedSink(client, spine.answers, wholeWav),
     })),

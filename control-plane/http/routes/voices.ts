@@ -57,7 +57,7 @@ export function addVoiceRoutes(
     bodyLimitBytes,
     body: AddVoiceForm,
     answer: AddedVoiceBody,
-    refusals: [...inferenceRefusals, 409],
+    refusals: inferenceRefusals,
     async handler({ caller, body }) {
       const samples = samplesOf(body);
       await voices.mayAdd(caller.account, body.name, samples);

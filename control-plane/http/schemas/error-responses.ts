@@ -63,8 +63,8 @@ export const anyPathResponses: Readonly<Record<string, { readonly status: number
   HeadersTooLarge: { status: 431, description: "The headers are larger than 16 KiB together" },
 };
 
-/** Of every inference POST, beside those of each operation. */
-export const inferenceRefusals = [400, 402, 403, 404, 413, 429, 500, 502, 503, 504];
+/** Of every inference POST, beside those of each operation; 409 is about its idempotency key. */
+export const inferenceRefusals = [400, 402, 403, 404, 409, 413, 429, 500, 502, 503, 504];
 
 /** For the description alone: what is sent is rendered in render-error.ts. */
 export function errorResponses(statuses: readonly number[], dialect: Dialect): Record<number, object> {

@@ -28,6 +28,7 @@ async function open(lockMs?: number) {
       bodyHash: createHash("sha256")
         .update(change.body ?? "{}")
         .digest(),
+      isPaid: false,
     });
   const claimed = async (change: Parameters<typeof ask>[0] = {}) => {
     const begun = await ask(change);
