@@ -1,5 +1,6 @@
 // JSON Schema -> GBNF. Properties come in the order of the schema, optional ones may be left out; keys that are not
 // listed appear only where the schema names a rule for them. What a grammar cannot hold is refused, never ignored.
+import { choiceOf } from "./choice-tree.ts";
 import { GrammarRules, literal, UnsupportedConstraint } from "./grammar-rules.ts";
 import { integerRange } from "./integer-range.ts";
 import * as json from "./json-primitives.ts";
@@ -38,7 +39,7 @@ const jsonTypes = new Set(["object", "array", "string", "integer", "number", "bo
 /** llama.cpp expands a repetition into as many rules: of one, and of a whole schema. */
 const maxRepetition = 2000;
 const mostRepetitions = 50_000;
-/** Of all enumerations together: all may be open at once, and each token is held against all of them. */
+/** Of all enumerations together: each token is held against all that are open. */
 const mostValues = 1000;
 /** Reading more of them would keep the server from everybody else. */
 const mostParts = 5000;
@@ -89,7 +90,7 @@ class SchemaWriter {
         return add(literal(jsonOf(s["const"])));
       case "enum": {
         const values = this.#choices(s["enum"], `${path}.enum`);
-        return add(values.map((v) => literal(jsonOf(v))).join(" | "));
+        return add(oneOfTexts(values.map(jsonOf)));
       }
       case "anyOf": {
         const key = ["anyOf", "oneOf", "allOf"].find((k) => k in s) as string;
@@ -98,6 +99,7 @@ class SchemaWriter {
           throw new UnsupportedConstraint(
             `the schema at ${path} uses "allOf" of several schemas, which cannot be enforced`,
           );
+        if (branches.every(isConstant)) return add(oneOfTexts(branches.map((branch) => jsonOf(branch["const"]))));
         return add(branches.map((branch, i) => this.visit(branch, `${path}.${key}.${i}`)).join(" | "));
       }
       case "any":
@@ -278,6 +280,19 @@ class SchemaWriter {
 
 function nothingBetween(path: string, low: string, high: string): UnsupportedConstraint {
   return new UnsupportedConstraint(`the schema at ${path} has a ${high} below its ${low}, which nothing can meet`);
+}
+
+function oneOfTexts(texts: readonly string[]): string {
+  return choiceOf(
+    texts.map((text) => [...text]),
+    (characters) => literal(characters.join("")),
+  );
+}
+
+/** A value that a schema generator gives a title or a description, and nothing that is enforced. */
+function isConstant(schema: unknown): schema is Schema {
+  if (typeof schema !== "object" || schema === null || !("const" in schema)) return false;
+  return Object.keys(schema).every((key) => annotations.has(key) || keysOf("const").includes(key));
 }
 
 function kindOf(s: Schema, path: string): string {

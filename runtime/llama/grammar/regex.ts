@@ -1,5 +1,6 @@
 // Regular expression -> GBNF expression for what both can say: literals, classes, groups, alternatives, repetition.
 // Anything else (look-around, back references, word borders) is refused by name.
+import { choiceOf } from "./choice-tree.ts";
 import { literal, UnsupportedConstraint } from "./grammar-rules.ts";
 
 export interface Dialect {
@@ -57,17 +58,16 @@ export function regexToGbnf(regex: string, dialect: Dialect = plainText): Conver
       branches.push(sequence());
       if (branches.length > mostBranches) refuse(`more than ${mostBranches} alternatives`);
     }
-    return branches.join(" | ");
+    return choiceOf(branches);
   };
-  const sequence = (): string => {
+  const sequence = (): string[] => {
     const parts: string[] = [];
     while (at < inner.length && inner[at] !== "|" && inner[at] !== ")") {
       const before = varying;
       parts.push(atom() + quantifier(before));
     }
-    if (parts.length > 0) return parts.join(" ");
-    varying += 1;
-    return '""';
+    if (parts.length === 0) varying += 1;
+    return parts;
   };
   const atom = (): string => {
     const char = inner[at++] as string;
