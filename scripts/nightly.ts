@@ -1,25 +1,52 @@
 // The tests that take too long for every change, at the sizes and clocks of real life, and their result as a table for
 // docs/NIGHTLY.md. Usage: npm run test:nightly [FILE ...]
+// Goes on after a failure; a signal ends the file that runs and leaves out those after it. Ends with the line
+// `N passed, N failed` (tests); the exit code is 1 when anything failed, and 130 when it was stopped.
+import { existsSync } from "node:fs";
 import { cpus, totalmem } from "node:os";
 import { join } from "node:path";
-import { nightlyFiles } from "./suites/nightly-files.ts";
-import { root, runNode } from "./suites/run-tool.ts";
+import { nightlyFiles, testsThatImport } from "./suites/nightly-files.ts";
+import { type SuiteResult, totals } from "./suites/result.ts";
+import { root } from "./suites/run-tool.ts";
 import { installTestNpm } from "./suites/test-npm.ts";
+import { runVitest } from "./suites/vitest-suite.ts";
 
-const vitest = join(root, "node_modules/vitest/vitest.mjs");
 const chosen = process.argv.length > 2 ? process.argv.slice(2) : nightlyFiles(root);
-await installTestNpm();
-const rows: string[] = [];
-let failed = 0;
-for (const file of chosen) {
-  const startedMs = performance.now();
-  const code = await runNode([vitest, "run", file], 60 * 60_000, { STOKER_NIGHTLY: "1" });
-  if (code !== 0) failed += 1;
-  rows.push(
-    `| \`${file}\` | ${code === 0 ? "passed" : "FAILED"} | ${((performance.now() - startedMs) / 1000).toFixed(0)} |`,
-  );
+const stopping = new AbortController();
+for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => stopping.abort());
+
+const clients = testsThatImport(root, "test/fakes/test-npm.ts");
+if (chosen.some((file) => clients.includes(file))) await installTestNpm();
+// What `scripts/test` has installed.
+const python = join(root, ".cache/test-python/bin/python3");
+const hasPython = process.env["STOKER_TEST_PYTHON"] === undefined && existsSync(python);
+const env = { STOKER_NIGHTLY: "1", ...(hasPython ? { STOKER_TEST_PYTHON: python } : {}) };
+
+const results: SuiteResult[] = [];
+for (const [i, file] of chosen.entries()) {
+  if (stopping.signal.aborted) break;
+  console.log(`\n=== ${file} (${i + 1} of ${chosen.length})`);
+  const result = await runVitest(file, [file], { env, stop: stopping.signal });
+  const { passed, failed, skipped, ms } = result;
+  if (stopping.signal.aborted) console.log(`${file}: stopped after ${seconds(ms)} s`);
+  else {
+    console.log(`${file}: ${passed} passed, ${failed} failed, ${skipped} skipped in ${seconds(ms)} s`);
+    results.push(result);
+  }
 }
+
 const memory = (totalmem() / 1024 ** 3).toFixed(0);
 console.log(`\n${new Date().toISOString().slice(0, 10)}, ${cpus().length} cores, ${memory} GiB\n`);
+const rows = results.map(
+  ({ name, failed, ms }) => `| \`${name}\` | ${failed ? "FAILED" : "passed"} | ${seconds(ms)} |`,
+);
 console.log(["| file | result | seconds |", "| --- | --- | --- |", ...rows].join("\n"));
-process.exit(failed > 0 ? 1 : 0);
+if (stopping.signal.aborted)
+  console.log(`\nstopped: ${chosen.length - results.length} of ${chosen.length} files did not run to their end`);
+const { passed, failed } = totals(results);
+console.log(`\n${passed} passed, ${failed} failed`);
+process.exit(stopping.signal.aborted ? 130 : failed > 0 ? 1 : 0);
+
+function seconds(ms: number): string {
+  return (ms / 1000).toFixed(0);
+}

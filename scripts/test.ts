@@ -27,7 +27,7 @@ if (chosen.some((name) => needModel.has(name))) {
 }
 for (const name of chosen) {
   console.log(`\n=== ${name}`);
-  const result = name === "check" ? await runChecks() : name === "docker" ? await runDocker() : await runVitest(name);
+  const result = name === "check" ? await runChecks() : name === "docker" ? await runDocker() : await runProject(name);
   const { passed, failed, skipped, ms, remark } = result;
   console.log(`${name}: ${passed} passed, ${failed} failed, ${skipped} skipped in ${(ms / 1000).toFixed(1)} s`);
   if (remark) console.log(`${name}: ${remark}`);
@@ -59,6 +59,10 @@ async function fetchModel(key: string): Promise<boolean> {
   return false;
 }
 
+function runProject(name: string): Promise<SuiteResult> {
+  return runVitest(name, ["--project", name, "--passWithNoTests"]);
+}
+
 async function runDocker(): Promise<SuiteResult> {
   const startedMs = performance.now();
   const engine = await findOrStartEngine();
@@ -68,7 +72,7 @@ async function runDocker(): Promise<SuiteResult> {
     return { name: "docker", passed: 0, failed: 0, skipped: 0, ms: performance.now() - startedMs, remark };
   }
   try {
-    return await runVitest("docker");
+    return await runProject("docker");
   } finally {
     await engine.stop();
   }

@@ -1,11 +1,14 @@
-// Which tests have more to prove at night: those that ask test/fakes/nightly.ts, themselves or through what they import.
+// Which tests stand on a file, themselves or through what they import.
 import { globSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 
-const asked = "test/fakes/nightly.ts";
-
-/** Paths relative to `root`, in order. */
+/** Those that have more to prove at night. */
 export function nightlyFiles(root: string): readonly string[] {
+  return testsThatImport(root, "test/fakes/nightly.ts");
+}
+
+/** Paths relative to `root`, in order, as is `asked`. */
+export function testsThatImport(root: string, asked: string): readonly string[] {
   const importers = new Map<string, string[]>();
   for (const file of globSync("test/**/*.ts", { cwd: root }))
     for (const [, path = ""] of readFileSync(join(root, file), "utf8").matchAll(/from "(\.[^"]+)"/g)) {

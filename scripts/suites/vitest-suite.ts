@@ -17,8 +17,15 @@ interface Report {
   }[];
 }
 
-/** Runs one vitest project and counts from its own report. A file that does not load counts as one failure. */
-export async function runVitest(name: string, env: NodeJS.ProcessEnv = {}): Promise<SuiteResult> {
+/**
+ * Runs what `which` names, a project (`--project`) or files, and counts from vitest's own report. A file that does not load counts
+ * as one failure. `stop` ends it.
+ */
+export async function runVitest(
+  name: string,
+  which: readonly string[],
+  options: { readonly env?: NodeJS.ProcessEnv; readonly stop?: AbortSignal } = {},
+): Promise<SuiteResult> {
   const startedMs = performance.now();
   const folder = mkdtempSync(join(tmpdir(), "stoker-test-"));
   const reportFile = join(folder, "report.json");
@@ -26,11 +33,12 @@ export async function runVitest(name: string, env: NodeJS.ProcessEnv = {}): Prom
     const code = await runNode(
       [
         join(root, "node_modules/vitest/vitest.mjs"),
-        ...["run", "--project", name, "--passWithNoTests"],
+        ...["run", ...which],
         ...["--reporter=default", "--reporter=json", `--outputFile.json=${reportFile}`],
       ],
       limitMs,
-      env,
+      options.env,
+      options.stop,
     );
     return { name, ...count(readReport(reportFile), code), ms: performance.now() - startedMs };
   } finally {
