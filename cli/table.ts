@@ -1,3 +1,5 @@
+import stringWidth from "string-width";
+
 const gap = "  ";
 
 /** What other commands are told by (ids, keys, times, names in a first column) is never cut: these are, the first set first. */
@@ -14,7 +16,9 @@ export function table(
   rows: readonly (readonly string[])[],
   room = Number.POSITIVE_INFINITY,
 ): string {
-  const widths = head.map((title, column) => Math.max(title.length, ...rows.map((row) => (row[column] ?? "").length)));
+  const widths = head.map((title, column) =>
+    Math.max(title.length, ...rows.map((row) => stringWidth(row[column] ?? ""))),
+  );
   for (const cut of [prose, names])
     narrow(widths, room - gap.length * (head.length - 1), (n) => n > 0 && cut.has(head[n] ?? ""));
   const line = (cells: readonly string[]): string =>
@@ -34,8 +38,19 @@ function narrow(widths: number[], room: number, mayBeCut: (column: number) => bo
   }
 }
 
+/** In columns of a terminal, of which some characters take two and some none. */
 function padded(text: string, width: number): string {
-  return text.length > width ? `${text.slice(0, Math.max(0, width - 1))}…` : text.padEnd(width);
+  let rest = width - stringWidth(text);
+  if (rest >= 0) return text + " ".repeat(rest);
+  let cut = "";
+  rest = width - 1;
+  for (const { segment } of new Intl.Segmenter().segment(text)) {
+    const taken = stringWidth(segment);
+    if (taken > rest) break;
+    cut += segment;
+    rest -= taken;
+  }
+  return `${cut}…${" ".repeat(Math.max(0, rest))}`;
 }
 
 /** The same for other programs, every cell whole. */

@@ -7,6 +7,15 @@ export class FileNotFound extends ServiceError {
   }
 }
 
+export class FileEmpty extends ServiceError {
+  readonly code = "empty_file";
+  constructor() {
+    super("The file is empty. A batch reads one JSON object per line: write its requests there and upload it again.", {
+      param: "file",
+    });
+  }
+}
+
 export class FileTooLarge extends ServiceError {
   readonly code = "file_too_large";
   constructor(limit: string) {

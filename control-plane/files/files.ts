@@ -4,7 +4,7 @@ import { createHash } from "node:crypto";
 import { type Readable, Transform } from "node:stream";
 import { type AccountId, randomId } from "../../proto/ids.ts";
 import { BlobMissing, type BlobStore } from "./blobs.ts";
-import { FileInUse, FileNotFound, FileQuotaUsedUp, FileTooLarge, UnknownCursor } from "./errors.ts";
+import { FileEmpty, FileInUse, FileNotFound, FileQuotaUsedUp, FileTooLarge, UnknownCursor } from "./errors.ts";
 import type { FileId, FilePurpose, StoredFile } from "./file.ts";
 import type { FileStore, PageWish } from "./store.ts";
 
@@ -14,7 +14,7 @@ export interface StagedFile {
   readonly bytes: number;
   /** SHA-256 of the bytes, in hexadecimal. */
   readonly digest: string;
-  /** Throws FileTooLarge, FileQuotaUsedUp. */
+  /** Throws FileEmpty, FileTooLarge, FileQuotaUsedUp. */
   keep(wish: { readonly filename: string; readonly expiresAfterMs: number | undefined }): Promise<StoredFile>;
   /** No-op for one that was kept. */
   discard(): Promise<void>;
@@ -114,6 +114,7 @@ export function createFiles(deps: {
         bytes,
         digest,
         async keep({ filename, expiresAfterMs = usualExpiryMs }) {
+          if (bytes === 0) throw new FileEmpty();
           if (bytes > limits.batchBytes) throw new FileTooLarge(`${limits.batchBytes / 1e6} MB`);
           const wish = { account, id, filename: nameOf(filename), bytes, expiresAfterMs };
           const kept = await store.finish(wish, limits.quotaBytes);

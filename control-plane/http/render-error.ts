@@ -166,6 +166,7 @@ const statusOf = new Map<ErrorClass, number>([
   [batches.TooManyBatches, 429],
   [batches.BatchNeedsKey, 403],
   [files.FileNotFound, 404],
+  [files.FileEmpty, 400],
   [files.FileTooLarge, 413],
   [files.FileQuotaUsedUp, 413],
   [files.FileInUse, 409],

@@ -16,12 +16,18 @@ const callers = new Map([
 ]);
 
 /** An engine's error answer in our words: the caller's faults with the engine's own message, the rest as a broken upstream. */
-export function engineError({ status, body, retryAfterSeconds }: EngineError, kind: Completion["kind"]): ServiceError {
+export function engineError(
+  { status, body, retryAfterSeconds }: EngineError,
+  kind: Completion["kind"],
+  model: { readonly name: string; readonly task: string },
+): ServiceError {
   const told = read(body);
   // Text alone has requests that only some models take, tools for one; elsewhere it is the path that takes no POST.
   const isOtherMethod = status === 405 && kind !== "chat" && kind !== "text_completion";
-  if (status === 501 || isOtherMethod || (status === 404 && isUnknownPath(told))) return new WrongTask();
-  const callersStatus = callers.get(status);
+  // Our own runtime names paths of its own, which are not this interface's.
+  const isOtherTask = status === 501 || told.code === "unsupported_task" || (status === 404 && isUnknownPath(told));
+  if (isOtherMethod || isOtherTask) return new WrongTask(model);
+  const callersStatus = told.code === "voice_not_found" ? 404 : callers.get(status);
   if (callersStatus !== undefined) {
     const message = told.message ?? "The model's engine refused the request without saying why.";
     return new EngineRefusal(callersStatus, message, told.code ?? "invalid_request", told.type, told.param);

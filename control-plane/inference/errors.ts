@@ -88,10 +88,12 @@ export class UpstreamTimeout extends ServiceError {
 /** A model of another task: its engine has no such path. */
 export class WrongTask extends ServiceError {
   readonly code = "unsupported_task";
-  constructor() {
-    super("This model does not do what this endpoint is for. `GET /models/list` shows the task of each model.", {
-      param: "model",
-    });
+  constructor({ name, task }: { readonly name: string; readonly task: string }) {
+    super(
+      `This endpoint is not for \`${name}\`, whose task is \`${task}\`. \`GET /models/${name}\` shows how it is called ` +
+        "(`curl_inv`); `GET /models/list` shows the task of each model.",
+      { param: "model" },
+    );
   }
 }
 

@@ -94,7 +94,7 @@ export async function relay(
           ranAttempt: trace.attempts,
           usage: last.usage,
           frames: 0,
-          error: engineError(last, completion.kind),
+          error: engineError(last, completion.kind, model),
         };
       case "client-gone":
         deps.metrics.aborts.inc({ by: "client" });

@@ -37,6 +37,10 @@ const rows: readonly Row[] = [
   ...["multipart/form-data", "multipart/form-data; boundary="].map((type) =>
     post(whole, { status: 400, send: { "content-type": type }, holds: { error: { code: "form_invalid" } } }),
   ),
+  post(form(purpose, part("file", "", "empty.jsonl")), {
+    status: 400,
+    holds: { error: { code: "empty_file", message: /one JSON object per line/ } },
+  }),
   post(form(purpose), { status: 422, holds: { error: { code: "file_missing" } } }),
   post(form(file), { status: 422, holds: { detail: [{ loc: ["body", "purpose"], type: "missing" }] } }),
   post(form(part("purpose", "assistants"), file), { status: 422 }),

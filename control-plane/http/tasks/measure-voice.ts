@@ -7,7 +7,7 @@ import type { VoiceBlend, VoiceSample } from "../../assets/store.ts";
 import { backgroundTrace } from "../../inference/background-trace.ts";
 import { complete, type Spine } from "../../inference/complete.ts";
 import { taskCompletion } from "../../inference/completion.ts";
-import { EngineRefusal, UpstreamBroken, WrongTask } from "../../inference/errors.ts";
+import { UpstreamBroken, WrongTask } from "../../inference/errors.ts";
 import { exactly } from "../../inference/task.ts";
 import { FormFile, writeForm } from "../form-body.ts";
 import { KeptSink } from "../kept-sink.ts";
@@ -36,16 +36,13 @@ export async function measureVoice(
   try {
     await complete(spine, caller, completion, sink, trace);
   } catch (error) {
-    throw hasNoVoices(error) ? new ModelCannotBlend(model) : error;
+    // It speaks not at all, or in one voice: then it is the engine that has no such path.
+    throw error instanceof WrongTask ? new ModelCannotBlend(model) : error;
   } finally {
     sink.letGo();
   }
   return blendOf(spine.models.resolve(model, caller.account)?.name ?? model, jsonOf(sink.answer?.body));
 }
-
-/** It speaks not at all, or in one voice: then it is the engine that has no such path. */
-const hasNoVoices = (error: unknown): boolean =>
-  error instanceof WrongTask || (error instanceof EngineRefusal && error.code === "unsupported_task");
 
 /** Undefined where none came, or it was no JSON. */
 function jsonOf(body: Buffer | undefined): unknown {

@@ -44,3 +44,24 @@ test("CSV holds every cell whole, and none that a spreadsheet would run", () => 
     ),
   ).toBe(`A,B\r\n"${"x".repeat(100)}, ""y""",'=1+1\r\n-0.5,'@x`);
 });
+
+test("characters that take two columns of a terminal are counted so, and never cut in half", () => {
+  const lines = table(
+    ["NAME", "KEY"],
+    [
+      ["日本語のモデル", "a"],
+      ["cafe\u0301", "b"],
+      ["👩‍💻 dev", "c"],
+      ["한국어", "d"],
+    ],
+  ).split("\n");
+  expect(lines).toEqual([
+    "NAME            KEY",
+    "日本語のモデル  a",
+    "cafe\u0301            b",
+    "👩‍💻 dev          c",
+    "한국어          d",
+  ]);
+  const [, cut] = table(["ID", "NOTE"], [["a", "日本語のモデル".repeat(3)]], 20).split("\n");
+  expect(cut).toBe("a   日本語のモデル…");
+});

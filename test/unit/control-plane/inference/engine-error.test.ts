@@ -12,6 +12,7 @@ const told = (status: number, body: unknown) =>
       usage: undefined,
     },
     "chat",
+    { name: "org/model", task: "embeddings" },
   );
 
 describe("an engine's words about a caller's fault", () => {
@@ -34,4 +35,21 @@ it("an engine that is full is our 429, one that fails our 502 or 504", () => {
   expect(told(401, {}).code).toBe("upstream_error");
   expect(told(500, {}).code).toBe("upstream_error");
   expect(told(504, {}).code).toBe("upstream_timeout");
+});
+
+it("a model of another task is told by its name and task, and with no path that is the model server's own", () => {
+  const words = "this model does not serve /v1/chat/completions; send the request to /v1/audio/voices";
+  const error = told(400, { error: { message: words, code: "unsupported_task", param: "model" } });
+  expect(error).toMatchObject({ code: "unsupported_task", param: "model" });
+  expect(error.message).not.toContain("/v1/");
+  expect(error.message).toMatch(/`org\/model`, .*`embeddings`.*`GET \/models\/org\/model`/);
+});
+
+it("a voice that the model does not have is unknown: 404 in the engine's words, which name those it has", () => {
+  const words = "there is no voice nobody; this model has af_heart";
+  expect(told(400, { error: { message: words, code: "voice_not_found", param: "voice" } })).toMatchObject({
+    engineStatus: 404,
+    code: "voice_not_found",
+    message: words,
+  });
 });
