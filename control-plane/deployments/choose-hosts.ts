@@ -199,6 +199,7 @@ export function wantOf(deployment: Wanted, spread?: ReadonlyMap<HostId, number>)
     gpusPerInstance: deployment.numGpus,
     memoryBytes: deployment.memoryBytes,
     engine: deployment.engine,
+    account: deployment.account,
     host: weights.host,
     rentalImage: deployment.container?.image,
     image: deployment.image,

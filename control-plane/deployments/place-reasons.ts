@@ -58,6 +58,8 @@ function whyNoSlice({ gpu: type, engine }: Want, slices: number): string {
 function tooFew(host: HostView, want: Want, free: number, ofType: readonly HostView["inventory"]["gpus"][number][]) {
   const sick = ofType.filter((gpu) => !gpu.isHealthy).length;
   const claimed = new Set(host.claims.map((claim) => claim.gpuUuid));
+  const uuids = new Set(ofType.map((gpu) => gpu.uuid));
+  const own = host.claims.filter(({ account, gpuUuid }) => account === want.account && uuids.has(gpuUuid)).length;
   const taken = ofType.filter(
     (gpu) => gpu.isHealthy && !claimed.has(gpu.uuid) && (host.gpuMemoryUsed.get(gpu.uuid) ?? 0) > gpu.memoryBytes / 4,
   ).length;
@@ -65,6 +67,9 @@ function tooFew(host: HostView, want: Want, free: number, ofType: readonly HostV
     ...(sick > 0 ? [`, ${sick} unhealthy`] : []),
     ...(taken > 0 ? [`, ${taken} with memory still in use`] : []),
     ...(mayShare(want) ? [", and no room beside your other models"] : []),
+    ...(own > 0
+      ? [`, ${own} held by what you run already (\`stoker deploy stop\` or \`delete\` frees a model's)`]
+      : []),
   ];
   return `${free} of ${ofType.length} ${want.gpu} GPUs are free${notes.join("")}`;
 }

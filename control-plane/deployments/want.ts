@@ -11,6 +11,8 @@ export interface Want {
   /** Over all GPUs of the instance; 0 unknown. */
   readonly memoryBytes: number;
   readonly engine: Engine;
+  /** Whose it is: told what it holds itself where nothing is free. */
+  readonly account?: AccountId | undefined;
   /** Id or name of the one host allowed; undefined: any. */
   readonly host: string | undefined;
   /** Of a rented container, by the name under which hosts offer it. */

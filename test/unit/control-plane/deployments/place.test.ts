@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import { place } from "../../../../control-plane/deployments/place.ts";
 import type { Want } from "../../../../control-plane/deployments/want.ts";
 import type { HostView } from "../../../../control-plane/fleet/host.ts";
+import type { AccountId } from "../../../../proto/ids.ts";
 import { account, gib, gpu, hostView, inventory } from "../../../fakes/fleet-records.ts";
 
 const types = ["other", "H100-80GB", "L4-24GB"] as const;
@@ -121,6 +122,16 @@ describe("place", () => {
     expect(why({}, hostView("a", { state: "unreachable", silentMs: 25_000 }))).toBe("unreachable: silent for 25 s");
     expect(why({}, hostView("a", { schedulable: false, condition: "data_path_unreachable: x" }))).toContain(
       "data_path",
+    );
+    const claims = [0, 1, 2, 3].map((n) => ({
+      gpuUuid: `GPU-${n}`,
+      account: n > 2 ? ("u:another" as AccountId) : account,
+    }));
+    expect(why({ account }, hostView("a", { claims }))).toBe(
+      "0 of 4 other GPUs are free, 3 held by what you run already (`stoker deploy stop` or `delete` frees a model's); 1 needed",
+    );
+    expect(why({ account: "u:third" as AccountId }, hostView("a", { claims }))).toBe(
+      "0 of 4 other GPUs are free; 1 needed",
     );
     expect(why({ host: "other-host" }, hostView("a"))).toContain("other-host");
   });
