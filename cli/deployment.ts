@@ -24,7 +24,13 @@ export interface Deployment {
   /** Why the last update was taken back; empty otherwise. */
   readonly update_error?: string;
   /** Of the first instance. */
-  readonly progress?: { readonly phase: string; readonly done_bytes: number; readonly total_bytes: number } | null;
+  readonly progress?: {
+    readonly phase: string;
+    readonly done_bytes: number;
+    readonly total_bytes: number;
+    /** Empty or absent: nothing. */
+    readonly trouble?: string;
+  } | null;
   readonly rollout?: { readonly up_to_date: number; readonly outdated: number; readonly booting: number };
   readonly settings?: {
     readonly min_instances: number;
@@ -51,7 +57,8 @@ function phaseText(one: Deployment): string {
   } else if (progress && isComing(one) && progress.phase !== one.status && progress.phase !== "ready") {
     parts.push(progress.phase);
   }
-  const text = parts.join(", ");
+  const trouble = isComing(one) && progress?.trouble ? `; ${progress.trouble}` : "";
+  const text = `${parts.join(", ")}${trouble}`;
   if (reasons.length === 0 || !isComing(one) || (instances?.running ?? 0) > 0) return text;
   return [
     `${text}; it waits for a place:`,

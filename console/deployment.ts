@@ -23,7 +23,13 @@ export interface Deployment {
   };
   readonly update_error: string;
   readonly rollout: { readonly up_to_date: number; readonly outdated: number; readonly booting: number };
-  readonly progress: { readonly phase: string; readonly done_bytes: number; readonly total_bytes: number } | null;
+  readonly progress: {
+    readonly phase: string;
+    readonly done_bytes: number;
+    readonly total_bytes: number;
+    /** Empty: nothing. */
+    readonly trouble: string;
+  } | null;
   readonly pending_reasons: readonly { readonly host: string; readonly why: string }[];
 }
 

@@ -214,6 +214,7 @@ function describe(one: Deployment): string {
     ["model", one.model_name],
     ["status", statusText(one)],
     ["why", one.fail_reason],
+    ["trouble", one.progress?.trouble ?? ""],
     ["update", one.update_error ? `taken back: ${one.update_error}` : ""],
     ["rollout", rolloutText(one)],
     ...(one.pending_reasons ?? []).map(({ host, why }) => ["waits", `${host}: ${why}`] as const),

@@ -56,6 +56,7 @@ export function DeploymentPage({ id }: { id: string }): View {
         html`<p>${progressInWords(one)}
         <meter min="0" max=${one.progress?.total_bytes || 1} value=${one.progress?.done_bytes ?? 0}></meter></p>`
       }
+      ${one.progress?.trouble && html`<p>${one.progress.trouble}</p>`}
       ${one.fail_reason && html`<section aria-label="Why it failed"><h2>Why it failed</h2><pre class="log">${one.fail_reason}</pre></section>`}
       ${one.update_error && html`<section><h2>Why the update was taken back</h2><pre class="log">${one.update_error}</pre></section>`}
       ${

@@ -40,6 +40,9 @@ const columns: readonly Column<Deployment>[] = [
   },
   { name: "Instances", value: instancesInWords },
   { name: "GPUs", value: gpusInWords },
-  { name: "Why", value: (one) => one.fail_reason || one.pending_reasons[0]?.why || one.update_error },
+  {
+    name: "Why",
+    value: (one) => one.fail_reason || one.pending_reasons[0]?.why || one.progress?.trouble || one.update_error,
+  },
   { name: "Made", value: (one) => one.created_at, show: (one) => html`<${Ago} at=${one.created_at} />` },
 ];

@@ -57,6 +57,14 @@ export interface PendingReason {
   readonly why: string;
 }
 
+interface Progress {
+  readonly phase: InstancePhase;
+  readonly doneBytes: number;
+  readonly totalBytes: number;
+  /** What it waits for, or why its last try failed that is repeated; empty: nothing. */
+  readonly trouble: string;
+}
+
 export interface Deployment {
   readonly id: DeploymentId;
   readonly account: AccountId;
@@ -122,7 +130,7 @@ export interface Deployment {
   /** Of the live instances: on their way, serving what is wanted, and serving what was wanted before. */
   readonly rollout: { readonly booting: number; readonly upToDate: number; readonly outdated: number };
   /** How far the first instance has come: bytes of weights, 0 while unknown. Null before it is placed. */
-  readonly progress: { readonly phase: InstancePhase; readonly doneBytes: number; readonly totalBytes: number } | null;
+  readonly progress: Progress | null;
 }
 
 export interface Instance {

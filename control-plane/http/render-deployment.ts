@@ -43,6 +43,7 @@ export function renderDeployment(one: Deployment): DeploymentRecord {
       phase: one.progress.phase,
       done_bytes: one.progress.doneBytes,
       total_bytes: one.progress.totalBytes,
+      trouble: one.progress.trouble,
     },
     pending_reasons: one.pendingReasons.map(({ host, why }) => ({ host, why })),
   };

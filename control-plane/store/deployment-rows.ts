@@ -10,6 +10,8 @@ interface FirstInstance {
   readonly phase: InstancePhase;
   readonly done: number;
   readonly total: number;
+  readonly code: string;
+  readonly message: string;
 }
 
 interface Counts {
@@ -55,7 +57,8 @@ export function selectDeployments(db: Kysely<Database>) {
           select 1 from node_identity n where n.host_id = i.host_id and n.revoked_at is not null))`.as("counts"),
     )
     .select(
-      sql<FirstInstance | null>`(select json_build_object('phase', i.phase, 'done', i.bytes_done, 'total', i.bytes_total)
+      sql<FirstInstance | null>`(select json_build_object('phase', i.phase, 'done', i.bytes_done, 'total', i.bytes_total,
+          'code', i.fail_code, 'message', i.fail_message)
         from instance i where i.deploy_id = d.deploy_id and i.tombstoned_at is null
         order by i.created_at limit 1)`.as("first"),
     );
@@ -106,8 +109,14 @@ export function asDeployment(row: DeploymentRow): Deployment {
     updatedAtMs: row.updated_at.getTime(),
     running: row.counts.running,
     rollout: { booting: row.counts.booting, upToDate: row.counts.current, outdated: row.counts.outdated },
-    progress: row.first && { phase: row.first.phase, doneBytes: row.first.done, totalBytes: row.first.total },
+    progress: row.first && progressOf(row.first),
   };
+}
+
+function progressOf({ phase, done, total, code, message }: FirstInstance): NonNullable<Deployment["progress"]> {
+  const isComing = phase !== "ready" && phase !== "failed";
+  const trouble = code === "" ? message : `the last try failed: ${code}: ${message}`;
+  return { phase, doneBytes: done, totalBytes: total, trouble: isComing ? trouble : "" };
 }
 
 export function asInstance(row: Selectable<Database["instance"]>): Instance {

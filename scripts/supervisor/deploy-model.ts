@@ -18,7 +18,12 @@ interface Deployment {
   /** Bytes of the weights, while they are downloaded. */
   /** Why it is not placed yet, host by host. */
   readonly pending_reasons?: readonly { readonly host: string; readonly why: string }[];
-  readonly progress?: { readonly phase?: string; readonly done_bytes?: number; readonly total_bytes?: number } | null;
+  readonly progress?: {
+    readonly phase?: string;
+    readonly done_bytes?: number;
+    readonly total_bytes?: number;
+    readonly trouble?: string;
+  } | null;
 }
 
 /** Idempotent: a deployment of that name is used as it is; one that failed or was stopped is made anew. */
@@ -158,7 +163,7 @@ const usd = (nano: bigint): number => Number(nano) / 1e9;
 
 function show(now: Deployment, step: Step): void {
   const why = now.status === "initializing" ? now.pending_reasons?.[0]?.why : undefined;
-  step.note(why === undefined ? (now.progress?.phase ?? now.status) : `waiting: ${why}`);
+  step.note(why === undefined ? now.progress?.trouble || (now.progress?.phase ?? now.status) : `waiting: ${why}`);
   const { done_bytes: done, total_bytes: total } = now.progress ?? {};
   if (typeof done === "number" && typeof total === "number" && total > 0) step.bytes(done, total);
 }

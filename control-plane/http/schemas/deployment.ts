@@ -156,7 +156,14 @@ export const DeploymentRecord = Type.Object({
   extra_args: Type.Array(Type.String()),
   standard_args: Type.Record(Type.String(), Type.Unknown(), { description: "Those that were given" }),
   progress: Type.Union([
-    Type.Object({ phase: Type.String(), done_bytes: Type.Integer(), total_bytes: Type.Integer() }),
+    Type.Object({
+      phase: Type.String(),
+      done_bytes: Type.Integer(),
+      total_bytes: Type.Integer(),
+      trouble: Type.String({
+        description: "What it waits for, or why its last try failed, which is repeated; empty: nothing",
+      }),
+    }),
     Type.Null(),
   ]),
   pending_reasons: Type.Array(Type.Object({ host: Type.String(), why: Type.String() })),

@@ -79,7 +79,18 @@ describe("a deployment", () => {
 
     agent.obey("downloading", { bytesDone: 5, bytesTotal: 10 });
     await vi.waitFor(async () => expect(await status(id)).toBe("downloading"), wait);
-    expect((await replica.get(id))?.progress).toEqual({ phase: "downloading", doneBytes: 5, totalBytes: 10 });
+    expect((await replica.get(id))?.progress).toEqual({
+      phase: "downloading",
+      doneBytes: 5,
+      totalBytes: 10,
+      trouble: "",
+    });
+    agent.obey("pending", { failCode: "hub_failed", failMessage: "pypi.org cannot be reached" });
+    const trouble = "the last try failed: hub_failed: pypi.org cannot be reached";
+    await vi.waitFor(
+      async () => expect((await replica.get(id))?.progress).toMatchObject({ phase: "pending", trouble }),
+      wait,
+    );
     agent.obey("loading");
     await vi.waitFor(async () => expect(await status(id)).toBe("deploying"), wait);
     expect(ready(id)).toEqual([]);

@@ -58,6 +58,13 @@ describe("a deployment that is waited for", () => {
     ]);
   });
 
+  it("says why its last try failed while it is tried again", async () => {
+    const trouble = "the last try failed: hub_failed: pypi.org cannot be reached: try again later";
+    const stuck = { ...first, progress: { phase: "pending", done_bytes: 0, total_bytes: 0, trouble } };
+    const { lines } = await seen(stuck, { ...stuck, status: "deployed" });
+    expect(lines).toEqual(["initializing 0/1", `initializing 0/1, pending; ${trouble}`]);
+  });
+
   it("is waited for while the server is away, and no longer when the server refuses or it failed", async () => {
     const away = new CliError("it cannot be reached.", exitCode.unavailable);
     const back = await seen(away, away, { ...first, status: "deployed" });
