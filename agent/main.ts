@@ -294,7 +294,8 @@ async function main(): Promise<void> {
   setTimeout(() => process.exit(1), config.drainMs + 2 * instanceGraceMs + 10_000).unref();
   control.reportSoon();
   loopEnding.abort();
-  await Promise.all([loop, ingress.close(config.drainMs)]);
+  const volumesLeft = Promise.race([backups?.close(), wait(config.drainMs)]);
+  await Promise.all([loop, ingress.close(config.drainMs), volumesLeft]);
   if (config.stopsInstances) await reconciler.stopInstances(instanceGraceMs, AbortSignal.timeout(3 * instanceGraceMs));
   for (let waited = 0; control.state().isConnected && state.spool.depth().records > 0 && waited < flushMs; waited += 50)
     await wait(50);

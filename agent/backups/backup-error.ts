@@ -7,6 +7,7 @@ export type BackupErrorCode =
   | "backup_damaged"
   | "no_space"
   | "store_away"
+  | "interrupted"
   | "failed";
 
 export class BackupError extends Error {

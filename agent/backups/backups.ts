@@ -28,6 +28,8 @@ export interface Backups {
   removeVolume(volume: string, signal: AbortSignal): Promise<void>;
   /** Once, before anything else. */
   recover(signal: AbortSignal): Promise<void>;
+  /** Ends what runs, as `interrupted`, and takes nothing new: whoever stops must leave no container frozen. */
+  close(): Promise<void>;
 }
 
 export interface BackupsDeps {
@@ -41,8 +43,22 @@ export interface BackupsDeps {
 
 export function createBackups({ volumes, blobs, users, done, log }: BackupsDeps): Backups {
   const busy = new Set<string>();
+  const running = new Set<Promise<unknown>>();
+  const ending = new AbortController();
+  type Work<T> = (signal: AbortSignal) => Promise<T>;
 
-  async function alone<T>(what: string, volume: string, work: () => Promise<T>): Promise<T> {
+  function alone<T>(what: string, volume: string, given: AbortSignal, work: Work<T>): Promise<T> {
+    const own = perform(what, volume, () => {
+      ending.signal.throwIfAborted();
+      return work(AbortSignal.any([given, ending.signal]));
+    });
+    running.add(own);
+    const forget = () => running.delete(own);
+    own.then(forget, forget);
+    return own;
+  }
+
+  async function perform<T>(what: string, volume: string, work: () => Promise<T>): Promise<T> {
     if (busy.has(volume))
       throw new BackupError("busy", "Another backup or restore of this instance runs; wait for its end.");
     busy.add(volume);
@@ -54,7 +70,7 @@ export function createBackups({ volumes, blobs, users, done, log }: BackupsDeps)
       log.info({ volume, ms: Math.round(performance.now() - beganMs) }, `${what} done`);
       return result;
     } catch (error) {
-      const fault = asBackupError(error);
+      const fault = ending.signal.aborted ? interruptedBy(error) : asBackupError(error);
       log.warn({ volume, err: fault, ms: Math.round(performance.now() - beganMs) }, `${what} failed`);
       throw fault;
     } finally {
@@ -79,8 +95,8 @@ export function createBackups({ volumes, blobs, users, done, log }: BackupsDeps)
   }
 
   return {
-    backup: (volume, key, signal) =>
-      alone("backup", volume, async () => {
+    backup: (volume, key, given) =>
+      alone("backup", volume, given, async (signal) => {
         await blobs.sweep(folderOf(key), signal);
         const staged = await volumes.stage(volume);
         await users.frozen(volume, () => volumes.copyTo(volume, staged, signal), signal);
@@ -89,27 +105,47 @@ export function createBackups({ volumes, blobs, users, done, log }: BackupsDeps)
         return digest();
       }),
 
-    restore: (volume, key, expected, signal) =>
-      alone("restore", volume, async () => {
+    restore: (volume, key, expected, given) =>
+      alone("restore", volume, given, async (signal) => {
         const staged = await unpacked(volume, key, expected, signal);
         await users.ended(volume, () => volumes.swap(volume, staged, signal), signal);
       }),
 
-    tryRestore: (volume, key, expected, signal) =>
-      alone("trial restore", volume, async () => {
+    tryRestore: (volume, key, expected, given) =>
+      alone("trial restore", volume, given, async (signal) => {
         await unpacked(volume, key, expected, signal);
       }),
 
     removeBackup: (_volume, key, signal) => blobs.remove(key, signal),
 
-    removeVolume: (volume, signal) =>
-      alone("removal of a volume", volume, () => users.ended(volume, () => volumes.remove(volume), signal)),
+    removeVolume: (volume, given) =>
+      alone("removal of a volume", volume, given, (signal) =>
+        users.ended(volume, () => volumes.remove(volume), signal),
+      ),
 
     async recover(signal) {
-      await users.thawAll(signal);
-      for (const volume of await volumes.list()) await swept(volume);
+      try {
+        await users.thawAll(signal);
+      } finally {
+        for (const volume of await volumes.list()) await swept(volume);
+      }
+    },
+
+    async close() {
+      ending.abort();
+      await Promise.allSettled(running);
     },
   };
+}
+
+function interruptedBy(cause: unknown): BackupError {
+  return new BackupError(
+    "interrupted",
+    "The agent of its host was stopped in the middle; nothing was changed. Try again.",
+    {
+      cause,
+    },
+  );
 }
 
 const measured: Readonly<Record<string, "create" | "restore">> = { backup: "create", restore: "restore" };

@@ -26,6 +26,8 @@ const connectMs = 5_000;
 const flushMs = 2_000;
 /** Without a byte in either direction. */
 const idleMs = 15 * 60_000;
+/** What a program said before it ended may leave slowly, and not never. `unreadMs`: tests cannot wait so long. */
+const patience = { unreadMs: idleMs };
 
 const reasons = {
   401: "Unauthorized",
@@ -43,7 +45,11 @@ export function refuseUpgrade(socket: Duplex, status: keyof typeof reasons): voi
   socket.end(head, () => socket.destroy());
 }
 
-export function createDashboardTunnels(log: Pick<Logger, "info">, endMs: number): DashboardTunnels {
+export function createDashboardTunnels(
+  log: Pick<Logger, "info">,
+  endMs: number,
+  { unreadMs } = patience,
+): DashboardTunnels {
   const tunnels = new Map<InstanceId, Set<() => void>>();
   const endings = new Map<InstanceId, NodeJS.Timeout>();
   let isClosed = false;
@@ -82,9 +88,11 @@ export function createDashboardTunnels(log: Pick<Logger, "info">, endMs: number)
       log.info({ err, instance: id }, "a dashboard could not be reached, or went away");
     });
     to.once("close", () => {
-      if (!isOpen) refuseUpgrade(from, isClosed ? 503 : 502);
+      if (!isOpen) return refuseUpgrade(from, isClosed ? 503 : 502);
       // What it said last still leaves.
-      else from.end(() => from.destroy());
+      from.end(() => from.destroy());
+      const unread = setTimeout(() => from.destroy(), unreadMs).unref();
+      from.once("close", () => clearTimeout(unread));
     });
     from.once("close", () => {
       to.destroy();

@@ -103,8 +103,10 @@ export function createIdentity(options: IdentityOptions): Identity {
 
   async function joinBy(address: string, token: string, signal: AbortSignal): Promise<void> {
     if (keyPem === undefined) {
-      keyPem = makeKey();
-      write(file("key.pem"), keyPem);
+      // Not before it is written down: a host that joined with a key of its memory alone could not come back.
+      const made = makeKey();
+      write(file("key.pem"), made);
+      keyPem = made;
     }
     const wish = { address, token, keyPem, hostId: options.hostId };
     keep(await enroll(wish, options.hostname, signal), tokenHashOf(token));

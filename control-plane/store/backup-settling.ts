@@ -18,7 +18,15 @@ interface Ended {
 }
 
 /** Whose sentences are written for customers; anything else that a host says is for its operator. */
-const told = new Set(["busy", "volume_missing", "backup_missing", "backup_damaged", "no_space", "store_away"]);
+const told = new Set([
+  "busy",
+  "volume_missing",
+  "backup_missing",
+  "backup_damaged",
+  "no_space",
+  "store_away",
+  "interrupted",
+]);
 
 /** A host that says nothing for so long is taken as gone: the instance is free for another try. */
 const silence = "2 hours";

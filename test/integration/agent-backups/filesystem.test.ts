@@ -98,6 +98,17 @@ describe("kill -9 in the middle (P20, F2)", () => {
     },
   );
 
+  test("what was left behind is swept also where the engine cannot be asked what stands still", async () => {
+    const { volumes } = here();
+    await volumes.ensure("vol-1", self);
+    await volumes.stage("vol-1");
+    const users = { ...nobodyUses, thawAll: () => Promise.reject(new Error("the engine is away")) };
+    const blobs = createFilesystemBlobs(join(root, "store"), "test");
+    const backups = createBackups({ volumes, blobs, users, log: pino({ level: "silent" }) });
+    await expect(backups.recover(signal)).rejects.toThrow("the engine is away");
+    expect(await readdir(join(root, "volumes/vol-1"))).toHaveLength(2);
+  });
+
   test.each([
     ["unpacked", "second"],
     ["swapped", "first"],
