@@ -189,6 +189,17 @@ describe("a voice from recordings", () => {
     expect((await add()).status).toBe(502);
   });
 
+  it.each([
+    ["/v1/text-to-speech/nobody/stream", { text: "Hi" }, { detail: { status: "voice_not_found" } }],
+    ["/v1/text-to-speech/nobody", { text: "Hi" }, { detail: { status: "voice_not_found" } }],
+    ["/v1/audio/speech", { model: "org/model", input: "Hi", voice: "nobody" }, { error: { code: "voice_not_found" } }],
+  ])("that nobody has is 404 at %s", async (path, body, told) => {
+    const error = { message: "there is no voice nobody; this model has af_heart", code: "voice_not_found" };
+    tasks.engine.answer({ status: 400, contentType: "application/json", pieces: [JSON.stringify({ error })] });
+    const answer = await tasks.edge.post(path, body);
+    expect([answer.status, await answer.json()]).toMatchObject([404, told]);
+  });
+
   it("is spoken by its id or name wherever speech is asked for, as the blend", async () => {
     const audio = { contentType: "audio/wav", pieces: ["RIFF"] };
     tasks.engine.answer(audio);
