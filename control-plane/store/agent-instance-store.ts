@@ -7,6 +7,7 @@ import { announce } from "./change-feed.ts";
 import { inTransaction, uniqueViolation } from "./database.ts";
 import { changeIn } from "./deployment-changes.ts";
 import { insertDeployment } from "./deployment-insert.ts";
+import { isListed } from "./deployment-rows.ts";
 import { lockAccount } from "./limit-rows.ts";
 import type { Database } from "./schema.ts";
 
@@ -62,7 +63,10 @@ export function createAgentInstanceStore(db: Kysely<Database>): AgentInstanceSto
     },
 
     async list(account) {
-      const rows = await selectAgents(db).where("d.account_id", "=", account).orderBy("d.created_at", "desc").execute();
+      const rows = await selectAgents(db)
+        .where(isListed(account, "agent_instance"))
+        .orderBy("d.created_at", "desc")
+        .execute();
       return rows.map(asAgentInstance);
     },
 

@@ -1,10 +1,11 @@
 import { type Kysely, sql } from "kysely";
 import { isGpuType } from "../../proto/gpu.ts";
-import type { DeploymentId } from "../../proto/ids.ts";
+import type { AccountId, DeploymentId } from "../../proto/ids.ts";
 import type { Container, ContainerStore } from "../containers/store.ts";
 import { asked } from "./asked.ts";
 import { announce } from "./change-feed.ts";
 import { inTransaction, uniqueViolation } from "./database.ts";
+import { isListed } from "./deployment-rows.ts";
 import type { Database } from "./schema.ts";
 
 interface ContainerRow {
@@ -28,7 +29,7 @@ const rateNow = sql`(select hour_rate from price where kind = 'gpu' and subject 
   order by effective_from desc, price_version desc limit 1)`;
 
 export function createContainerStore(db: Kysely<Database>): ContainerStore {
-  const rows = (account: string, id: string | undefined) =>
+  const rows = (account: AccountId, id: string | undefined) =>
     sql<ContainerRow>`
       select d.deploy_id, d.model_name, d.status, d.fail_reason, d.container->>'image' as image, d.gpu, d.num_gpus,
         d.created_at, d.updated_at, d.deleted_at, ${rateNow} * d.num_gpus as hour_rate, i.ssh_address, i.ssh_port,
@@ -36,7 +37,8 @@ export function createContainerStore(db: Kysely<Database>): ContainerStore {
       from deployment d
       left join lateral (select ssh_address, ssh_port from instance
         where deploy_id = d.deploy_id and tombstoned_at is null order by created_at desc limit 1) i on true
-      where d.account_id = ${account} and d.kind = 'container' and (${id ?? null}::text is null or d.deploy_id = ${id ?? null})
+      where d.account_id = ${account} and d.kind = 'container'
+        and ${id === undefined ? isListed(account, "container") : sql`d.deploy_id = ${id}`}
       order by d.created_at desc, d.deploy_id`.execute(db);
 
   return asked<ContainerStore>({

@@ -3,7 +3,7 @@ import { type Kysely, type Selectable, sql } from "kysely";
 import { type GpuType, isGpuType } from "../../proto/gpu.ts";
 import type { AccountId, DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 import type { InstancePhase } from "../../proto/instance-phase.ts";
-import type { Deployment, DeploymentStatus, Instance, WeightsSource } from "../deployments/store.ts";
+import type { Deployment, DeploymentKind, DeploymentStatus, Instance, WeightsSource } from "../deployments/store.ts";
 import type { Database } from "./schema.ts";
 
 interface FirstInstance {
@@ -37,6 +37,18 @@ export const batchSize = sql<number>`coalesce((d.standard_args->>'maxConcurrentR
 export const instanceBatchSize = sql<number>`least(${batchSize}, (
   select coalesce((s.standard_args->>'maxConcurrentRequests')::int, d.max_batch_size) from deployment_spec s
   where s.deploy_id = i.deploy_id and s.spec = i.spec))`;
+
+/** Of an account's deployments, those that are still listed after they were deleted. */
+const mostDeleted = 1_000;
+
+/** What a list of an account's deployments holds, whose table is `d`. Found by indexes, whatever was deleted before. */
+export function isListed(account: AccountId, kind: DeploymentKind | undefined) {
+  const own = sql`account_id = ${account} and ${kind === undefined ? sql`true` : sql`kind = ${kind}`}`;
+  return sql<boolean>`d.deploy_id in (
+    select deploy_id from deployment where ${own} and status <> 'deleted'
+    union all (select deploy_id from deployment where ${own} and status = 'deleted'
+      order by deleted_at desc limit ${mostDeleted}))`;
+}
 
 /** Every column, the number of serving instances, and how far the first one is. */
 export function selectDeployments(db: Kysely<Database>) {

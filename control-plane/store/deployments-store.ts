@@ -4,14 +4,11 @@ import { asked } from "./asked.ts";
 import { changeDeployment, claimDeployment, releaseClaim } from "./deployment-changes.ts";
 import { commitVerdict } from "./deployment-commit.ts";
 import { insertUnderLimits } from "./deployment-insert.ts";
-import { asDeployment, asInstance, selectDeployments } from "./deployment-rows.ts";
+import { asDeployment, asInstance, isListed, selectDeployments } from "./deployment-rows.ts";
 import { desiredRows } from "./desired-rows.ts";
 import { writeObservations } from "./observations.ts";
 import type { Database } from "./schema.ts";
 import { coldStart, noteUse, wakeDeployment } from "./wake-deployment.ts";
-
-/** Of an account's deployments, those that are still listed after they were deleted. */
-const mostDeleted = 1_000;
 
 export function createDeploymentStore(db: Kysely<Database>): DeploymentStore {
   return asked<DeploymentStore>({
@@ -32,13 +29,8 @@ export function createDeploymentStore(db: Kysely<Database>): DeploymentStore {
     },
 
     async list(account, kind, statuses) {
-      const own = sql`account_id = ${account} and ${kind === undefined ? sql`true` : sql`kind = ${kind}`}`;
       const rows = await selectDeployments(db)
-        // Found by their indexes, as in `active`.
-        .where(sql<boolean>`d.deploy_id in (
-          select deploy_id from deployment where ${own} and status <> 'deleted'
-          union all (select deploy_id from deployment where ${own} and status = 'deleted'
-            order by deleted_at desc limit ${mostDeleted}))`)
+        .where(isListed(account, kind))
         .$if(statuses !== undefined, (query) => query.where("d.status", "in", [...(statuses ?? [])]))
         .orderBy("d.created_at", "desc")
         .execute();

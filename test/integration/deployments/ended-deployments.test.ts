@@ -2,6 +2,7 @@
 import { sql } from "kysely";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { createCatalogStore } from "../../../control-plane/store/catalog-store.ts";
+import { createContainerStore } from "../../../control-plane/store/containers-store.ts";
 import { createDeploymentStore } from "../../../control-plane/store/deployments-store.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { ada, type Replica, startReplica } from "../fleet/replica.ts";
@@ -44,11 +45,14 @@ it("finds what is to run, and what is served, without reading thousands that end
     const served = await createCatalogStore(trx).deployed();
     const tuples = (await read()) - before;
     const listed = await store.list(ada.account, "model", undefined);
-    return { active: active.map(({ deployment }) => deployment.id), served, tuples, listed };
+    await sql`update deployment set kind = 'container'`.execute(trx);
+    const containers = await createContainerStore(trx).list(ada.account);
+    return { active: active.map(({ deployment }) => deployment.id), served, tuples, listed, containers };
   });
   expect(found.active).toEqual([wanted.id]);
   expect(found.served.map(({ deployId }) => deployId)).toEqual([wanted.id]);
   expect(found.tuples).toBeLessThan(ended / 10);
   const lastDeleted = Array.from({ length: 1_000 }, (_, n) => `${wanted.id}${n + 1}`);
-  expect(found.listed.map(({ id }) => id).toSorted()).toEqual([wanted.id, ...lastDeleted].toSorted());
+  for (const list of [found.listed, found.containers])
+    expect(list.map(({ id }) => id as string).toSorted()).toEqual([wanted.id, ...lastDeleted].toSorted());
 });
