@@ -27,7 +27,8 @@ async function write(trx: Transaction<Database>, claimed: Claimed, verdict: Verd
   const isNewStatus = verdict.status !== deployment.status;
   // What ran before is wanted again: under a number of its own, since agents never go back to an older one.
   const isReturn = verdict.spec !== deployment.spec;
-  const before = isReturn ? (await readSpecs(trx, [deployment.id])).get(`${deployment.id}/${verdict.spec}`) : undefined;
+  const wantedAgain = isReturn ? [{ deploy_id: deployment.id, spec: verdict.spec }] : [];
+  const [before] = (await readSpecs(trx, wantedAgain)).values();
   const generation = deployment.generation + (isReturn ? 1 : 0);
   const moved = await trx
     .updateTable("deployment")

@@ -1,6 +1,6 @@
 // What a deployment is to run, by number. Rows are never changed: instances of an older one keep what they were started with.
 import { isDeepStrictEqual } from "node:util";
-import type { Kysely, Transaction } from "kysely";
+import { type Kysely, sql, type Transaction } from "kysely";
 import type { DeploymentId } from "../../proto/ids.ts";
 import type { MemoryClaim, StandardArgs } from "../deployments/store.ts";
 import type { Database } from "./schema.ts";
@@ -67,22 +67,30 @@ export async function servingAs(
     .where("revision", "=", ifRevision)
     .executeTakeFirst();
   if (!now || now.serving_spec === now.spec) return undefined;
-  const before = (await readSpecs(trx, [id])).get(`${id}/${now.serving_spec}`);
+  const [before] = (await readSpecs(trx, [{ deploy_id: id, spec: now.serving_spec }])).values();
   return before && isDeepStrictEqual(runOf(before), runOf(next)) ? now.serving_spec : undefined;
 }
 
 const runOf = ({ extraArgs, standardArgs = {}, contextLength }: Spec) => ({ extraArgs, standardArgs, contextLength });
 
-/** By `deploy_id/spec`. */
+/** Names a spec. */
+export interface SpecOf {
+  readonly deploy_id: string;
+  readonly spec: number;
+}
+
+/** These, by `deploy_id/spec`. Earlier ones stay, as many as there were updates: they are not read. */
 export async function readSpecs(
   db: Kysely<Database> | Transaction<Database>,
-  ids: readonly string[],
+  wanted: readonly SpecOf[],
 ): Promise<ReadonlyMap<string, Spec>> {
-  if (ids.length === 0) return new Map();
+  if (wanted.length === 0) return new Map();
+  const ids = wanted.map((one) => one.deploy_id);
+  const specs = wanted.map((one) => one.spec);
   const rows = await db
     .selectFrom("deployment_spec")
     .selectAll()
-    .where("deploy_id", "in", [...ids])
+    .where(sql<boolean>`(deploy_id, spec) in (select * from unnest(${ids}::text[], ${specs}::integer[]))`)
     .execute();
   return new Map(
     rows.map((row) => [

@@ -40,7 +40,7 @@ export function desiredRows(db: Kysely<Database>, hostId: HostId): Promise<Desir
       const live = rows.filter((row) => row.tombstoned_at === null);
       const ids = [...new Set(live.map((row) => row.deploy_id))];
       const deployments = ids.length > 0 ? await selectDeployments(trx).where("d.deploy_id", "in", ids).execute() : [];
-      const specs = await readSpecs(trx, ids);
+      const specs = await readSpecs(trx, live);
       const agents = await agentRows(trx, ids);
       const adapters = await adaptersOf(trx, ids);
       const byId = new Map(deployments.map((row) => [row.deploy_id as DeploymentId, row]));

@@ -3,6 +3,7 @@ import { sql } from "kysely";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { createCatalogStore } from "../../../control-plane/store/catalog-store.ts";
 import { createContainerStore } from "../../../control-plane/store/containers-store.ts";
+import { readSpecs } from "../../../control-plane/store/deployment-specs.ts";
 import { createDeploymentStore } from "../../../control-plane/store/deployments-store.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { ada, type Replica, startReplica } from "../fleet/replica.ts";
@@ -55,4 +56,21 @@ it("finds what is to run, and what is served, without reading thousands that end
   const lastDeleted = Array.from({ length: 1_000 }, (_, n) => `${wanted.id}${n + 1}`);
   for (const list of [found.listed, found.containers])
     expect(list.map(({ id }) => id as string).toSorted()).toEqual([wanted.id, ...lastDeleted].toSorted());
+});
+
+it("reads what instances run, whatever their deployment ran before", async () => {
+  const { id } = await replica.deploy({ modelName: "ada/often" });
+  const found = await replica.db.transaction().execute(async (trx) => {
+    await sql`insert into deployment_spec (deploy_id, spec, extra_args, context_length)
+      select ${id}, n, array['--seed=' || n], 0 from generate_series(2, ${ended}) n`.execute(trx);
+    await sql`analyze deployment_spec`.execute(trx);
+    const specs = await readSpecs(trx, [{ deploy_id: id, spec: 17 }]);
+    const { rows } = await sql<{
+      tuples: string;
+    }>`select coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0) as tuples
+      from pg_stat_xact_user_tables where relname = 'deployment_spec'`.execute(trx);
+    return { specs, tuples: Number(rows[0]?.tuples) };
+  });
+  expect([...found.specs]).toMatchObject([[`${id}/17`, { extraArgs: ["--seed=17"] }]]);
+  expect(found.tuples).toBeLessThan(ended / 10);
 });
