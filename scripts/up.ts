@@ -102,10 +102,7 @@ async function start(want: UpOptions, signal: AbortSignal): Promise<string | und
     }
   }
   for (const server of want.externals) {
-    const step = screen.step(`External server ${server.name}`);
-    await serveExternal(api, server, screen.warn);
-    step.done();
-    served.push(server.name);
+    if (await serveExternal(api, server, screen)) served.push(server.name);
   }
   return served[0];
 }

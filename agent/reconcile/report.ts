@@ -125,7 +125,7 @@ function oneReport(
     generation: isAlive ? seen.generation : Number(spec?.generation ?? seen?.generation ?? 0),
     phase,
     failCode: told?.code ?? "",
-    failMessage: told?.message ?? waitOf(phase, facts),
+    failMessage: told?.message ?? waitOf(phase, facts, spec?.engine === "external"),
     bytesDone: weights.kind === "fetching" ? weights.done : 0,
     bytesTotal: weights.kind === "fetching" ? weights.total : 0,
     inFlight,
@@ -144,8 +144,10 @@ function oneReport(
   };
 }
 
-function waitOf(phase: InstancePhase, facts: Facts): string {
-  if (phase === "loading") return facts.life?.trouble ?? "";
+function waitOf(phase: InstancePhase, facts: Facts, isExternal: boolean): string {
+  // One that we started does not answer yet, as is to be expected; one that is said to run should.
+  if (phase === "loading" && isExternal && facts.life?.trouble)
+    return `the external server does not answer as it should (${facts.life.trouble})`;
   return phase === "creating" ? (facts.waitingFor ?? "") : "";
 }
 

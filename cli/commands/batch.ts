@@ -1,6 +1,6 @@
 // `stoker batch`: many requests of a file, run in the background.
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import { CliError, exitCode } from "../cli-error.ts";
 import { atLeast, seconds } from "../option-values.ts";
 import { openTerminal, type Terminal } from "../terminal.ts";
@@ -37,7 +37,9 @@ export function addBatch(program: Command): void {
     .description("upload a file of requests and run them; a file's id works as well")
     .option("--endpoint <path>", "what the requests are for", "/v1/chat/completions")
     .option("--wait", "until it has ended")
-    .option("--timeout <time>", "wait no longer, e.g. 30m (default: 25h)", seconds, usualTimeout)
+    .addOption(
+      new Option("--timeout <time>", "wait no longer, e.g. 30m").argParser(seconds).default(usualTimeout, "25h"),
+    )
     .action(async (path: string, flags: WaitFlags & { endpoint: string }, command: Command) => {
       const { endpoint, wait, timeout } = flags;
       const terminal = openTerminal(command);
@@ -51,7 +53,9 @@ export function addBatch(program: Command): void {
     .alias("status")
     .description("how far a batch is")
     .option("--wait", "until it has ended")
-    .option("--timeout <time>", "wait no longer, e.g. 30m (default: 25h)", seconds, usualTimeout)
+    .addOption(
+      new Option("--timeout <time>", "wait no longer, e.g. 30m").argParser(seconds).default(usualTimeout, "25h"),
+    )
     .action(async (id: string, { wait, timeout }: WaitFlags, command: Command) => {
       const terminal = openTerminal(command);
       const found = await terminal.api.call<Batch>("GET", of(id));

@@ -1,5 +1,5 @@
 // stoker deploy update: scale and arguments of a deployment that runs, told until it is done.
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import { CliError, exitCode } from "../cli-error.ts";
 import { type Deployment, statusText, waitUntilDeployed } from "../deployment.ts";
 import { atLeast, collect, seconds } from "../option-values.ts";
@@ -33,7 +33,9 @@ export function addDeployUpdate(deploy: Command): void {
     )
     .option("--arg <argument>", "extra engine argument, in place of all there are (repeatable)", collect)
     .option("--no-wait", "return as soon as it is accepted")
-    .option("--timeout <time>", "how long to wait, e.g. 90s or 30m", seconds, 1800)
+    .addOption(
+      new Option("--timeout <time>", "how long to wait, e.g. 90s or 30m").argParser(seconds).default(1800, "30m"),
+    )
     .action((id: string, flags: UpdateFlags, self: Command) => update(openTerminal(self), id, flags));
 }
 

@@ -1,4 +1,4 @@
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import type { Api } from "../api.ts";
 import { CliError, exitCode } from "../cli-error.ts";
 import { type Deployment, statusText, waitUntilDeployed } from "../deployment.ts";
@@ -119,7 +119,9 @@ function addCreate(command: Command): Command {
     .option("--arg <argument>", "extra engine argument (repeatable)", collect)
     .option("--wait", "print each change until it is deployed or failed", waits)
     .option("--no-wait", "return as soon as it is accepted")
-    .option("--timeout <time>", "how long to wait, e.g. 90s or 30m", seconds, 1800)
+    .addOption(
+      new Option("--timeout <time>", "how long to wait, e.g. 90s or 30m").argParser(seconds).default(1800, "30m"),
+    )
     .action(async (model: string, flags: CreateFlags, self: Command) => create(openTerminal(self), model, flags));
 }
 

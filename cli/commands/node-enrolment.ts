@@ -3,7 +3,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { homedir, networkInterfaces } from "node:os";
 import { join, resolve } from "node:path";
 import { connect } from "node:tls";
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import { CliError, exitCode } from "../cli-error.ts";
 import { dataPathSettings } from "../data-path.ts";
 import { readLocalFile } from "../local-file.ts";
@@ -26,7 +26,7 @@ export function addNodeEnrolment(program: Command): void {
       "label of the host that joins: `stoker node list --pool`, and a filter of the console",
       "",
     )
-    .option("--ttl <time>", "how long it may be used", seconds, 900)
+    .addOption(new Option("--ttl <time>", "how long it may be used").argParser(seconds).default(900, "15m"))
     .option("--node <node>", "bring this host back, by id or name: revoked, or without its key", hostName)
     .action(async (flags: { pool: string; ttl: number; node?: string }, command: Command) => {
       const terminal = openTerminal(command);

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import { CliError, exitCode } from "../cli-error.ts";
 import { isAway } from "../deployment.ts";
 import { nodeGroup } from "../node-group.ts";
@@ -58,7 +58,11 @@ export function addNodeOperations(program: Command): void {
     .command("drain")
     .description("empty a host: each instance is replaced elsewhere before it goes")
     .argument("<node>", "id or name", hostName)
-    .option("--deadline <time>", "empty by then; requests that still run are cut", seconds, 600)
+    .addOption(
+      new Option("--deadline <time>", "empty by then; requests that still run are cut")
+        .argParser(seconds)
+        .default(600, "10m"),
+    )
     .option("--force", "empty at once: nothing is replaced first, requests are cut")
     .option("--note <text>", "why; shown beside the host", "")
     .option("--no-wait", "return as soon as it has begun")

@@ -51,6 +51,9 @@ export function stateOf({ deployment, phases, elapsedMs, startMs }: ColdStart): 
   const isAny = (...wanted: readonly string[]) => phases.some((phase) => wanted.includes(phase));
   // What takes longer than it should is nearly there, for all we know.
   const etaSeconds = Math.max(2, Math.ceil(((startMs || guessedMs) - elapsedMs) / 1000));
+  // Nobody starts a server that is not ours: it comes back when it does.
+  if (deployment.externalUrl !== null && isAny("loading"))
+    return { kind: "stuck", phase: "unreachable", etaSeconds: 10 };
   if (isAny("creating", "loading", "draining")) return { kind: "coming", phase: "deploying", etaSeconds };
   if (isAny("downloading")) {
     const rest = progress && progress.doneBytes > 0 ? progress.totalBytes / progress.doneBytes - 1 : 0;

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { type Api, refusal } from "./api.ts";
 import { offer } from "./deploy-model.ts";
 import type { ExternalServer } from "./options.ts";
+import type { Screen } from "./screen.ts";
 import { UpError } from "./up-error.ts";
 
 const maxBatchSize = 64;
@@ -9,8 +10,17 @@ const maxBatchSize = 64;
 const answerLimitMs = 15_000;
 const pricing = { input: 0.02, cached_input: 0.01, output: 0.04 };
 
-/** Serves an OpenAI-compatible server that already runs as an instance, with the same keys, gate, metering and money. */
-export async function serveExternal(api: Api, server: ExternalServer, warn: (line: string) => void): Promise<void> {
+/**
+ * Serves an OpenAI-compatible server that already runs as an instance, with the same keys, gate, metering and money. Whether it
+ * can be called now; where it does not answer yet, the screen says so.
+ */
+export async function serveExternal(
+  api: Api,
+  server: ExternalServer,
+  screen: Pick<Screen, "step" | "warn">,
+  limitMs = answerLimitMs,
+): Promise<boolean> {
+  const step = screen.step(`External server ${server.name}`);
   const answer = await api.call("POST", "/v1/admin/external", {
     name: server.name,
     url: server.url,
@@ -26,13 +36,19 @@ export async function serveExternal(api: Api, server: ExternalServer, warn: (lin
     description: "An OpenAI-compatible server beside Stoker",
     pricing,
   });
-  const deadline = performance.now() + answerLimitMs;
+  const deadline = performance.now() + limitMs;
   while (performance.now() < deadline) {
-    if ((await api.call("GET", `/deploy/${answer.body?.deploy_id}`)).body?.status === "deployed") return;
+    if ((await api.call("GET", `/deploy/${answer.body?.deploy_id}`)).body?.status === "deployed") {
+      step.done();
+      return true;
+    }
     await sleep(200);
   }
-  warn(
+  step.done("no answer yet");
+  screen.warn(
     `${server.name} is not served yet: ${new URL(server.url).host} does not answer as an OpenAI-compatible server that ` +
-      "lists this name under /v1/models. It is served as soon as it does.",
+      "lists this name under /v1/models. It is served as soon as it does; after five minutes without an answer it is given up " +
+      "until `up` is started again.",
   );
+  return false;
 }

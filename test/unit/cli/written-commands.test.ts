@@ -107,3 +107,13 @@ describe("a command that is written down", () => {
     ["token create|drop", "no command create|drop"],
   ])("that is wrong is found: %s", (text, fault) => expect(faultOf(text, true)).toBe(fault));
 });
+
+/** Every command below `one`, with itself. */
+const allBelow = (one: Command): readonly Command[] => [one, ...one.commands.flatMap(allBelow)];
+
+it("default times are written as people write them", () => {
+  const times = allBelow(program).flatMap(({ options }) => options.filter(({ flags }) => flags.includes("<time>")));
+  const withDefault = times.filter(({ defaultValue }) => typeof defaultValue === "number");
+  expect(withDefault.length).toBeGreaterThan(3);
+  for (const { defaultValueDescription } of withDefault) expect(defaultValueDescription).toMatch(/^\d+[smhd]$/);
+});

@@ -48,6 +48,19 @@ describe("the phase a host reports", () => {
     ["ready", phase(undefined, sighting("running"), { isReady: true })],
   ])("is %s", (expected, found) => expect(found).toBe(expected));
 
+  it("says of a server of somebody else that loads why it does not serve, of our own nothing: it is still starting", () => {
+    const told = (engine: string) => {
+      const { life } = sighted(freshFacts(1, 0), sighting("running"), 0);
+      const over = { life: life && { ...life, trouble: "ECONNREFUSED" } };
+      return reportOf(view(instanceSpec({ engine }), sighting("running"), over), idle).instances[0];
+    };
+    expect(told("external")).toMatchObject({
+      phase: "loading",
+      failMessage: "the external server does not answer as it should (ECONNREFUSED)",
+    });
+    expect(told("stoker")).toMatchObject({ phase: "loading", failMessage: "" });
+  });
+
   it("is that of the old generation while its successor cannot come, with the reason", () => {
     const failure = { code: "hub_gated_no_token", message: "it is gated" };
     const { instances } = reportOf(

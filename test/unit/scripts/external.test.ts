@@ -1,0 +1,29 @@
+import { describe, expect, it } from "vitest";
+import type { Api } from "../../../scripts/supervisor/api.ts";
+import { serveExternal } from "../../../scripts/supervisor/external.ts";
+
+async function served(status: string) {
+  const said: string[] = [];
+  const api: Api = {
+    baseUrl: "http://127.0.0.1:1",
+    call: async () => ({ status: 200, body: { deploy_id: "d", status } }),
+  };
+  const step = { note() {}, bytes() {}, done: (text?: string) => void said.push(text ?? "ready"), drop() {} };
+  const screen = { step: () => step, warn: (line: string) => void said.push(line) };
+  const isServed = await serveExternal(api, { name: "my/model", url: "http://127.0.0.1:9" }, screen, 1_000);
+  return { isServed, said };
+}
+
+describe("an external server at the start", () => {
+  it("is ready once it answers", async () => {
+    expect(await served("deployed")).toEqual({ isServed: true, said: ["ready"] });
+  });
+
+  it("is not called ready while it does not answer, and is told how long it is waited for", async () => {
+    const { isServed, said } = await served("deploying");
+    expect(isServed).toBe(false);
+    expect(said[0]).toBe("no answer yet");
+    expect(said[1]).toContain("my/model is not served yet: 127.0.0.1:9 does not answer");
+    expect(said[1]).toContain("five minutes");
+  });
+});
