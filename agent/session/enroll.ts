@@ -34,31 +34,39 @@ export async function enroll(
   const caPem = pem(await fetchAuthority(wish.address, caHash, signal));
   const csr = certificateRequest(wish.keyPem);
   const request = { joinToken: wish.token, csr, hostId: wish.hostId, hostname };
-  const given = await call({ address: wish.address, tls: { caPem, own: undefined } }, (client, options, done) =>
-    client.enroll(request, options, done),
-  );
+  const to = { address: wish.address, tls: { caPem, own: undefined } };
+  const given = await call(to, signal, (client, options, done) => client.enroll(request, options, done));
   if (hashOf(given.ca) !== caHash) throw new Error("the control plane gave a certificate of another authority");
   return { certificatePem: pem(given.certificate), caPem };
 }
 
 /** Over the certificate in use. Rejects with a sentence. */
-export async function renew(address: string, tls: TlsParts, keyPem: string): Promise<GivenCertificate> {
+export async function renew(
+  address: string,
+  tls: TlsParts,
+  keyPem: string,
+  signal: AbortSignal,
+): Promise<GivenCertificate> {
   const csr = certificateRequest(keyPem);
-  const given = await call({ address, tls }, (client, options, done) => client.renew({ csr }, options, done));
+  const given = await call({ address, tls }, signal, (client, options, done) => client.renew({ csr }, options, done));
   return { certificatePem: pem(given.certificate), caPem: tls.caPem };
 }
 
 function call(
   to: { readonly address: string; readonly tls: TlsParts },
+  signal: AbortSignal,
   ask: (
     client: FleetClient,
     options: grpc.CallOptions,
     done: (error: grpc.ServiceError | null, value?: Certificate__Output) => void,
-  ) => unknown,
+  ) => grpc.ClientUnaryCall,
 ): Promise<Certificate__Output> {
   const client = fleetClient(to.address, to.tls);
+  let asked: grpc.ClientUnaryCall | undefined;
+  const stopped = () => asked?.cancel();
   return new Promise<Certificate__Output>((resolve, reject) => {
-    ask(client, { deadline: Date.now() + limitMs }, (error, value) => {
+    signal.addEventListener("abort", stopped, { once: true });
+    asked = ask(client, { deadline: Date.now() + limitMs }, (error, value) => {
       if (value) resolve(value);
       else {
         const why = error?.details || error?.message || "no certificate came";
@@ -67,7 +75,11 @@ function call(
         );
       }
     });
-  }).finally(() => client.close());
+    if (signal.aborted) stopped();
+  }).finally(() => {
+    signal.removeEventListener("abort", stopped);
+    client.close();
+  });
 }
 
 function pem(der: Buffer): string {

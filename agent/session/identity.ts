@@ -144,14 +144,15 @@ export function createIdentity(options: IdentityOptions): Identity {
     return { caPem: held.caPem, own: { certificatePem: held.certificatePem, keyPem } };
   };
 
-  async function renewOnce(): Promise<boolean> {
+  async function renewOnce(signal: AbortSignal): Promise<boolean> {
     if (!held || keyPem === undefined) return false;
     for (const address of options.addresses) {
       try {
-        keep(await renew(address, parts(), keyPem), held.tokenHash);
+        keep(await renew(address, parts(), keyPem, signal), held.tokenHash);
         log.info({ notAfter: new Date(held.notAfterMs).toISOString() }, "this host's certificate was renewed");
         return true;
       } catch (error) {
+        if (signal.aborted) return false;
         log.warn({ err: error, control: address }, "this host's certificate was not renewed; it is tried again");
       }
     }
@@ -171,7 +172,7 @@ export function createIdentity(options: IdentityOptions): Identity {
         const life = held ? held.notAfterMs - held.issuedMs : 0;
         const dueInMs = held ? held.issuedMs + (life * 2) / 3 - nowMs() : lookMs;
         let pauseMs = Math.min(maxRetryMs, Math.max(minWaitMs, dueInMs));
-        if (held && dueInMs <= 0 && held.notAfterMs > nowMs() && !(await renewOnce()))
+        if (held && dueInMs <= 0 && held.notAfterMs > nowMs() && !(await renewOnce(signal)))
           // Many tries fit into the last third, and agents do not come together.
           pauseMs = Math.max(minWaitMs, options.random() * Math.min(maxRetryMs, life / 30));
         writeUnkept();
