@@ -7,6 +7,7 @@ export const commandsOfPaths: Readonly<Record<string, string>> = {
   "GET /models/list": "stoker model list",
   "GET /models/{model}/versions": "stoker model versions {model}",
   "GET /models/lora/list": "",
+  "GET /models/{model}": "stoker model info {model}",
   "GET /deploy/list": "stoker deploy list",
   "POST /deploy/{id}/start": "stoker deploy start {id}",
   "POST /deploy/hf/": "stoker deploy create <model> --task <task>",
@@ -43,13 +44,12 @@ interface Route {
   readonly command: string;
 }
 
-const routes: readonly Route[] = Object.entries(commandsOfPaths)
-  .filter(([, command]) => command !== "")
-  .map(([call, command]) => ({
-    form: new RegExp(`^${call.replaceAll(/\{\w+\}/g, "([^/]+)")}$`),
-    parameters: call.match(/\{\w+\}/g) ?? [],
-    command,
-  }));
+// The first that fits counts. Names of models have a slash.
+const routes: readonly Route[] = Object.entries(commandsOfPaths).map(([call, command]) => ({
+  form: new RegExp(`^${call.replaceAll("{model}", "(.+)").replaceAll(/\{\w+\}/g, "([^/]+)")}$`),
+  parameters: call.match(/\{\w+\}/g) ?? [],
+  command,
+}));
 
 /** The sentence with the command before each path that has one. */
 export function withCommands(sentence: string): string {
@@ -57,6 +57,7 @@ export function withCommands(sentence: string): string {
     for (const { form, parameters, command } of routes) {
       const values = form.exec(`${method} ${path}`)?.slice(1);
       if (!values) continue;
+      if (command === "") return said;
       const filled = parameters.reduce((text, name, n) => text.replace(name, () => values[n] as string), command);
       return `\`${filled}\` (${said.replaceAll("`", "")})`;
     }

@@ -10,6 +10,7 @@ it.each([
     "Its records stay (`GET /v1/admin/accounts/u:123`), but",
     "Its records stay (`stoker admin account show u:123` (GET /v1/admin/accounts/u:123)), but",
   ],
+  ["`GET /models/ada/llm` shows", "`stoker model info ada/llm` (GET /models/ada/llm) shows"],
   ["rented with POST /v1/containers.", "rented with `stoker container create <name>` (POST /v1/containers)."],
   [
     "start it: `POST /deploy/{deploy_id}/start`.",
