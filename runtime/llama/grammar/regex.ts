@@ -21,6 +21,13 @@ export const insideJson: Dialect = {
 const longest = 10_000;
 /** Of varying length, those in a repeated group as often as it is repeated: all of them may be open at once. */
 const mostVarying = 64;
+/**
+ * Of those with no certain character between them. llama.cpp follows each token along every way through them: so many take
+ * 0.3 s a token, twice as many minutes.
+ */
+const mostAdjacent = 16;
+/** Those within an endless repetition count as so many: each letter may begin any anew, or a certain character alone. */
+const [loopFactor, markedLoopFactor] = [4, 2];
 /** Each token is held against all of them. */
 const mostBranches = 1000;
 /** llama.cpp makes a rule of each: of one repetition, and of all that are counted. */
@@ -45,6 +52,9 @@ export function regexToGbnf(regex: string, dialect: Dialect = plainText): Conver
   const inner = [...regex.slice(startsAnchored ? 1 : 0, endsAnchored ? -1 : undefined)];
   let at = 0;
   let varying = 0;
+  /** Repetitions of varying length since the last character that must be there, and how many such characters there were. */
+  let adjacent = 0;
+  let marks = 0;
   let counted = 0;
   const refuse = (what: string): never => {
     throw new UnsupportedConstraint(`the regular expression uses ${what}, which a grammar cannot hold`);
@@ -52,19 +62,32 @@ export function regexToGbnf(regex: string, dialect: Dialect = plainText): Conver
   if (regex.length > longest) refuse(`more than ${longest} characters`);
 
   const alternatives = (): string => {
-    const branches = [sequence()];
-    while (inner[at] === "|") {
-      at++;
+    const before = { varying, adjacent, marks };
+    const branches: string[][] = [];
+    let fewestMarks = Number.POSITIVE_INFINITY;
+    let mostOpen = 0;
+    do {
+      if (branches.length > 0) at++;
+      [adjacent, marks] = [before.adjacent, before.marks];
       branches.push(sequence());
       if (branches.length > mostBranches) refuse(`more than ${mostBranches} alternatives`);
-    }
+      fewestMarks = Math.min(fewestMarks, marks);
+      mostOpen = Math.max(mostOpen, adjacent);
+    } while (inner[at] === "|");
+    marks = fewestMarks;
+    adjacent = marks > before.marks ? mostOpen : before.adjacent + varying - before.varying;
     return choiceOf(branches);
   };
   const sequence = (): string[] => {
     const parts: string[] = [];
     while (at < inner.length && inner[at] !== "|" && inner[at] !== ")") {
-      const before = varying;
-      parts.push(atom() + quantifier(before));
+      const before = { varying, adjacent, marks };
+      const one = atom();
+      const times = quantifier(before);
+      parts.push(one + times);
+      if (adjacent > mostAdjacent)
+        refuse(`more than ${mostAdjacent} repetitions of varying length with no certain character between them`);
+      if (times === "" && one.startsWith('"')) [adjacent, marks] = [0, marks + 1];
     }
     if (parts.length === 0) varying += 1;
     return parts;
@@ -144,8 +167,8 @@ export function regexToGbnf(regex: string, dialect: Dialect = plainText): Conver
       ? `\\x${pointOf(char).toString(16).padStart(2, "0").toUpperCase()}`
       : char;
   };
-  /** `before`: how many repetitions of varying length stand before what is repeated. */
-  const quantifier = (before: number): string => {
+  /** `before`: the counts before what is repeated. */
+  const quantifier = (before: { varying: number; adjacent: number; marks: number }): string => {
     const char = inner[at];
     let text = "";
     if (char === "*" || char === "+" || char === "?") text = inner[at++] as string;
@@ -159,7 +182,15 @@ export function regexToGbnf(regex: string, dialect: Dialect = plainText): Conver
     if (char === "{" && low === "") refuse(`the repetition "${text || "{"}"`);
     if (high !== "" && Number(high) < Number(low)) refuse(`the repetition "${text}", which ends below its beginning`);
     const times = Math.max(1, Number(low), Number(high));
-    varying = before + (varying - before) * times + (char !== "{" || (comma !== undefined && high !== low) ? 1 : 0);
+    const within = varying - before.varying;
+    const isEndless = char === "*" || char === "+" || (comma !== undefined && high === "");
+    const isMarked = marks > before.marks;
+    const factor = isEndless ? (isMarked ? markedLoopFactor : loopFactor) : 1;
+    const mayVary = char !== "{" || (comma !== undefined && high !== low);
+    const own = mayVary && !(isEndless && within > 0) ? 1 : 0;
+    varying = before.varying + within * times * factor + own;
+    adjacent = before.adjacent + within * (isMarked ? 1 : times) * factor + own;
+    if (char !== "+" && !(Number(low) > 0)) marks = before.marks;
     if (varying > mostVarying) refuse(`more than ${mostVarying} repetitions of varying length`);
     if (times > mostTimes) refuse(`the repetition "${text}" (${mostTimes} at most)`);
     if (char === "{") counted += times;

@@ -137,13 +137,33 @@ describe("a regular expression as a grammar", () => {
     ["a range up to a class", "[a-\\d]", /range up to \\d/],
     ["a long repetition", "a{2001}", /2000 at most/],
     ["many of them", "a{2000}".repeat(6), /10000 times in all/],
-    ["many that may be empty", ".*".repeat(65), /64 repetitions of varying length/],
+    ["many that may be empty", ".*,".repeat(65), /64 repetitions of varying length/],
     ["one of them many times", "(a?){65}", /64 repetitions of varying length/],
     ["an alternative that is nothing, many times", "(a|){65}", /64 repetitions of varying length/],
+    ["many side by side", "[a-z]*".repeat(17), /16 repetitions of varying length with no certain character/],
+    ["many in turns", "([a-z]*|a)".repeat(17), /16 repetitions of varying length with no certain character/],
+    ["loops in loops", "(((([a-z])+)+)+)+", /no certain character/],
+    ["loops in loops of a character", `${"(".repeat(10)}a${")+".repeat(10)}`, /no certain character/],
+    ["loops in loops that begin alike", "(a(a(a(a(a(aa*)*)*)*)*)*)*", /varying length/],
+    ["a loop of many", `(${"[a-z]*".repeat(5)})*`, /no certain character/],
     ["alternatives that are all open", Array.from({ length: 1001 }, (_, i) => i).join("|"), /1000 alternatives/],
     ["a long text", "a".repeat(10_001), /10000 characters/],
   ])("refuses what would end or stall llama.cpp: %s", (_, regex, words) => {
     expect(() => regexToGbnf(regex)).toThrow(words);
+  });
+
+  it.each([
+    "\\w+(, \\w+)*",
+    "[\\w.+-]+@[\\w-]+(\\.[\\w-]+)+",
+    "https?://[\\w-]+(\\.[\\w-]+)+(/[\\w-]*)*(\\?(\\w+=\\w*(&\\w+=\\w*)*)?)?",
+    "([A-Z]\\w*( \\w+)*\\. ?)+",
+    "\\[(\\[(\\d+(, \\d+)*)?\\](, )?)*\\]",
+    "(\\s*\\w+\\s*,?)*",
+    "(\\d+,){40}\\d+",
+    "-?\\d+(\\.\\d+)?([eE][+-]?\\d+)?",
+    "(a+)+",
+  ])("takes what is commonly written: %s", (regex) => {
+    expect(regexToGbnf(regex).expression).toMatch(/^\(.+\)$/);
   });
 
   it("keeps ranges, and a dash that makes none", () => {
