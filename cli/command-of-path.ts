@@ -36,7 +36,7 @@ export const commandsOfPaths: Readonly<Record<string, string>> = {
   "GET /v1/auth/session": "",
 };
 
-const named = /(`?)\b(GET|POST|PUT|PATCH|DELETE) (\/[\w/{}:-]+)\1/g;
+const named = /(`?)\b(GET|POST|PUT|PATCH|DELETE) (\/[\w/{}:.-]*[\w/{}])\1/g;
 
 interface Route {
   readonly form: RegExp;

@@ -20,6 +20,10 @@ it.each([
     "Two: `GET /v1/files`, `GET /v1/batches`",
     "Two: `stoker file list` (GET /v1/files), `stoker batch list` (GET /v1/batches)",
   ],
+  [
+    "`GET /models/ada/tiny-1.5.en` shows how; others: GET /models/list.",
+    "`stoker model info ada/tiny-1.5.en` (GET /models/ada/tiny-1.5.en) shows how; others: `stoker model list` (GET /models/list).",
+  ],
 ])("%s", (sentence, said) => expect(withCommands(sentence)).toBe(said));
 
 it.each([
