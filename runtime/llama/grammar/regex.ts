@@ -28,7 +28,7 @@ const mostVarying = 64;
 const mostAdjacent = 16;
 /** Those within an endless repetition count as so many: each letter may begin any anew, or a certain character alone. */
 const [loopFactor, markedLoopFactor] = [4, 2];
-/** Each token is held against all of them. */
+/** In all groups together: each token is held against those that are open, as all of groups within groups may be. */
 const mostBranches = 1000;
 /** llama.cpp makes a rule of each: of one repetition, and of all that are counted. */
 const mostTimes = 2000;
@@ -56,6 +56,7 @@ export function regexToGbnf(regex: string, dialect: Dialect = plainText): Conver
   let adjacent = 0;
   let marks = 0;
   let counted = 0;
+  let bars = 0;
   const refuse = (what: string): never => {
     throw new UnsupportedConstraint(`the regular expression uses ${what}, which a grammar cannot hold`);
   };
@@ -67,10 +68,13 @@ export function regexToGbnf(regex: string, dialect: Dialect = plainText): Conver
     let fewestMarks = Number.POSITIVE_INFINITY;
     let mostOpen = 0;
     do {
-      if (branches.length > 0) at++;
+      if (branches.length > 0) {
+        at++;
+        bars++;
+      }
       [adjacent, marks] = [before.adjacent, before.marks];
       branches.push(sequence());
-      if (branches.length > mostBranches) refuse(`more than ${mostBranches} alternatives`);
+      if (bars >= mostBranches) refuse(`more than ${mostBranches} alternatives`);
       fewestMarks = Math.min(fewestMarks, marks);
       mostOpen = Math.max(mostOpen, adjacent);
     } while (inner[at] === "|");

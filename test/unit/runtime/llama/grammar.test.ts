@@ -147,6 +147,7 @@ describe("a regular expression as a grammar", () => {
     ["loops in loops that begin alike", "(a(a(a(a(a(aa*)*)*)*)*)*)*", /varying length/],
     ["a loop of many", `(${"[a-z]*".repeat(5)})*`, /no certain character/],
     ["alternatives that are all open", Array.from({ length: 1001 }, (_, i) => i).join("|"), /1000 alternatives/],
+    ["alternatives in alternatives", `${"(a|".repeat(1000)}b${")".repeat(1000)}`, /1000 alternatives/],
     ["a long text", "a".repeat(10_001), /10000 characters/],
   ])("refuses what would end or stall llama.cpp: %s", (_, regex, words) => {
     expect(() => regexToGbnf(regex)).toThrow(words);
