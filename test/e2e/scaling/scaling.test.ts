@@ -128,6 +128,7 @@ it("a host is emptied under load without a failed request: what serves there is 
   }, patient);
   const { failed } = await running.stop();
   expect(failed).toEqual([]);
+  expect((await stack.call("POST", `/v1/admin/nodes/${busy}/uncordon`, { note: "done" })).status).toBe(200);
 }, 240_000);
 
 it.runIf(isNightly)(
