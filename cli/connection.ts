@@ -31,12 +31,12 @@ export function findConnection(
   // The folder of an `up` that runs says on which port.
   const running = folders
     .map(runningUp)
-    .find((up) => up !== undefined && (given.length === 0 || given.every((one) => one === up.url)));
+    .find((up) => up !== undefined && given.every((one) => one === up.url || up.others.includes(one)));
   const nobodyRuns =
     given.length === 0 && !running && env["STOKER_DATA"]
       ? ` No Stoker runs on the data folder ${folders[0]} (STOKER_DATA).`
       : "";
-  const hosts = given.length > 0 ? given : [running?.url ?? localHost];
+  const hosts = given.length > 0 ? given : running ? [running.url, ...running.others] : [localHost];
   for (const host of hosts) {
     if (!URL.canParse(host) || !/^https?:$/.test(new URL(host).protocol))
       throw new CliError(`The host ${host} is no URL; give it as http://127.0.0.1:8080.`, exitCode.wrongUsage);

@@ -6,6 +6,8 @@ export interface RunningUp {
   readonly folder: string;
   /** Of its API, as this machine reaches it. */
   readonly url: string;
+  /** Of its other control planes. */
+  readonly others: readonly string[];
 }
 
 /**
@@ -14,18 +16,17 @@ export interface RunningUp {
  */
 export function runningUp(folder: string): RunningUp | undefined {
   try {
-    const { pid, url } = JSON.parse(readOwn(join(folder, "up.lock"))) as { pid: unknown; url: unknown };
-    const isTaken =
-      typeof pid === "number" &&
-      typeof url === "string" &&
-      url.startsWith("http://") &&
-      isLoopback(new URL(url).hostname) &&
-      isAlive(pid);
-    return isTaken ? { folder, url } : undefined;
+    const lock = JSON.parse(readOwn(join(folder, "up.lock"))) as { pid: unknown; url: unknown; others?: unknown };
+    const { pid, url, others = [] } = lock;
+    const isTaken = typeof pid === "number" && isOurs(url) && Array.isArray(others) && others.every(isOurs);
+    return isTaken && isAlive(pid) ? { folder, url, others } : undefined;
   } catch {
     return undefined;
   }
 }
+
+const isOurs = (url: unknown): url is string =>
+  typeof url === "string" && url.startsWith("http://") && isLoopback(new URL(url).hostname);
 
 /** Of a URL, as it is written there. */
 export const isLoopback = (hostname: string): boolean =>

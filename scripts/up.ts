@@ -22,7 +22,10 @@ import { createStack, nearAddress } from "./supervisor/stack.ts";
 import { UpError } from "./supervisor/up-error.ts";
 
 const options = readOptions(process.argv.slice(2), process.env);
-const url = `http://${nearAddress(options.host)}:${options.port}`;
+const [url = "", ...others] = Array.from(
+  { length: options.replicas },
+  (_, number) => `http://${nearAddress(options.host)}:${options.port + number}`,
+);
 const keyFile = join(options.dataDir, "admin.key");
 const screen = openScreen(process.stdout, 3 + (options.model ? 1 : 0) + options.externals.length);
 const stack = createStack(options, process.env, screen);
@@ -44,7 +47,7 @@ try {
     model: options.model === undefined ? undefined : demoModelByKey(options.model),
     keepsDatabase: !process.env["DATABASE_URL"],
   });
-  releaseLock = takeLock(options.dataDir, url);
+  releaseLock = takeLock(options.dataDir, url, others);
   const model = await start(options, stopping.signal);
   screen.close();
   const task = model === undefined ? undefined : demoModelNamed(model)?.task;

@@ -6,15 +6,20 @@ import { UpError } from "./up-error.ts";
 
 interface Holder extends ProcessIdentity {
   readonly url: string;
+  /** Of the control planes after the first. */
+  readonly others: readonly string[];
 }
 
-/** Takes the folder for this process; returns the release. Throws UpError naming the holder when it is in use. */
-export function takeLock(dataDir: string, url: string): () => void {
+/**
+ * Takes the folder for this process, whose control planes will answer at these addresses; returns the release. Throws UpError
+ * naming the holder when it is in use.
+ */
+export function takeLock(dataDir: string, url: string, others: readonly string[] = []): () => void {
   const path = join(dataDir, "up.lock");
   const own = identify(process.pid);
   if (!own) throw new UpError("This process could not read its own start time; is /proc mounted?");
   const draft = `${path}.${process.pid}`;
-  writeFileSync(draft, JSON.stringify({ ...own, url } satisfies Holder), { mode: 0o600 });
+  writeFileSync(draft, JSON.stringify({ ...own, url, others } satisfies Holder), { mode: 0o600 });
   try {
     for (let attempt = 0; attempt < 5; attempt += 1) {
       try {

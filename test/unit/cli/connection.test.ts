@@ -38,11 +38,11 @@ test("a host that is no URL is wrong usage", () => {
 });
 
 /** A folder to work in whose data folder is held by the process `pid`. */
-function folderWithLock(pid: number, url = "http://127.0.0.1:9123"): string {
+function folderWithLock(pid: number, url = "http://127.0.0.1:9123", others: readonly string[] = []): string {
   const cwd = mkdtempSync(join(tmpdir(), "stoker-cli-"));
   onTestFinished(() => rmSync(cwd, { recursive: true, force: true }));
   mkdirSync(join(cwd, ".stoker"));
-  const lock = { pid, startedAt: "1", url };
+  const lock = { pid, startedAt: "1", url, others };
   writeFileSync(join(cwd, ".stoker", "up.lock"), JSON.stringify(lock));
   writeFileSync(join(cwd, ".stoker", "admin.key"), "stk_here\n");
   return cwd;
@@ -54,6 +54,15 @@ test("an `up` that runs here on another port is found by its data folder, with i
   expect([found.host, found.key()]).toEqual(["http://127.0.0.1:9123", "stk_here"]);
   const named = findConnection(undefined, { ...nowhere, STOKER_DATA: join(cwd, ".stoker") }, "/", "/nonexistent");
   expect([named.host, named.key()]).toEqual(["http://127.0.0.1:9123", "stk_here"]);
+});
+
+test("all control planes of an `up` that runs here are asked, and any of them has its key", () => {
+  const cwd = folderWithLock(process.pid, "http://127.0.0.1:9123", ["http://127.0.0.1:9124"]);
+  const found = findConnection(undefined, nowhere, cwd, "/nonexistent");
+  expect([found.host, found.others]).toEqual(["http://127.0.0.1:9123", ["http://127.0.0.1:9124"]]);
+  expect(findConnection("http://127.0.0.1:9124", nowhere, cwd, "/nonexistent").key()).toBe("stk_here");
+  const strange = folderWithLock(process.pid, "http://127.0.0.1:9123", ["http://evil.example:9124"]);
+  expect(findConnection(undefined, nowhere, strange, "/nonexistent").host).toBe("http://127.0.0.1:8080");
 });
 
 test("STOKER_DATA that names a data folder where none runs is said where the key is missing", () => {
