@@ -1,8 +1,10 @@
 // The client's side of a relayed answer. What one event-loop turn brings leaves as one write; a reader that is slower than
 // the engine pauses it.
 import type { ServerResponse } from "node:http";
+import type { KeptAnswer } from "../accounts/idempotency.ts";
 import type { AnswerSink, SinkListener } from "../inference/answer-sink.ts";
 import { defaultLimits } from "../inference/attempt.ts";
+import { replayed } from "./idempotency.ts";
 import type { RequestState } from "./request-state.ts";
 
 const streamHeaders = [
@@ -47,6 +49,16 @@ export class ClientSink implements AnswerSink {
     // As a string head and body leave in one piece; Latin-1 keeps every byte.
     if (body.length < 65_536) this.#res.end(body.toString("latin1"), "latin1");
     else this.#res.end(body);
+    this.#cutUnread();
+  }
+
+  /** What was given before, and marked as that. */
+  again({ status, headers, body }: KeptAnswer): void {
+    if (this.isGone) return;
+    this.hasStarted = true;
+    const length = ["content-length", String(Buffer.byteLength(body))];
+    this.#res.writeHead(status, [...headers, ...length, ...replayed, ...this.#state.headers()]);
+    this.#res.end(body);
     this.#cutUnread();
   }
 

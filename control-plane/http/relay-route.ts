@@ -3,12 +3,14 @@ import type { ServerResponse } from "node:http";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Caller } from "../accounts/caller.ts";
 import type { Claim, KeptAnswer } from "../accounts/idempotency.ts";
+import { type AnswerRoom, AnswerShare } from "../inference/answer-room.ts";
 import type { AnswerSink } from "../inference/answer-sink.ts";
 import { complete, type Spine } from "../inference/complete.ts";
 import type { Completion } from "../inference/completion.ts";
+import { AnswersFull } from "../inference/errors.ts";
 import { ClientSink } from "./client-sink.ts";
 import { compatError } from "./error-body.ts";
-import { beginKeyed, endRefused, isKeyed, type OnceDeps, replayed } from "./idempotency.ts";
+import { beginKeyed, endRefused, isKeyed, type OnceDeps } from "./idempotency.ts";
 import type { ReadBody } from "./json-body.ts";
 import { KeepingSink } from "./keeping-sink.ts";
 import type { Refusal } from "./refusal.ts";
@@ -107,7 +109,7 @@ async function relayOnce(
     const route = `${state.meter.method} ${state.meter.route}`;
     const begun = await beginKeyed(deps, route, request, state.caller as Caller, true);
     if ("kept" in begun) {
-      replay(begun.kept, state, res);
+      replay(begun.kept, new ClientSink(res, state), spine.answers);
       return;
     }
     claim = begun.claim;
@@ -131,11 +133,14 @@ async function relayOnce(
   }
 }
 
-function replay({ status, headers, body }: KeptAnswer, state: RequestState, res: ServerResponse): void {
-  if (state.isClosed) return;
-  const length = ["content-length", String(Buffer.byteLength(body))];
-  res.writeHead(status, [...headers, ...length, ...replayed, ...state.headers()]);
-  res.end(body);
+/** Counts as kept here until it has left. Throws AnswersFull. */
+function replay(kept: KeptAnswer, client: ClientSink, room: AnswerRoom): void {
+  if (!room.hasRoom) throw new AnswersFull();
+  const share = new AnswerShare(room, client.account, { pause() {}, resume() {}, giveUp() {} });
+  share.whole();
+  share.add(Buffer.byteLength(kept.body));
+  client.atEnd(() => share.letGo());
+  client.again(kept);
 }
 
 /** What went wrong before anything ran. */

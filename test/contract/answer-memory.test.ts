@@ -26,12 +26,29 @@ it("an answer that finds no room is told 503 and counts as nothing delivered", a
   expect(answers.heldBytes).toBe(0);
 });
 
-it("a client that reads nothing of a finished answer is cut", async () => {
+it("an answer that is given again finds room, or its repeat is told 503 and may be sent again", async () => {
+  const ask = () => edge.post("/v1/chat/completions", chat(), { headers: { "idempotency-key": "again" } });
+  const told = await (await ask()).text();
+  const asked = edge.agent.asked.length;
+  const first = new AnswerShare(answers, "other", { pause() {}, resume() {}, giveUp() {} });
+  first.add(answers.mostBytes);
+  const refused = await ask();
+  expect([refused.status, await refused.text()]).toEqual([503, expect.stringContaining("answers_full")]);
+  first.letGo();
+  expect(await (await ask()).text()).toBe(told);
+  expect(edge.agent.asked).toHaveLength(asked);
+  await vi.waitFor(() => expect(answers.heldBytes).toBe(0), { timeout: 20_000 });
+});
+
+it.each(["whole", "again"] as const)("a client that reads nothing of a finished answer is cut: %s", async (how) => {
   const closed: boolean[] = [];
   const server = createServer((_, res: ServerResponse) => {
     res.on("close", () => closed.push(res.writableFinished));
     const state: Partial<RequestState> = { isClosed: false, headers: () => [] };
-    new ClientSink(res, state as RequestState, 50).whole(200, "text/plain", Buffer.alloc(64 * 1024 * 1024));
+    const sink = new ClientSink(res, state as RequestState, 50);
+    const body = Buffer.alloc(64 * 1024 * 1024);
+    if (how === "whole") sink.whole(200, "text/plain", body);
+    else sink.again({ status: 200, headers: ["content-type", "text/plain"], body });
   }).listen(0, "127.0.0.1");
   onTestFinished(() => void server.close());
   await vi.waitFor(() => expect(server.listening).toBe(true), { timeout: 20_000 });
