@@ -5,6 +5,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { atWorkerEnd } from "../test/fakes/worker-end.ts";
 
 const threads = Number(process.env["STOKER_BENCH_THREADS"] ?? 2);
 
@@ -24,6 +25,7 @@ export async function startServer(
   const child: ChildProcess = spawn(process.execPath, [join(import.meta.dirname, "../runtime/main.ts")], {
     env: {
       PATH: process.env["PATH"],
+      TMPDIR: folder,
       STOKER_INSTANCE_ID: "bench",
       STOKER_MODEL_PATH: model,
       STOKER_SERVED_MODEL_NAME: "m",
@@ -34,6 +36,10 @@ export async function startServer(
       ...env,
     },
     stdio: ["ignore", "ignore", "inherit"],
+  });
+  const forget = atWorkerEnd(() => {
+    child.kill("SIGKILL");
+    rmSync(folder, { recursive: true, force: true, maxRetries: 3 });
   });
   const isReady = async () =>
     existsSync(addressFile) && (await fetch(`${urlIn(addressFile)}/health`).catch(() => undefined))?.ok === true;
@@ -49,6 +55,7 @@ export async function startServer(
       child.kill("SIGTERM");
       await exited;
       rmSync(folder, { recursive: true, force: true });
+      forget();
     },
   };
 }

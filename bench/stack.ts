@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { freePort } from "../test/fakes/free-port.ts";
+import { atWorkerEnd } from "../test/fakes/worker-end.ts";
 
 const root = join(import.meta.dirname, "..");
 
@@ -28,11 +29,13 @@ export interface Stack {
 }
 
 function start(script: string, args: readonly string[], env: NodeJS.ProcessEnv = {}): ChildProcess {
-  return spawn(process.execPath, [join(root, script), ...args], {
+  const child = spawn(process.execPath, [join(root, script), ...args], {
     cwd: root,
     env: { ...process.env, NODE_ENV: "production", ...env },
     stdio: ["ignore", "pipe", "inherit"],
   });
+  atWorkerEnd(() => child.kill("SIGTERM"));
+  return child;
 }
 
 /** The port from the first line of JSON a child prints; throws after 20 s. */
