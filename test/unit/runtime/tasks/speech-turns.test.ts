@@ -77,3 +77,16 @@ it("gives a client that takes nothing for five minutes up", async () => {
   expect(response.destroyed).toBe(true);
   await answer;
 });
+
+it("ends with a client that hangs up between two slices", async () => {
+  const gone = new AbortController();
+  const response = new Heard();
+  response._write = (_chunk, _, done) => {
+    // Before the turn in which the next slice is coded.
+    setImmediate(() => response.destroy());
+    done();
+  };
+  response.once("close", () => gone.abort());
+  await speak(response, gone.signal);
+  expect(response.destroyed).toBe(true);
+}, 20_000);
