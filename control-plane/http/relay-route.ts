@@ -89,7 +89,12 @@ function relay(spine: Spine, relayed: Relayed | Promise<Relayed>, state: Request
   else start(relayed);
 }
 
-function run(spine: Spine, { completion, through }: Relayed, client: ClientSink, state: RequestState): Promise<void> {
+function run(
+  spine: Spine,
+  { completion, through }: Relayed,
+  client: ClientSink,
+  state: RequestState,
+): Promise<boolean> {
   state.operation = completion.kind;
   state.isStream = completion.stream;
   return complete(spine, state.caller as Caller, completion, through?.(client) ?? client, state);
@@ -121,13 +126,16 @@ async function relayOnce(
   let known: Relayed | undefined;
   try {
     known = await read();
-    if (!state.isClosed) await run(spine, known, client, state);
+    const hasRun = !state.isClosed && (await run(spine, known, client, state));
     // Nothing of it was answered: the client is gone. What was made for it until then is paid.
-    await client.conclude((own) => (state.attempts > 0 ? own.spend() : own.abandon()));
+    await client.conclude((own) => (hasRun ? own.spend() : own.abandon()));
   } catch (error) {
     client.flush();
     await client.conclude((own) =>
-      client.hasStarted ? own.spend() : endRefused(own, refusalOf(error), state.dialect, state.requestId),
+      // Signs of life alone, while a model starts, are no part of an answer.
+      client.hasStarted && state.firstByteMs > 0
+        ? own.spend()
+        : endRefused(own, refusalOf(error), state.dialect, state.requestId),
     );
     answerError(error, client, state, res, known?.streamError);
   }

@@ -36,7 +36,8 @@ const notStarted: RelayEnd = { kind: "failed", ranAttempt: 0, usage: undefined, 
 
 /**
  * Runs one request and writes its answer to `sink`. Throws the errors of admit.ts and, when no answer could be given or it
- * broke, those of errors.ts: the sink may have started by then. Returns without an answer when the client is gone.
+ * broke, those of errors.ts: the sink may have started by then. Returns without an answer when the client is gone; whether
+ * any of it ran.
  */
 export async function complete(
   spine: Spine,
@@ -44,7 +45,7 @@ export async function complete(
   completion: Completion,
   sink: AnswerSink,
   trace: Trace,
-): Promise<void> {
+): Promise<boolean> {
   let asking = caller;
   let wanted = completion;
   let others = completion.fallbacks;
@@ -75,7 +76,7 @@ export async function complete(
       // Who waits for an instance keeps its place meanwhile: a model that starts is no way around the limit.
       if (!waits(spine, completion, others, end)) admission.permit.end(tokensOf(admission, end));
     }
-    if (!end.error) return;
+    if (!end.error) return end.ranAttempt > 0;
     if (end.ranAttempt > 0) throw end.error;
     const [other, ...rest] = others ?? [];
     if (other !== undefined && isElsewhere(end.error)) {
@@ -88,7 +89,7 @@ export async function complete(
       // No money is held of a caller that waits: it is asked for anew afterwards.
       const since = spine.standing?.now() ?? 0;
       const next = await spine.coldStarts?.wait(admission.model, completion.stream, sink, trace, caller.account);
-      if (next === "gone") return;
+      if (next === "gone") return false;
       // A key that was revoked meanwhile opens nothing any more.
       if (spine.standing) asking = await spine.standing.again(asking, since);
     } finally {

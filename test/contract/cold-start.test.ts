@@ -1,6 +1,7 @@
 // Requests that wait for a starting model, through the real edge.
 import { afterEach, expect, it, vi } from "vitest";
 import { InvalidApiKey } from "../../control-plane/accounts/errors.ts";
+import type { AnswerSink } from "../../control-plane/inference/answer-sink.ts";
 import { ColdStartsFull } from "../../control-plane/inference/errors.ts";
 import { type Edge, startEdge } from "../fakes/edge.ts";
 import { ada } from "../fakes/ports.ts";
@@ -9,7 +10,7 @@ const body = { model: "org/model", messages: [{ role: "user", content: "hi" }] }
 let edge: Edge | undefined;
 afterEach(() => edge?.close());
 
-async function edgeThat(wait: () => Promise<"ready" | "gone">, again?: () => never, agents = 0) {
+async function edgeThat(wait: (sink: AnswerSink) => Promise<"ready" | "gone">, again?: () => never, agents = 0) {
   const waited: number[] = [];
   edge = await startEdge({
     agents,
@@ -18,9 +19,9 @@ async function edgeThat(wait: () => Promise<"ready" | "gone">, again?: () => nev
       spine: {
         ...deps.spine,
         coldStarts: {
-          wait: (_model, _isStream, _sink, { bodyBytes }) => {
+          wait: (_model, _isStream, sink, { bodyBytes }) => {
             waited.push(bodyBytes);
-            return wait();
+            return wait(sink);
           },
           close() {},
         },
@@ -92,4 +93,41 @@ it("that is over without an instance pay nothing either", async () => {
   expect((await edge.post("/v1/compat/chat/completions", body)).status).toBe(503);
   for (const { end } of edge.budgets.holds) expect(end).toEqual({ how: "released" });
   expect(edge.budgets.available).toBe(funds);
+});
+
+it("under an idempotency key, gone before anything ran, may be sent again: an instance had only turned it away", async () => {
+  const wait = Promise.withResolvers<"gone">();
+  const { edge, waited } = await edgeThat(() => wait.promise, undefined, 1);
+  edge.agent.script({ kind: "refuse", refusal: "not_ready", status: 503 }, { kind: "whole" });
+  const gone = new AbortController();
+  const ask = (signal?: AbortSignal) =>
+    edge.post("/v1/chat/completions", body, { headers: { "idempotency-key": "k1" }, ...(signal ? { signal } : {}) });
+  const first = ask(gone.signal).catch(() => "gone");
+  await vi.waitFor(() => expect(waited).toHaveLength(1), { timeout: 20_000 });
+  gone.abort();
+  expect(await first).toBe("gone");
+  wait.resolve("gone");
+  await vi.waitFor(async () => expect((await ask()).status).toBe(200), { timeout: 20_000 });
+});
+
+it("streamed under an idempotency key and refused after signs of life alone, may be sent again", async () => {
+  const { edge } = await edgeThat(
+    async (sink) => {
+      sink.write(Buffer.from(": starting\n\n"));
+      throw new ColdStartsFull("org/model", 42);
+    },
+    undefined,
+    1,
+  );
+  edge.agent.script({ kind: "refuse", refusal: "not_ready", status: 503 }, { kind: "stream" });
+  const ask = async () => {
+    const answer = await edge.post(
+      "/v1/chat/completions",
+      { ...body, stream: true },
+      { headers: { "idempotency-key": "k1" } },
+    );
+    return [answer.status, await answer.text()];
+  };
+  expect(await ask()).toEqual([200, expect.stringContaining("cold_start_full")]);
+  expect(await ask()).toEqual([200, expect.stringContaining("data: [DONE]")]);
 });
