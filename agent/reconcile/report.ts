@@ -148,6 +148,8 @@ function waitOf(phase: InstancePhase, facts: Facts, isExternal: boolean): string
   // One that we started does not answer yet, as is to be expected; one that is said to run should.
   if (phase === "loading" && isExternal && facts.life?.trouble)
     return `the external server does not answer as it should (${facts.life.trouble})`;
+  // Started, it answers and makes no tokens: that is no part of a start.
+  if (phase === "loading" && facts.life?.isFrozen) return facts.life.trouble;
   return phase === "creating" ? (facts.waitingFor ?? "") : "";
 }
 

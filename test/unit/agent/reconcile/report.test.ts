@@ -49,9 +49,9 @@ describe("the phase a host reports", () => {
   ])("is %s", (expected, found) => expect(found).toBe(expected));
 
   it("says of a server of somebody else that loads why it does not serve, of our own nothing: it is still starting", () => {
-    const told = (engine: string) => {
+    const told = (engine: string, isFrozen = false) => {
       const { life } = sighted(freshFacts(1, 0), sighting("running"), 0);
-      const over = { life: life && { ...life, trouble: "ECONNREFUSED" } };
+      const over = { life: life && { ...life, isFrozen, trouble: "ECONNREFUSED" } };
       return reportOf(view(instanceSpec({ engine }), sighting("running"), over), idle).instances[0];
     };
     expect(told("external")).toMatchObject({
@@ -59,6 +59,7 @@ describe("the phase a host reports", () => {
       failMessage: "the external server does not answer as it should (ECONNREFUSED)",
     });
     expect(told("stoker")).toMatchObject({ phase: "loading", failMessage: "" });
+    expect(told("stoker", true)).toMatchObject({ phase: "loading", failMessage: "ECONNREFUSED" });
   });
 
   it("is that of the old generation while its successor cannot come, with the reason", () => {
