@@ -11,7 +11,7 @@ import { coerceQuery } from "./coerce-query.ts";
 import type { Dialect } from "./error-body.ts";
 import { BodyMissing } from "./errors.ts";
 import { coerceForm, unwrapForm } from "./form-body.ts";
-import { once } from "./idempotency.ts";
+import { type OnceRoute, once } from "./idempotency.ts";
 import { takesIdempotencyKey } from "./open-api.ts";
 import { RequestState, type StateDeps } from "./request-state.ts";
 import { errorResponses } from "./schemas/error-responses.ts";
@@ -40,6 +40,8 @@ export interface Endpoint<Body extends TSchema, Query extends TSchema, Params ex
   readonly holdsSecrets?: boolean;
   /** A repeat with the same `Idempotency-Key` gets the first one's answer; a raw route sees to that itself. */
   readonly idempotent?: boolean;
+  /** What it makes costs by itself from then on: whoever died on the way may have made it, so a repeat is refused and not run. */
+  readonly isPaid?: boolean;
   /** What a body may be; default `json`. Values of forms become what their fields want, numbers for one. */
   readonly takes?: "json" | "forms" | "both";
   /** A part that the fields of a form may stand in as well. */
@@ -150,8 +152,9 @@ function refusalOfScope(access: "inference" | "key" | "admin" | "public", caller
   return access === "admin" && !caller.isAdmin ? new NotAdmin() : undefined;
 }
 
-function routeOf({ method, path, dialect = "service", holdsSecrets = false }: Endpoint<TSchema, TSchema, TSchema>) {
-  return { name: `${String(method)} ${path}`, dialect, holdsSecrets };
+function routeOf(endpoint: Endpoint<TSchema, TSchema, TSchema>): OnceRoute {
+  const { method, path, dialect = "service", holdsSecrets = false, isPaid = false } = endpoint;
+  return { name: `${String(method)} ${path}`, dialect, holdsSecrets, isPaid };
 }
 
 export function pairs(list: readonly string[]): Record<string, string> {

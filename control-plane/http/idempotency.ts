@@ -18,20 +18,28 @@ export interface OnceDeps {
   readonly log: Logger;
 }
 
+export interface OnceRoute {
+  readonly name: string;
+  readonly dialect: Dialect;
+  readonly holdsSecrets: boolean;
+  /** As KeyedRequest's. */
+  readonly isPaid: boolean;
+}
+
 /**
  * Runs `run`, or sends what was answered before and returns the reply. Without the header `run` simply runs. Refusals are
  * kept as well, all but 401, 429 and 5xx: those say nothing about the request itself.
  */
 export async function once(
   deps: OnceDeps,
-  route: { readonly name: string; readonly dialect: Dialect; readonly holdsSecrets: boolean },
+  route: OnceRoute,
   request: FastifyRequest,
   reply: FastifyReply,
   caller: Caller,
   run: () => unknown,
 ): Promise<unknown> {
   if (!isKeyed(request)) return run();
-  const begun = await beginKeyed(deps, route.name, request, caller, false);
+  const begun = await beginKeyed(deps, route.name, request, caller, route.isPaid);
   if ("kept" in begun) return replay(begun.kept, request, reply);
   const { claim } = begun;
   try {

@@ -156,3 +156,23 @@ describe("a POST without a body", () => {
     expect(answer.json().detail).toEqual([{ loc: ["body"], msg: expect.any(String), type: "missing" }]);
   });
 });
+
+it.each([
+  ["/v1/batches", { input_file_id: "file-1", endpoint: "/v1/chat/completions", completion_window: "24h" }, true],
+  [
+    "/v1/containers",
+    { name: "box", gpu_config: "1xH100-80GB", container_image: "ubuntu", cloud_init_user_data: "#!/bin/sh" },
+    true,
+  ],
+  ["/v1/agents", { name: "box", agent_type_id: "echo" }, true],
+  ["/v1/inference/m", { input: "Hi", webhook: "https://hooks.example/x" }, true],
+  ["/v1/api-tokens", { name: "ci" }, false],
+])("POST %s: whether a repeat may run again when its first holder has died", async (path, body, isPaid) => {
+  const asked: boolean[] = [];
+  ports.deps.idempotency.begin = async (request) => {
+    asked.push(request.isPaid);
+    return { kept: { status: 200, headers: [], body: "{}" } };
+  };
+  expect((await post(path, body, "k1")).statusCode).toBe(200);
+  expect(asked).toEqual([isPaid]);
+});

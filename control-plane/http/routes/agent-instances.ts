@@ -39,6 +39,7 @@ export function addAgentInstanceRoutes(endpoints: Endpoints, { agentInstances, a
     path: base,
     summary: "Create an agent instance",
     idempotent: true,
+    isPaid: true,
     tag,
     access,
     body: AgentRequest,

@@ -15,6 +15,7 @@ export function addBatchRoutes(endpoints: Endpoints, { batches }: Pick<HttpDeps,
     path: "/v1/batches",
     summary: "Run the requests of a file in the background, 20 % cheaper",
     idempotent: true,
+    isPaid: true,
     body: BatchRequest,
     refusals: [400, 404, 409, 429, 503],
     async handler({ caller, body }) {

@@ -23,6 +23,7 @@ export function addContainerRoutes(endpoints: Endpoints, { containers }: Pick<Ht
     path: "/v1/containers",
     summary: "Rent whole GPUs in a container with SSH",
     idempotent: true,
+    isPaid: true,
     tag,
     access,
     body: CreateContainer,

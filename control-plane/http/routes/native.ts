@@ -89,7 +89,7 @@ function nativeRoute(
     const state = request.state as RequestState;
     return once(
       deps,
-      { name: route, dialect: state.dialect, holdsSecrets: false },
+      { name: route, dialect: state.dialect, holdsSecrets: false, isPaid: true },
       request,
       reply,
       state.caller as Caller,

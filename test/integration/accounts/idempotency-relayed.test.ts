@@ -50,7 +50,7 @@ it("of many at once at two control planes one runs and is paid, and the others g
 });
 
 it("in flight is held for as long as it runs, at both", async () => {
-  const { world, one, two, ask, close } = await start({ lockMs: 6_000 });
+  const { world, one, two, ask, close } = await start({ lockMs: 20_000 });
   one.agent.script({ kind: "hang" });
   const running = ask(one, "k1").catch(() => undefined);
   await vi.waitFor(() => expect(one.agent.asked).toHaveLength(1), patience);
